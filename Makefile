@@ -1,0 +1,50 @@
+# Everything runs from a virtual environment of its own; the two commands a newcomer needs are `make triage` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+OUT    ?= out
+NEW    ?= 3.3.0
+OLD    ?= 3.2.0
+
+.PHONY: help setup triage test test-slow check bench clean
+
+help:
+	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected, reports in $(OUT)/"
+	@echo "make test       the tests (installs released compilers on first use)"
+	@echo "make test-slow  the tests that take minutes: all recipes on all releases"
+	@echo "make check      ruff, mypy --strict, import-linter, README against --help"
+	@echo "make bench      overhead and classification speed beside other tools"
+	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
+	@touch $@
+
+# Exit 1 says that regressions were found: for this pair of releases that is the right answer.
+triage: setup
+	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --out $(OUT) || [ $$? -eq 1 ]
+
+test: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+check: setup
+	$(BIN)/ruff format --check triage tests benchmarks
+	$(BIN)/ruff check triage tests benchmarks recipes
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest tests/docs
+
+bench: setup
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/classify_speed.py
+
+clean:
+	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

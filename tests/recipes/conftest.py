@@ -1,0 +1,53 @@
+"""Recipes written into an empty folder that holds some inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pytest
+
+from triage.model.case import Case
+from triage.model.errors import BadFiles
+from triage.recipes import load_recipes
+
+INPUTS = ("matmul.mlir", "matmul_f16.mlir", "matmul_f32.mlir", "conv.onnx", "make.py", "old.mlirbc")
+
+Told = Callable[..., list[str]]
+Loaded = Callable[..., tuple[Case, ...]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of a test, with inputs in models/."""
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in INPUTS:
+        (models / name).write_text("// empty\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def loaded(folder: Path) -> Loaded:
+    """Cases of one recipe text."""
+
+    def load(text: str) -> tuple[Case, ...]:
+        Path("r.yaml").write_text(text, encoding="utf-8")
+        return load_recipes([Path("r.yaml")])
+
+    return load
+
+
+@pytest.fixture
+def told(folder: Path) -> Told:
+    """The problems of one recipe text, `line:column: message` each."""
+
+    def load(text: str | bytes, failure_names: Collection[str] | None = None) -> list[str]:
+        Path("r.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+        with pytest.raises(BadFiles) as raised:
+            load_recipes([Path("r.yaml")], failure_names)
+        assert all(problem.path == "r.yaml" for problem in raised.value.problems)
+        return [str(problem).removeprefix("r.yaml:").strip() for problem in raised.value.problems]
+
+    return load

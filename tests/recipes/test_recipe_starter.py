@@ -1,0 +1,120 @@
+"""The starter recipe and the schema for editors."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triage.model.case import InputKind, Target
+from triage.model.errors import BadFiles
+from triage.recipes import load_recipes, new_recipe, recipe_schema
+from triage.recipes.format import RecipeFormat
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [
+        ({"backend": "cuda", "chip": "sm_86"}, Target("cuda", "sm_86")),
+        ({"backend": "llvm-cpu"}, Target("llvm-cpu")),
+        ({"backend": "rocm", "chip": "gfx942", "devices": 2}, Target("rocm", "gfx942", 2)),
+        ({"backend": "cuda", "chip": "90"}, Target("cuda", "90")),
+        ({"backend": "cuda", "chip": "no"}, Target("cuda", "no")),
+    ],
+)
+def test_a_new_recipe_loads(folder, arguments, target):
+    Path("new.yaml").write_text(new_recipe("my-case", "models/matmul.mlir", **arguments))
+    (case,) = load_recipes([Path("new.yaml")])
+    assert (case.name, case.target, case.input.kind) == ("my-case", target, InputKind.MLIR)
+
+
+def test_a_new_recipe_keeps_odd_texts(folder):
+    odd = "models/it's ${no} matrix: #1.py"
+    Path("models/ä b: #2.py").touch()
+    text = new_recipe("a", "models/ä b: #2.py", "cuda", summary='say "hi": # no comment', args={"n": "1.10", "m": "{}"})
+    Path("new.yaml").write_text(text)
+    (case,) = load_recipes([Path("new.yaml")])
+    assert case.summary == 'say "hi": # no comment'
+    assert case.input.path.name == "ä b: #2.py"
+    assert case.input.args == (("n", "1.10"), ("m", "{}"))
+    with pytest.raises(BadFiles, match="names no matrix key"):
+        new_recipe("a", odd, "cuda")
+
+
+def test_the_commented_keys_load_as_well(folder):
+    text = new_recipe("a", "models/matmul.mlir", "cuda")
+    lines = [re.sub(r"^# (?=(flags|phase|matrix|expect|  -))", "", line) for line in text.splitlines()]
+    opened = "\n".join(lines).replace("models/matmul.mlir", "models/matmul_${dtype}.mlir")
+    Path("new.yaml").write_text(opened + "\n")
+    cases = load_recipes([Path("new.yaml")])
+    assert [case.name for case in cases] == ["a[dtype=f16]", "a[dtype=f32]"]
+    assert all(case.flags and case.expect and case.phase for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("A b", "m.mlir", "cuda"), 'new recipe:1:7: "A b" cannot be a name'),
+        (("a", "m.mlri", "cuda"), 'did you mean ".mlir"?'),
+        (("a", "m.mlir", "vulkan"), 'did you mean "vulkan-spirv"?'),
+    ],
+)
+def test_a_new_recipe_is_checked(arguments, message):
+    with pytest.raises(BadFiles, match=re.escape(message)):
+        new_recipe(*arguments)
+
+
+def objects(schema: Any) -> list[dict[str, Any]]:
+    """Every object schema with named properties."""
+    match schema:
+        case dict():
+            here = [schema] if schema.get("type") == "object" and "properties" in schema else []
+            return here + [found for value in schema.values() for found in objects(value)]
+        case list():
+            return [found for value in schema for found in objects(value)]
+        case _:
+            return []
+
+
+def test_the_schema_names_every_key_and_says_what_it_is():
+    schema = recipe_schema()
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["title"] == "triage recipe"
+    assert list(schema["properties"]) == list(RecipeFormat.model_fields)
+    assert schema["required"] == ["name", "input", "target"]
+    assert len(objects(schema)) == 5
+    for found in objects(schema):
+        assert found["additionalProperties"] is False
+        assert all("description" in key or "$ref" in key for key in found["properties"].values())
+
+
+def test_the_schema_knows_words_patterns_and_references():
+    schema = recipe_schema()
+    assert schema["properties"]["compiler"]["enum"] == ["iree", "triton", "command"]
+    assert "executable-targets" in schema["properties"]["phase"]["enum"]
+    assert re.fullmatch(schema["properties"]["name"]["pattern"], "cuda-matmul-f32")
+    text = json.dumps(schema)
+    references = set(re.findall(r'"#/\$defs/(\w+)"', text))
+    assert references == set(schema["$defs"])
+    for pattern in re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', text):
+        re.compile(json.loads(pattern))
+
+
+def test_examples_of_the_schema_match_their_patterns():
+    for found in objects(recipe_schema()):
+        for name, key in found["properties"].items():
+            for example in key.get("examples", ()):
+                if "pattern" in key:
+                    assert re.search(key["pattern"], example), (name, example)
+
+
+def test_the_schema_ties_backends_and_phases_to_their_compiler():
+    rules = {rule["if"]["properties"]["compiler"]["const"]: rule for rule in recipe_schema()["allOf"]}
+    assert set(rules) == {"iree", "triton"}
+    assert "required" not in rules["iree"]["if"]
+    assert "vulkan-spirv" in json.dumps(rules["iree"]["then"])
+    assert "vulkan-spirv" not in json.dumps(rules["triton"]["then"])

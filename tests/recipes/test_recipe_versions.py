@@ -1,0 +1,81 @@
+"""Which expectations and flags hold for which version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
+from triage.model.failure import Failure
+from triage.recipes import expectation_for, expectations_at, flag_applies, matches
+
+
+def case(*expect: Expectation) -> Case:
+    source = Path("/r/a.yaml")
+    return Case("a", "a", "", "iree", source, Input(Path("/r/a.mlir"), InputKind.MLIR), Target("cuda"), expect=expect)
+
+
+def holds(since: str | None, until: str | None, version: str | None) -> bool:
+    return expectation_for(case(Expectation("crash", since, until)), version) is not None
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "version", "expected"),
+    [
+        ("3.1.0", "3.8.0", "3.0.0", False),
+        ("3.1.0", "3.8.0", "3.1.0", True),
+        ("3.1.0", "3.8.0", "3.7.1", True),
+        ("3.1.0", "3.8.0", "3.8.0", False),
+        ("3.9.0", None, "3.10.0", True),
+        ("3.9", None, "3.9.0", True),
+        (None, "3.10.0", "3.9.0", True),
+        (None, None, "0.1", True),
+        # a nightly counts as the release it leads to
+        ("3.5.0", None, "3.5.0rc20250604", True),
+        ("3.5.0", None, "3.4.0rc20250604", False),
+        (None, "3.5.0", "3.5.0rc20250604", False),
+        (None, "3.5.0", "3.4.0rc20250604", True),
+        ("3.5.0", None, "3.5.0.dev0+abc", True),
+        # a post-release and a local build count as their release
+        (None, "3.5.0", "3.5.0.post1", False),
+        ("3.5.0", "3.5.1", "3.5.0+cu128", True),
+        # a bound that names more than a release is exact
+        ("3.5.0rc20250604", None, "3.5.0rc20250603", False),
+        ("3.5.0rc20250604", None, "3.5.0rc20250604", True),
+        ("3.5.0rc20250604", None, "3.5.0", True),
+        (None, "3.5.0rc20250604", "3.5.0rc20250603", True),
+        ("3.5.0.post1", None, "3.5.0", False),
+        ("3.5.0.post1", None, "3.5.0.post1", True),
+    ],
+)
+def test_ranges(since, until, version, expected):
+    assert holds(since, until, version) is expected
+    assert flag_applies(Flag("-a", since, until), version) is expected
+
+
+@pytest.mark.parametrize("version", [None, "a local build"])
+def test_an_unknown_version(version):
+    assert holds(None, None, version)
+    assert not holds("3.1.0", None, version)
+    assert not holds(None, "9.0.0", version)
+    assert flag_applies(Flag("-a"), version)
+    assert flag_applies(Flag("-a", since="3.1.0"), version)
+    assert not flag_applies(Flag("-a", until="9.0.0"), version)
+
+
+def test_the_expectation_of_a_failure_is_the_one_that_names_it():
+    overflow = Expectation("shared-memory-overflow", "3.1.0", "3.8.0")
+    memory = Expectation("memory", "3.1.0")
+    both = case(overflow, memory)
+    assert expectations_at(both, "3.5.0") == (overflow, memory)
+    assert expectation_for(both, "3.5.0") == overflow
+    assert expectation_for(both, "3.8.0") == memory
+    assert expectation_for(both, "3.5.0", Failure("stack-overflow", "memory", "s", "h")) == memory
+    assert expectation_for(both, "3.5.0", Failure("crash", "crash", "s", "h")) is None
+
+
+def test_a_failure_is_named_by_its_class_or_its_family():
+    assert matches("shared-memory-overflow", "shared-memory-overflow", "memory")
+    assert matches("memory", "shared-memory-overflow", "memory")
+    assert not matches("shared", "shared-memory-overflow", "memory")

@@ -1,0 +1,1 @@
+"""Searches over revisions: one change between two ends, or every change along a line."""

@@ -1,0 +1,54 @@
+"""The answer of a bisect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from triage.model.case import Case
+from triage.model.failure import Failure
+from triage.model.outcome import Cause
+from triage.model.revision import Revision
+
+
+class Kind(StrEnum):
+    """Which way the sought change goes."""
+
+    REGRESSION = "regression"
+    FIX = "fix"
+
+
+class Answer(StrEnum):
+    """How much was found out."""
+
+    CULPRIT = "culprit"
+    SUSPECTS = "suspects"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """What a bisect found out, and how.
+
+    before, after: the last revision of the old state and the first of the new one, where both are known.
+    suspects: revisions that may have brought the change, with probabilities that sum to 1; one of them for a culprit.
+    confirmed: the pair was probed a second time, nothing recalled, and agreed. reason: why it is inconclusive; cause: of the
+    untestable end, where that is why.
+    other_failures, untestable: what was met on the way that says nothing about the failure being chased.
+    """
+
+    case: Case
+    kind: Kind
+    answer: Answer
+    failure: Failure | None = None
+    before: Revision | None = None
+    after: Revision | None = None
+    suspects: tuple[tuple[Revision, float], ...] = ()
+    confirmed: bool = False
+    probes: int = 0
+    rounds: int = 0
+    cached: int = 0
+    other_failures: tuple[tuple[Revision, Failure], ...] = ()
+    untestable: tuple[tuple[Revision, str], ...] = ()
+    reason: str | None = None
+    cause: Cause | None = None

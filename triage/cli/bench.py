@@ -1,0 +1,76 @@
+"""Put the parts together: home, compilers, shed, evidence, prober, workbench."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from triage.classify import class_names, packaged_rules
+from triage.cli.screen import open_progress, progress_of
+from triage.compilers.iree import Iree
+from triage.compilers.port import Compiler
+from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.probe.evidence import Evidence
+from triage.probe.inputs import Inputs
+from triage.probe.prober import Prober
+from triage.probe.workbench import Workbench
+from triage.recipes import load_recipes
+from triage.toolchains.home import open_home
+from triage.toolchains.shed import Place, Toolshed
+
+COMPILERS: dict[str, Compiler] = {"iree": Iree()}
+
+
+@contextmanager
+def open_bench(jobs: int | None = None, *, fresh: bool = False) -> Iterator[Workbench]:
+    """A workbench that is taken down in order, whatever happens: compilers ended, store closed, bars away."""
+    stop = threading.Event()
+    shown = open_progress()
+    home = open_home()
+    evidence = Evidence(home / "evidence.db")
+    try:
+        progress = progress_of(shown)
+        shed = Toolshed(home, COMPILERS, progress, stop)
+        inputs = Inputs(home / "inputs", stop, fresh=fresh)
+        prober = Prober(home, COMPILERS, evidence, inputs, stop)
+        yield Workbench(shed, prober, evidence, stop, jobs=jobs, progress=progress)
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        if shown:
+            shown.close()
+        evidence.close()
+
+
+def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
+    """The cases of recipes, with every mistake told at once. BadInput for a compiler that is not supported yet."""
+    words = {*class_names(), *(rule.family for rule in packaged_rules())}
+    cases = load_recipes(paths, failure_names=words)
+    for case in cases:
+        if case.compiler not in COMPILERS:
+            raise BadInput(
+                f"{case.source}: compiler {case.compiler!r} is not supported yet; there is {', '.join(COMPILERS)}"
+            )
+    return cases
+
+
+def one_case(cases: Sequence[Case], name: str | None) -> Case:
+    """The case a command is about. `name` may be the case's name or what stands in its brackets."""
+    chosen = [case for case in cases if name is None or name in (case.name, case.name.partition("[")[2].rstrip("]"))]
+    if len(chosen) == 1:
+        return chosen[0]
+    names = ", ".join(case.name for case in (chosen or cases))
+    if not chosen:
+        raise BadInput(f"there is no case {name!r}; there is: {names}")
+    raise BadInput(f"which case? --case takes one of: {names}")
+
+
+def places_of(bench: Workbench, cases: Sequence[Case], named: Sequence[str]) -> list[Place]:
+    """The toolchains a command names, each once, in the order given; the one that came with this program without any."""
+    [family] = {case.compiler for case in cases}
+    places = [bench.shed.place(text, family) for text in named or ["installed"]]
+    return list({place.revision.name: place for place in places}.values())

@@ -1,0 +1,101 @@
+"""`triage bisect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from triage.bisect.releases import bisect_releases
+from triage.bisect.result import Answer, Kind
+from triage.cli.bench import load_cases, one_case, open_bench
+from triage.cli.endings import Exit, guarded
+from triage.cli.options import FormatOption, JobsOption, RecipePath
+from triage.cli.screen import Format, show, show_json
+from triage.model.errors import BadInput
+from triage.model.failure import Failure
+from triage.model.outcome import Cause
+from triage.probe.judge import Match, any_failure, same_class, same_family, same_signature
+from triage.probe.workbench import Workbench
+from triage.report.shapes import bisection_json
+from triage.report.terminal import bisection_block
+
+
+class Identity(StrEnum):
+    """What counts as the same failure."""
+
+    SIGNATURE = "signature"
+    CLASS = "class"
+    FAMILY = "family"
+    ANY = "any"
+
+
+_MATCHES: dict[Identity, Callable[[Failure], Match]] = {
+    Identity.SIGNATURE: same_signature,
+    Identity.CLASS: same_class,
+    Identity.FAMILY: same_family,
+    Identity.ANY: lambda _: any_failure,
+}
+
+
+@guarded
+def bisect(
+    recipe: RecipePath,
+    case: Annotated[
+        str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
+    ] = None,
+    good: Annotated[str | None, typer.Option(help="REV that compiles. Default: looked for.")] = None,
+    bad: Annotated[
+        str | None, typer.Option(help="REV that fails. Default: the newest, or looked for with --find fix.")
+    ] = None,
+    find: Annotated[
+        Kind, typer.Option(help="Look for the change that brought the failure, or the one that fixed it.")
+    ] = Kind.REGRESSION,
+    match: Annotated[
+        Identity, typer.Option(help="What counts as the same failure; any other one says nothing.")
+    ] = Identity.SIGNATURE,
+    jobs: JobsOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on after an interruption; what is known is used in any case.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> Exit:
+    """Find the release that brought a failure, or with --find fix the one that took it away.
+
+    Both ends are verified, another failure is never taken for this one, and the answer is confirmed by probing the
+    pair again. Without bounds: the change that led to the newest release's state.
+
+    triage bisect recipes/cuda-matmul-f32.yaml --good 2.9.0 --bad 3.5.0
+    """
+    del resume
+    chosen = one_case(load_cases([recipe]), case)
+    with open_bench(jobs) as bench:
+        places = bench.shed.releases(chosen.compiler)
+        at = {name: _index(bench, chosen.compiler, name) for name in (good, bad) if name}
+        before, after = (good, bad) if find is Kind.REGRESSION else (bad, good)
+        first, last = (at[name] if name else None for name in (before, after))
+        if first is not None and last is not None and first >= last:
+            raise BadInput(_wrong_order(find, before, after))
+        found = bisect_releases(bench, chosen, places, kind=find, before=first, after=last, match=_MATCHES[match])
+    if output is Format.JSON:
+        show_json(bisection_json(found))
+    else:
+        show([bisection_block(found)])
+    if found.answer is Answer.CULPRIT:
+        return Exit.OK
+    return Exit.ENVIRONMENT if found.cause is Cause.ENVIRONMENT else Exit.INCONCLUSIVE
+
+
+def _index(bench: Workbench, family: str, text: str) -> int:
+    name = bench.shed.place(text, family).revision.name
+    names = [place.revision.name for place in bench.shed.releases(family)]
+    if name not in names:
+        raise BadInput(f"{text!r} is no stable release of the index; bisecting goes along {names[0]} .. {names[-1]}")
+    return names.index(name)
+
+
+def _wrong_order(find: Kind, before: str | None, after: str | None) -> str:
+    other = "--find fix" if find is Kind.REGRESSION else "no --find fix"
+    return f"{before} is not older than {after}: a {find.value} has its old state first; for the other direction use {other}"

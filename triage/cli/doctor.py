@@ -1,0 +1,36 @@
+"""`triage doctor`."""
+
+from __future__ import annotations
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from triage.cli.bench import COMPILERS
+from triage.cli.endings import Exit, guarded
+from triage.cli.options import FormatOption
+from triage.cli.screen import Format, show, show_json
+from triage.probe.checkup import Grade, checkup
+
+_STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
+
+
+@guarded
+def doctor(output: FormatOption = Format.TEXT) -> Exit:
+    """Say what this machine has, what it lacks, and what to do about it. Exit 4 when compiling cannot work."""
+    findings = checkup(COMPILERS)
+    broken = any(finding.grade is Grade.BROKEN for finding in findings)
+    if output is Format.JSON:
+        rows = [{"check": f.check, "grade": f.grade.value, "found": f.found, "advice": f.advice} for f in findings]
+        show_json({"checks": rows, "ok": not broken})
+    else:
+        table = Table.grid(padding=(0, 2))
+        for finding in findings:
+            advice = f"  ({finding.advice})" if finding.advice else ""
+            table.add_row(
+                Text(finding.grade.value, style=_STYLES[finding.grade]), finding.check, Text(finding.found + advice)
+            )
+        show([table])
+        if not broken:
+            typer.echo("\nready")
+    return Exit.ENVIRONMENT if broken else Exit.OK

@@ -1,0 +1,89 @@
+"""How commands end: every error a sentence on stderr and the exit code that INTERFACE promises."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import ParamSpec
+
+import typer
+
+from triage.cli.screen import tell
+from triage.model.errors import BadFiles, EnvironmentFailure, Interrupted, TriageError
+from triage.model.outcome import Cause, Status, Untestable
+from triage.model.probe import Probe
+from triage.probe.judge import status_of
+from triage.toolchains.home import disk_errors
+
+P = ParamSpec("P")
+
+
+class Exit(IntEnum):
+    """What the exit code says."""
+
+    OK = 0
+    FOUND = 1
+    USAGE = 2
+    INCONCLUSIVE = 3
+    ENVIRONMENT = 4
+    INTERRUPTED = 130
+
+
+def guarded(command: Callable[P, Exit]) -> Callable[P, None]:
+    """End a command with its exit code, its errors told as sentences."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        raise typer.Exit(int(_ending(lambda: command(*args, **kwargs))))
+
+    return run
+
+
+def _ending(call: Callable[[], Exit]) -> int:
+    try:
+        with disk_errors("go on"):
+            code = call()
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:
+        # Whoever read our answer has enough; Python must not complain about it when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except (KeyboardInterrupt, Interrupted):
+        tell(f"interrupted; what was finished is kept. To go on:\n  {shlex.join(['triage', *sys.argv[1:]])}")
+        return Exit.INTERRUPTED
+    except BadFiles as error:
+        for problem in error.problems:
+            tell(str(problem))
+        tell(f"{len(error.problems)} problem{'s' if len(error.problems) != 1 else ''}; nothing was run")
+        return error.exit_code
+    except TriageError as error:
+        tell(f"triage: {error}")
+        return error.exit_code
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EISDIR, errno.EMFILE, errno.ENOMEM):
+            tell(f"triage: {error.strerror}: {error.filename}" if error.filename else f"triage: {error.strerror}")
+            return EnvironmentFailure.exit_code
+        raise
+
+
+def exit_of(probes: Sequence[Probe]) -> Exit:
+    """What a set of probes ends with: a failure found outweighs everything, then bad recipes, then the environment;
+    inconclusive when there was nothing that could be tested.
+    """
+    statuses = [status_of(probe) for probe in probes]
+    causes = {probe.outcome.cause for probe in probes if isinstance(probe.outcome, Untestable)}
+    if Status.FAILED in statuses:
+        return Exit.FOUND
+    if Cause.RECIPE in causes:
+        return Exit.USAGE
+    if causes & {Cause.ENVIRONMENT, Cause.TOOLCHAIN}:
+        return Exit.ENVIRONMENT
+    if statuses and all(status is Status.UNTESTABLE for status in statuses):
+        return Exit.INCONCLUSIVE
+    return Exit.OK

@@ -1,0 +1,49 @@
+"""`triage history`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from triage.bisect.history import histories
+from triage.cli.bench import load_cases, open_bench
+from triage.cli.endings import Exit, exit_of, guarded
+from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
+from triage.cli.screen import Format, show, show_json
+from triage.report.shapes import history_json
+from triage.report.timeline import history_blocks
+
+
+@guarded
+def history(
+    paths: RecipePaths,
+    since: Annotated[str | None, typer.Option(help="The oldest release. Default: the first there is.")] = None,
+    until: Annotated[str | None, typer.Option(help="The newest release. Default: the newest there is.")] = None,
+    every: Annotated[bool, typer.Option("--every", help="Compile on every release; nothing can be missed.")] = False,
+    share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Without --every: the part of all compiles that may be spent.")
+    ] = 0.5,
+    case: Annotated[str | None, typer.Option(help="Only cases whose name contains this.")] = None,
+    jobs: JobsOption = None,
+    fresh: FreshOption = False,
+    output: FormatOption = Format.TEXT,
+) -> Exit:
+    """Find every change of each case's state across the releases.
+
+    Without --every, releases between two that agree are mostly not compiled: a short window of failures can be
+    missed there. Places where other cases change, and those a recipe's `expect` names, are looked at first.
+    """
+    cases = [one for one in load_cases(paths) if case is None or case in one.name]
+    with open_bench(jobs, fresh=fresh) as bench:
+        if not cases:
+            return Exit.INCONCLUSIVE
+        [family] = {one.compiler for one in cases}
+        places = bench.shed.between(family, since, until)
+        found = histories(bench, cases, places, share=1.0 if every else share, fresh=fresh)
+    if output is Format.JSON:
+        show_json(history_json(found))
+    else:
+        show(history_blocks(found, [place.revision.name for place in places]))
+    code = exit_of([probe for one in found for probe in one.probes])
+    return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code

@@ -1,0 +1,80 @@
+"""`triage nightly`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli.bench import load_cases, open_bench
+from triage.cli.endings import Exit, exit_of, guarded
+from triage.cli.options import FreshOption, JobsOption, RecipePaths
+from triage.cli.screen import show, show_json
+from triage.nightly.compare import Change
+from triage.nightly.night import run_nightly, shard
+from triage.report.shapes import night_json
+from triage.report.terminal import night_blocks
+
+
+class NightFormat(StrEnum):
+    """How a nightly's answer is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+
+
+@guarded
+def nightly(
+    paths: RecipePaths,
+    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV that is new.")] = "latest",
+    baseline: Annotated[str, typer.Option("--baseline", "-b", help="REV it is compared with.")] = "previous",
+    bisect: Annotated[
+        bool, typer.Option("--bisect", help="Trace each regression to the release that brought it.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the cases.")
+    ] = None,
+    jobs: JobsOption = None,
+    fresh: FreshOption = False,
+    output: Annotated[
+        NightFormat, typer.Option("--format", "-f", help="How the answer is written to stdout.")
+    ] = NightFormat.TEXT,
+) -> Exit:
+    """Compare a new compiler with a baseline over all recipes. Exit 1 when something regressed.
+
+    A failure that a recipe expects at that version is known, and no regression. Example for a CI job:
+
+    triage nightly recipes/ -t latest -b previous --bisect --out out -f markdown >> "$GITHUB_STEP_SUMMARY"
+    """
+    cases = shard(load_cases(paths), part)
+    with open_bench(jobs, fresh=fresh) as bench:
+        family = cases[0].compiler if cases else "iree"
+        new, old = bench.shed.place(toolchain, family), bench.shed.place(baseline, family)
+        night = run_nightly(bench, cases, new, old, bisect=bisect, fresh=fresh)
+    from triage.report.files import write_reports  # templates and XML: needed here alone, and slow to import
+    from triage.report.junit import junit
+    from triage.report.markdown import markdown
+
+    reports = write_reports(night, out) if out else {}
+    match output:
+        case NightFormat.JSON:
+            show_json(night_json(night, reports))
+        case NightFormat.MARKDOWN:
+            typer.echo(markdown(night))
+        case NightFormat.JUNIT:
+            typer.echo(junit(night))
+        case NightFormat.TEXT:
+            show(night_blocks(night))
+            for path in reports.values():
+                typer.echo(f"written: {path}")
+    if night.of(Change.REGRESSED) or night.of(Change.CHANGED):
+        return Exit.FOUND
+    code = exit_of([probe for pair in night.pairs for probe in (pair.baseline, pair.probe)])
+    return Exit.OK if code is Exit.FOUND else code

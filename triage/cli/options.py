@@ -1,0 +1,19 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli.screen import Format
+
+RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of them.")]
+RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", min=1, help="Compiles at once. Default: one for each core; memory also bounds it."),
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Compile again even where the result is known.")]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the answer is written to stdout.")]

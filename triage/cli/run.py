@@ -1,0 +1,59 @@
+"""`triage run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from triage.cli.bench import load_cases, open_bench, places_of
+from triage.cli.endings import Exit, exit_of, guarded
+from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
+from triage.cli.screen import Format, show, show_json
+from triage.probe.workbench import Job
+from triage.report.grid import grid
+from triage.report.shapes import run_json
+from triage.report.terminal import run_blocks
+
+
+@guarded
+def run(
+    paths: RecipePaths,
+    toolchain: Annotated[
+        list[str] | None,
+        typer.Option("--toolchain", "-t", help="REV to compile with; repeat for several. Default: the installed one."),
+    ] = None,
+    case: Annotated[str | None, typer.Option(help="Only cases whose name contains this.")] = None,
+    jobs: JobsOption = None,
+    fresh: FreshOption = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines, run nothing.")] = False,
+    output: FormatOption = Format.TEXT,
+) -> Exit:
+    """Compile every case on every toolchain, name each failure, and keep the result.
+
+    A second run compiles nothing again. Examples:
+
+    triage run recipes/                                     all recipes with the installed compiler
+
+    triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest
+    """
+    cases = [one for one in load_cases(paths) if case is None or case in one.name]
+    with open_bench(jobs, fresh=fresh) as bench:
+        if not cases:
+            return Exit.INCONCLUSIVE
+        places = places_of(bench, cases, toolchain or [])
+        if dry_run:
+            for line in bench.command_lines([Job(one, place) for place in places for one in cases]):
+                typer.echo(line)
+            return Exit.OK
+        todo = [Job(one, place, fresh) for place in places for one in cases]
+        found = {(probe.case.name, probe.revision.name): probe for probe in bench.probe_all(todo)}
+    probes = [found[one.name, place.revision.name] for one in cases for place in places]
+    if output is Format.JSON:
+        show_json(run_json(probes))
+    else:
+        names = [place.revision.name for place in places]
+        if len(places) > 2:
+            show(grid([(one.name, [found[one.name, name] for name in names]) for one in cases], names))
+        show(run_blocks(probes))
+    return exit_of(probes)

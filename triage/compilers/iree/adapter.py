@@ -1,0 +1,104 @@
+"""A case in the words that one version of `iree-compile` understands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from triage.compilers.iree import inquiry, layout
+from triage.compilers.port import Description, Invocation
+from triage.model.case import Case, Target
+from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Toolchain
+from triage.recipes import flag_applies
+
+# Newest spelling first; the first one a version lists is used.
+_CHIP_FLAGS = {
+    "rocm": ("iree-rocm-target", "iree-hip-target"),
+    "cuda": ("iree-cuda-target",),
+    "vulkan-spirv": ("iree-vulkan-target",),
+    "llvm-cpu": ("iree-llvmcpu-target-cpu",),
+}
+_DEVICE_NAMES = {
+    "rocm": "hip",
+    "cuda": "cuda",
+    "vulkan-spirv": "vulkan",
+    "llvm-cpu": "local",
+    "vmvx": "local",
+    "metal-spirv": "metal",
+}
+_NAMES_THE_TARGET = ("iree-hal-target-device", "iree-hal-target-backends")
+# A failed operation is printed whole after its error: hundreds of MB for a large model, and nothing that identifies it.
+_QUIET = "--mlir-print-op-on-diagnostic=false"
+_NAME_PASS = ("--mlir-print-ir-after-failure", "--mlir-disable-threading", "--mlir-elide-elementsattrs-if-larger=16")
+
+
+class Iree:
+    """The IREE family."""
+
+    name = "iree"
+    distribution = "iree-base-compiler"
+    where = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
+
+    def locate(self, root: Path) -> Path | None:
+        return layout.locate(root)
+
+    def essence(self, program: Path) -> tuple[Path, ...]:
+        return layout.essence(program)
+
+    def describe(self, program: Path) -> Description:
+        return inquiry.describe(program)
+
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+        known = toolchain.capabilities
+        if case.target.backend not in known.backends:
+            return Untestable(
+                Cause.TARGET,
+                f"{toolchain.revision.name} has no backend {case.target.backend} (it has {', '.join(sorted(known.backends))})",
+            )
+        if case.phase is not None and case.phase not in known.phases:
+            return Untestable(Cause.FLAG, f"{toolchain.revision.name} has no phase {case.phase}")
+        given = [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
+        target = _target_flags(case.target, known.flags, {flag_name(text) for text in given})
+        if isinstance(target, Untestable):
+            return target
+        phase = [f"--compile-to={case.phase}"] if case.phase else []
+        printing = () if flag_name(_QUIET) in {flag_name(text) for text in given} else (_QUIET,)
+        # Crash dumps are written at once and unsymbolized: symbolizing a 300 MB library takes longer than the compile,
+        # and a large input's dump has been lost to it.
+        return Invocation((*target, *phase, *given), printing, {"LLVM_DISABLE_SYMBOLIZATION": "1"})
+
+    def naming_the_pass(self, invocation: Invocation) -> Invocation:
+        given = {flag_name(text) for text in invocation.options}
+        extra = tuple(text for text in _NAME_PASS if flag_name(text) not in given)
+        return replace(invocation, printing=(*invocation.printing, *extra))
+
+
+def flag_name(text: str) -> str:
+    """`iree-opt-level` of `--iree-opt-level=O3`."""
+    return text.lstrip("-").partition("=")[0]
+
+
+def _target_flags(target: Target, known: frozenset[str], given: set[str]) -> list[str] | Untestable:
+    """Backend or devices, and chip, in this version's spelling. What the recipe's own flags say is not said again."""
+    flags: list[str] = []
+    if not given & set(_NAMES_THE_TARGET):
+        flags += _device_flags(target)
+    if target.chip is not None:
+        spellings = _CHIP_FLAGS.get(target.backend, ())
+        spelling = next((name for name in spellings if name in known), None)
+        if spelling is None:
+            return Untestable(Cause.FLAG, f"this version has no flag that names a chip for {target.backend}")
+        if spelling not in given:
+            flags.append(f"--{spelling}={target.chip}")
+    return flags
+
+
+def _device_flags(target: Target) -> list[str]:
+    if target.devices is None:
+        return [f"--iree-hal-target-backends={target.backend}"]
+    name = _DEVICE_NAMES[target.backend]
+    flags = [f"--iree-hal-target-device={name}[{ordinal}]" for ordinal in range(target.devices)]
+    if name == "local":
+        flags.append(f"--iree-hal-local-target-device-backends={target.backend}")
+    return flags

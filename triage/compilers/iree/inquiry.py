@@ -1,0 +1,80 @@
+"""What an `iree-compile` binary tells of itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from triage.compilers.port import Description
+from triage.model.errors import EnvironmentFailure
+from triage.model.revision import Capabilities
+
+_VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
+_OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
+_NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
+_PATIENCE = 60.0  # seconds; the answers take 0.1
+
+
+def describe(program: Path) -> Description:
+    """Four questions to the binary: version, flags, backends, dialects. EnvironmentFailure when it does not run."""
+    told = _VERSION.search(_ask(program, "--version"))
+    help_text = _ask(program, "--help-hidden")
+    if told is None or "--iree-hal-target-backends" not in help_text:
+        raise EnvironmentFailure(f"{program} does not answer like an IREE compiler")
+    version, commit = told.groups()
+    return Description(
+        version=_pep440(version),
+        commit=commit,
+        date="-".join(day.groups()) if (day := _NIGHTLY.search(version)) else None,
+        capabilities=Capabilities(
+            backends=_backends(program),
+            phases=_phases(help_text),
+            dialects=_dialects(program.with_name("iree-opt")),
+            flags=frozenset(_OPTION.findall(help_text)),
+        ),
+    )
+
+
+def _ask(program: Path, *options: str) -> str:
+    try:
+        answer = subprocess.run(
+            [program, *options], capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFailure(f"{program} does not run: {error}") from error
+    if answer.returncode != 0:
+        first = next(iter((answer.stderr or answer.stdout).splitlines()), "nothing printed")
+        raise EnvironmentFailure(f"{program} {' '.join(options)} ended with {answer.returncode}: {first}")
+    return answer.stdout
+
+
+def _backends(program: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"^  (\S+)$", _ask(program, "--iree-hal-list-target-backends"), re.MULTILINE))
+
+
+def _phases(help_text: str) -> tuple[str, ...]:
+    block = help_text.partition("--compile-to=")[2]
+    found: list[str] = []
+    for line in block.splitlines()[1:]:
+        value = re.match(r"\s+=([\w-]+)\s", line)
+        if value is None:
+            break
+        found.append(value.group(1))
+    return tuple(found)
+
+
+def _dialects(optimizer: Path) -> frozenset[str]:
+    if not optimizer.is_file():  # a build tree may hold the compiler alone
+        return frozenset()
+    listed = _ask(optimizer, "--show-dialects").partition(":")[2]
+    return frozenset(name.strip() for name in listed.split(",") if name.strip())
+
+
+def _pep440(text: str) -> str | None:
+    try:
+        return str(Version(text))
+    except InvalidVersion:
+        return None

@@ -1,0 +1,1 @@
+"""The field's words as frozen values: standard library only, imported by every other room."""

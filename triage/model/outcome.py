@@ -1,0 +1,76 @@
+"""What an execution means, and what that meaning says about the bug being chased."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from triage.model.failure import Failure
+
+
+class Cause(StrEnum):
+    """Why a probe says nothing about the bug."""
+
+    FLAG = "flag"  # the version does not know a flag
+    INPUT = "input"  # the version cannot parse the input
+    TARGET = "target"  # the version lacks the backend
+    TOOLCHAIN = "toolchain"  # there is none, or it does not run
+    ENVIRONMENT = "environment"  # disk, memory beside other jobs: never cached
+    RECIPE = "recipe"  # the generator or importer failed
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """It compiled. `warnings` are failures' texts printed all the same, with exit 0."""
+
+    warnings: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It failed. `others` are further failures in the same output; `flaky` when a second run did not agree."""
+
+    failure: Failure
+    others: tuple[Failure, ...] = ()
+    flaky: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Untestable:
+    """The probe says nothing about the bug, and why. `failure` is what the compiler said, where it was asked at all."""
+
+    cause: Cause
+    reason: str
+    failure: Failure | None = None
+
+
+Outcome = Compiled | Failed | Untestable
+
+
+class Verdict(StrEnum):
+    """What an outcome says about the bug being chased."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SKIP = "skip"
+
+
+class Status(StrEnum):
+    """An outcome seen against what the recipe expects; the words of test runners."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNTESTABLE = "untestable"
+    XFAIL = "xfail"
+    XPASS = "xpass"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a probe cost and produced. seconds: wall; peak_rss_mb: MiB; metrics: name -> value (bytes, seconds, counts)."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_rss_mb: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,41 @@
+"""Places on the timeline, and the compilers installed for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A release, nightly or commit. `name` is how the user writes it; date is ISO `YYYY-MM-DD`; commit a full sha."""
+
+    name: str
+    commit: str | None = None
+    date: str | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a compiler says it can do, asked once and cached. `flags` are spelled without dashes."""
+
+    backends: frozenset[str] = frozenset()
+    phases: tuple[str, ...] = ()
+    dialects: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """One installed compiler. `identity` names its content (wheel hash or a digest of the binary) and keys evidence;
+    `program` is the native binary that is run; `version` is a PEP 440 release or None for a local build that tells none.
+    """
+
+    family: str
+    revision: Revision
+    identity: str
+    root: Path
+    program: Path
+    capabilities: Capabilities
+    version: str | None = None

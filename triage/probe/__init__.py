@@ -1,0 +1,1 @@
+"""The one place that runs compilers, diagnoses what they did and records it."""

@@ -1,0 +1,157 @@
+"""What this machine has and lacks for compiling, as findings with advice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+from uv import find_uv_bin
+
+from triage.compilers.port import Compiler
+from triage.model.errors import TriageError
+from triage.model.execution import Limits
+from triage.probe.evidence import Evidence
+from triage.probe.process import run
+from triage.toolchains.home import home_path, open_home
+from triage.toolchains.prune import stored
+from triage.toolchains.shed import Toolshed
+
+_ROOM = 2 << 30  # bytes: a handful of toolchains
+_MEMORY = 4 << 30  # bytes: one compile of a small model beside the system
+
+
+class Grade(StrEnum):
+    """How bad a finding is."""
+
+    GOOD = "good"
+    WEAK = "weak"  # works, with a limitation worth knowing
+    BROKEN = "broken"  # compiling or installing cannot work
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: what was found, and what to do where it is not good."""
+
+    check: str
+    grade: Grade
+    found: str
+    advice: str = ""
+
+
+def checkup(compilers: Mapping[str, Compiler]) -> list[Finding]:
+    """All checks. A check that breaks is itself a finding."""
+    findings = [_home(), _room(), _cores(), _uv(), _randomisation(), _orphans()]
+    try:
+        home = open_home()
+    except TriageError:
+        return findings
+    shed = Toolshed(home, compilers, stop=threading.Event())
+    for family in compilers:
+        findings += [_guard(f"{family} releases", lambda f=family: _index(shed, f))]  # type: ignore[misc]
+        findings += [_guard(f"{family} installed", lambda f=family: _installed(shed, f))]  # type: ignore[misc]
+    kept = stored(shed.folder)
+    broken = [one.folder.name for one in kept if not one.whole]
+    said = f"{len(kept)} toolchains, {sum(one.bytes for one in kept) / (1 << 30):.1f} GiB"
+    advice = f"damaged, will be installed again when used: {', '.join(broken)}" if broken else ""
+    findings.append(Finding("cache", Grade.WEAK if broken else Grade.GOOD, said, advice))
+    findings.append(_guard("evidence", lambda: _evidence(home)))
+    findings.append(_onnx())
+    return findings
+
+
+def _guard(check: str, look: Callable[[], Finding]) -> Finding:
+    try:
+        return look()
+    except TriageError as error:
+        return Finding(check, Grade.BROKEN, str(error))
+
+
+def _home() -> Finding:
+    try:
+        return Finding("home", Grade.GOOD, str(open_home()))
+    except TriageError as error:
+        return Finding("home", Grade.BROKEN, str(error), "set TRIAGE_HOME to a folder you may write to")
+
+
+def _room() -> Finding:
+    place = home_path()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    good = free > _ROOM
+    advice = "" if good else "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
+    return Finding("disk", Grade.GOOD if good else Grade.WEAK, f"{free / (1 << 30):.1f} GiB free", advice)
+
+
+def _cores() -> Finding:
+    memory = psutil.virtual_memory()
+    good = memory.available > _MEMORY
+    advice = "" if good else "large models will be untestable; close something or give a recipe a lower memory limit"
+    found = (
+        f"{os.cpu_count()} cores, {memory.available / (1 << 30):.1f} of {memory.total / (1 << 30):.1f} GiB available"
+    )
+    return Finding("machine", Grade.GOOD if good else Grade.WEAK, found, advice)
+
+
+def _uv() -> Finding:
+    try:
+        told = subprocess.run([find_uv_bin(), "--version"], capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("uv", Grade.BROKEN, str(error), "install this program again")
+    return Finding("uv", Grade.GOOD, told.stdout.strip())
+
+
+def _randomisation() -> Finding:
+    with TemporaryDirectory() as place:
+        execution = run(["true"], Limits(timeout=10), Path(place))
+    if execution.randomised:
+        advice = "a container's seccomp profile often forbids switching it off"
+        return Finding("address layout", Grade.WEAK, "random: a few verdicts may differ from run to run", advice)
+    return Finding("address layout", Grade.GOOD, "fixed for every compile")
+
+
+def _orphans() -> Finding:
+    if shutil.which("setpriv"):
+        return Finding("kill -9", Grade.GOOD, "ends running compiles as well")
+    return Finding(
+        "kill -9", Grade.WEAK, "leaves a running compile to its time limit", "install util-linux for setpriv"
+    )
+
+
+def _index(shed: Toolshed, family: str) -> Finding:
+    places = shed.releases(family)
+    if not places:
+        return Finding(f"{family} releases", Grade.BROKEN, f"none for this platform at {shed.index.url}")
+    first, last = places[0].revision.name, places[-1].revision.name
+    return Finding(f"{family} releases", Grade.GOOD, f"{len(places)} on the index, {first} to {last}")
+
+
+def _installed(shed: Toolshed, family: str) -> Finding:
+    toolchain = shed.obtain(shed.place("installed", family))
+    backends = ", ".join(sorted(toolchain.capabilities.backends))
+    return Finding(f"{family} installed", Grade.GOOD, f"{toolchain.revision.name} with {backends}")
+
+
+def _evidence(home: Path) -> Finding:
+    store = Evidence(home / "evidence.db")
+    count = store.count()
+    store.close()
+    return Finding("evidence", Grade.GOOD, f"{count} results")
+
+
+def _onnx() -> Finding:
+    command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", "--help"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if answer.returncode == 0:
+        return Finding("ONNX import", Grade.GOOD, "works")
+    last = next(iter(reversed(answer.stderr.strip().splitlines())), "no reason given")
+    return Finding("ONNX import", Grade.WEAK, last, "`.onnx` inputs will be untestable")

@@ -1,0 +1,101 @@
+"""From facts to meaning, from meaning to verdict: pure functions."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from triage.classify import FailingPass, diagnose, rule_for
+from triage.model.execution import Ending, Execution
+from triage.model.failure import Failure
+from triage.model.outcome import Cause, Compiled, Failed, Outcome, Status, Untestable, Verdict
+from triage.model.probe import Probe
+from triage.recipes import expectation_for
+
+Match = Callable[[Failure], bool]
+
+
+def judge(execution: Execution, failing_pass: FailingPass | None = None, *, flaky: bool = False) -> Outcome:
+    """What an execution means. Never an empty failure: what no rule knows has the class `unknown`."""
+    if (trouble := _environment(execution)) is not None:
+        return trouble
+    diagnosis = diagnose(execution, failing_pass)
+    if execution.ok:
+        return Compiled(warnings=diagnosis.warnings)
+    first, *others = diagnosis.failures
+    rule = rule_for(first.failure_class)
+    if rule is not None and rule.says_nothing is not None:
+        return Untestable(Cause(rule.says_nothing), first.headline, first)
+    return Failed(first, tuple(others), flaky)
+
+
+def _environment(execution: Execution) -> Untestable | None:
+    """The machine's own troubles, which say nothing about the compiler."""
+    said = execution.stderr.head
+    if execution.ending is Ending.NOT_STARTED:
+        return Untestable(Cause.TOOLCHAIN, said.strip() or "the compiler could not be started")
+    if execution.ok:
+        return None
+    if "error while loading shared libraries" in said:
+        return Untestable(Cause.TOOLCHAIN, said.strip().splitlines()[0])
+    if "No space left on device" in execution.stderr.text:
+        return Untestable(Cause.ENVIRONMENT, "no space left on the disk")
+    if execution.ending is Ending.OVER_OUTPUT:
+        return Untestable(Cause.ENVIRONMENT, "more output was written than is allowed")
+    if execution.ending is Ending.SIGNALLED and execution.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        name = signal.Signals(execution.signal).name
+        return Untestable(
+            Cause.ENVIRONMENT,
+            f"ended from outside by {name} at {execution.peak_rss_mb:.0f} MiB"
+            + (", perhaps by the system for want of memory" if execution.signal == signal.SIGKILL else ""),
+        )
+    return None
+
+
+def needs_pass(execution: Execution) -> bool:
+    """Whether only a second run that names the failing pass can tell what went wrong."""
+    return _environment(execution) is None and diagnose(execution).needs_pass
+
+
+def status_of(probe: Probe) -> Status:
+    """An outcome against what the recipe expects at this version: a known failure is xfail, its absence xpass."""
+    case, version = probe.case, probe.version
+    match probe.outcome:
+        case Compiled():
+            return Status.XPASS if expectation_for(case, version) else Status.PASSED
+        case Failed(failure=failure):
+            return Status.XFAIL if expectation_for(case, version, failure) else Status.FAILED
+        case Untestable(failure=said):
+            return Status.XFAIL if said and expectation_for(case, version, said) else Status.UNTESTABLE
+
+
+def same_signature(reference: Failure) -> Match:
+    """The same failure and no other."""
+    return lambda failure: failure.signature == reference.signature
+
+
+def same_family(reference: Failure) -> Match:
+    """Any class of the same family: for a root cause whose class changes between releases."""
+    return lambda failure: failure.family == reference.family
+
+
+def same_class(reference: Failure) -> Match:
+    """Any signature of the same class."""
+    return lambda failure: failure.failure_class == reference.failure_class
+
+
+def any_failure(_: Failure) -> bool:
+    """Whatever fails."""
+    return True
+
+
+def verdict_of(outcome: Outcome, match: Match) -> Verdict:
+    """What an outcome says of the failure that `match` recognises. Another failure and a flaky one say nothing."""
+    match outcome:
+        case Compiled():
+            return Verdict.GOOD
+        case Failed(failure, others, flaky):
+            found = any(map(match, (failure, *others)))
+            return Verdict.BAD if found and not flaky else Verdict.SKIP
+        case Untestable():
+            return Verdict.SKIP

@@ -1,0 +1,186 @@
+"""Probe one case on one toolchain: recall, run, doubt, name the pass, record."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkdtemp
+
+import psutil
+
+from triage.classify import FailingPass, PassScanner
+from triage.compilers.port import Compiler, Invocation
+from triage.model.case import Case
+from triage.model.execution import Ending, Execution
+from triage.model.failure import Failure
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
+from triage.model.probe import Probe
+from triage.model.revision import Toolchain
+from triage.probe.evidence import Evidence, Record, key_of
+from triage.probe.inputs import Inputs, Prepared
+from triage.probe.judge import judge, needs_pass
+from triage.probe.process import run
+from triage.toolchains.home import disk_errors
+
+_NOT_BELIEVED_ONCE = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)
+
+
+class Prober:
+    """Runs cases. Holds no state but the evidence store, the inputs and a stop switch; safe for several threads."""
+
+    def __init__(
+        self, home: Path, compilers: Mapping[str, Compiler], evidence: Evidence, inputs: Inputs, stop: threading.Event
+    ) -> None:
+        self._compilers = compilers
+        self._evidence = evidence
+        self._inputs = inputs
+        self._stop = stop
+        self._scratch = home / "scratch"
+        with disk_errors("make room for compiles"):
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            _sweep(self._scratch)
+
+    def probe(self, case: Case, toolchain: Toolchain, *, fresh: bool = False) -> Probe:
+        """The outcome of a case on a toolchain, from the evidence where it is known, unless `fresh`.
+
+        Raises process.Interrupted when the stop switch is thrown; then nothing is recorded.
+        """
+        prepared = self._inputs.prepare(case)
+        if isinstance(prepared, Untestable):
+            return _untested(case, toolchain, prepared)
+        invocation = self._compilers[case.compiler].invocation(case, toolchain)
+        if isinstance(invocation, Untestable):
+            return _untested(case, toolchain, invocation)
+        limits = (case.limits.timeout, case.limits.memory)
+        key = key_of(toolchain.identity, prepared.digest, invocation.options, limits)
+        if not fresh and (known := self._evidence.find(key)):
+            return _probe_of(case, toolchain, known, cached=True)
+        record = self._run(case, toolchain, prepared, invocation, key)
+        probe = _probe_of(case, toolchain, record, cached=False)
+        if not _is_passing_trouble(probe.outcome):
+            self._evidence.add(record)
+        return probe
+
+    def command_line(self, case: Case, toolchain: Toolchain) -> str:
+        """What `probe` would run, as a line for a shell; a comment with the reason where it would run nothing."""
+        prepared = self._inputs.prepare(case)
+        invocation = self._compilers[case.compiler].invocation(case, toolchain)
+        for answer in (prepared, invocation):
+            if isinstance(answer, Untestable):
+                return f"# {case.name} on {toolchain.revision.name}: {answer.reason}"
+        assert isinstance(prepared, Prepared)
+        assert isinstance(invocation, Invocation)
+        settings = [f"{name}={value}" for name, value in invocation.env.items()]
+        return shlex.join([*settings, *invocation.argv(toolchain.program, prepared.path, Path(os.devnull))])
+
+    def _run(self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation, key: str) -> Record:
+        runs = [self._execute(case, toolchain, prepared, invocation)]
+        if runs[0].ending in _NOT_BELIEVED_ONCE:
+            runs.append(self._execute(case, toolchain, prepared, invocation))
+            if _face(runs[0]) != _face(runs[1]):
+                runs.append(self._execute(case, toolchain, prepared, invocation))
+        faces = [_face(execution) for execution in runs]
+        chosen = max(runs, key=lambda execution: faces.count(_face(execution)))
+        agreeing = faces.count(_face(chosen))
+        failing_pass = None
+        if needs_pass(chosen):
+            failing_pass = self._name_pass(case, toolchain, prepared, invocation)
+        return Record(
+            key=key,
+            case_name=case.name,
+            toolchain=toolchain.revision.name,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            execution=replace(chosen, argv=tuple(_portable(chosen.argv, toolchain, prepared))),
+            failing_pass=failing_pass,
+            runs=agreeing,
+            disagreements=len(runs) - agreeing,
+            metrics={"artifact_bytes": chosen.output_bytes} if chosen.output_bytes is not None else {},
+        )
+
+    def _execute(self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation) -> Execution:
+        with self._workplace() as place:
+            output = place / "out"
+            argv = invocation.argv(toolchain.program, prepared.path, output)
+            execution = run(argv, case.limits, place, env=invocation.env, stop=self._stop)
+            size = output.stat().st_size if execution.ok and output.is_file() else None
+            return replace(execution, output_bytes=size)
+
+    def _name_pass(
+        self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation
+    ) -> FailingPass | None:
+        """The failing pass, from a second run that prints it together with IR of any length, read as it comes."""
+        named = self._compilers[case.compiler].naming_the_pass(invocation)
+        scanner = PassScanner()
+        with self._workplace() as place:
+            argv = named.argv(toolchain.program, prepared.path, place / "out")
+            run(argv, case.limits, place, env=named.env, stop=self._stop, on_stderr=scanner.feed)
+        return scanner.finish()
+
+    @contextmanager
+    def _workplace(self) -> Iterator[Path]:
+        """A folder of this process alone, gone afterwards: what a compiler drops in its working folder stays in there."""
+        with disk_errors("make room for a compile"):
+            place = Path(mkdtemp(prefix=f"{os.getpid()}-", dir=self._scratch))
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _face(execution: Execution) -> tuple[str, str]:
+    """What two runs must have in common to agree."""
+    match judge(execution):
+        case Compiled():
+            return "compiled", ""
+        case Failed(failure=Failure(signature=signature)):
+            return "failed", signature
+        case Untestable(cause=cause):
+            return "untestable", cause
+
+
+def _is_passing_trouble(outcome: Outcome) -> bool:
+    return isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
+
+
+def _probe_of(case: Case, toolchain: Toolchain, record: Record, *, cached: bool) -> Probe:
+    execution = record.execution
+    return Probe(
+        case=case,
+        revision=toolchain.revision,
+        version=toolchain.version,
+        outcome=judge(execution, record.failing_pass, flaky=record.disagreements > 0),
+        measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
+        cached=cached,
+    )
+
+
+def _untested(case: Case, toolchain: Toolchain, why: Untestable) -> Probe:
+    return Probe(case, toolchain.revision, toolchain.version, why, Measured(), cached=False)
+
+
+def _portable(argv: tuple[str, ...], toolchain: Toolchain, prepared: Prepared) -> Iterator[str]:
+    """The command line with no path of this machine in it."""
+    for word in argv:
+        if word == str(toolchain.program):
+            yield toolchain.program.name
+        elif word == str(prepared.path):
+            yield f"input:{prepared.digest[:12]}"
+        elif word.endswith("/out"):
+            yield "out"
+        else:
+            yield word
+
+
+def _sweep(scratch: Path) -> None:
+    """Remove what processes that were killed left behind."""
+    for place in scratch.iterdir():
+        owner = place.name.partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,16 @@
+"""Recipes: YAML files that say what to compile, read into Cases with every mistake told at once."""
+
+from triage.recipes.loading import load_recipes
+from triage.recipes.schema import recipe_schema
+from triage.recipes.starter import new_recipe
+from triage.recipes.versions import expectation_for, expectations_at, flag_applies, matches
+
+__all__ = [
+    "expectation_for",
+    "expectations_at",
+    "flag_applies",
+    "load_recipes",
+    "matches",
+    "new_recipe",
+    "recipe_schema",
+]

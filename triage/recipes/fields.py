@@ -1,0 +1,240 @@
+"""The values a recipe is made of: how each is checked, and how an editor sees it.
+
+A check gets the scalar as written and answers with what the case holds. What is wrong is raised as `advice`, a sentence
+that names the value and says what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.version import InvalidVersion, Version
+from pydantic import ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from triage.recipes.document import Written
+from triage.recipes.matrix import has_placeholder
+from triage.recipes.quantities import parse_duration, parse_size
+from triage.recipes.suggestions import did_you_mean
+from triage.recipes.words import FAMILIES, IREE, Family
+
+MAX_DEVICES = 1024
+MAX_NAME = 100
+
+NAME = re.compile(r"[a-z0-9-]+")
+KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+ISSUE = re.compile(r"[\w.-]+/[\w.-]+#\d+|https?://\S+")
+_TWO_FLAGS = re.compile(r"\S\s+--?[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the checks of one file know beside its text. family: None for an unknown compiler, whose
+    words cannot be judged; folder: where a relative input is looked for, None to look
+    for none; failure_names: known classes and families, None to accept any.
+    """
+
+    family: Family | None = IREE
+    folder: Path | None = None
+    failure_names: Collection[str] | None = None
+
+
+def advice(message: str, key: str | None = None) -> PydanticCustomError:
+    """An error whose message is told as it is, at the key of the mapping where one is named."""
+    return PydanticCustomError("advice", "{message}", {"message": message, "key": key})
+
+
+def setting(info: ValidationInfo) -> Setting:
+    """The setting that validation was started with."""
+    return info.context if isinstance(info.context, Setting) else Setting()
+
+
+def as_written(value: Any) -> str:
+    """Any scalar, as the text that stands in the file."""
+    if isinstance(value, str):
+        return str(value)
+    shape = "a list" if isinstance(value, list) else "a mapping"
+    raise advice(f"one value is wanted here, not {shape}.")
+
+
+def as_text(value: Any) -> str:
+    """A scalar that YAML also takes for text."""
+    text = as_written(value)
+    kind = value.kind if isinstance(value, Written) else "str"
+    if kind == "bool":
+        meaning = "true" if text.lower() in {"y", "yes", "on", "true"} else "false"
+        raise advice(f'{text} without quotes is the truth value {meaning} in YAML 1.1: write "{text}" in quotes.')
+    if kind in {"int", "float"}:
+        raise advice(f'{text} without quotes is {_number(text, kind)} in YAML, and text is wanted: write "{text}".')
+    if not text.strip():
+        raise advice("the text is empty; give it a value or remove the key.")
+    return text
+
+
+def _number(text: str, kind: str) -> str:
+    """A number as YAML 1.1 reads it: `3.10` as 3.1, `010` as octal, `1:30` in base 60."""
+    try:
+        return f"the number {yaml.safe_load(text):{'g' if kind == 'float' else ''}}"
+    except ValueError:  # thousands of digits
+        return "a number"
+
+
+def check_name(value: Any) -> str:
+    """A recipe's name."""
+    text = as_text(value)
+    if not NAME.fullmatch(text):
+        slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "cuda-matmul-f32"
+        raise advice(f'"{text}" cannot be a name: use small letters a-z, digits and hyphens, such as "{slug}".')
+    if len(text) > MAX_NAME:
+        raise advice(f"the name has {len(text)} characters; file names are made of it, so write at most {MAX_NAME}.")
+    return text
+
+
+def check_compiler(value: Any) -> str:
+    """A compiler family's name."""
+    text = as_text(value)
+    if text not in FAMILIES:
+        aliases = {"iree-compile": "iree", "mlir": "iree"}
+        known = ", ".join(FAMILIES)
+        raise advice(f'"{text}" is no compiler known here{did_you_mean(text, FAMILIES, aliases)} Compilers: {known}.')
+    return text
+
+
+def check_backend(value: Any, info: ValidationInfo) -> str:
+    """A backend of the compiler."""
+    text, family = as_text(value), setting(info).family
+    if family is None or not family.backends or has_placeholder(text):
+        return text
+    if text not in family.backends:
+        guess = did_you_mean(text, family.backends, family.aliases)
+        raise advice(f'"{text}" is no backend of {family.name}{guess} Backends: {", ".join(family.backends)}.')
+    return text
+
+
+def check_word(value: Any) -> str:
+    """A text without white space, such as a chip."""
+    text = as_text(value)
+    if re.search(r"\s", text):
+        raise advice(f'"{text}" holds white space; write one word.')
+    return text
+
+
+def check_devices(value: Any) -> int | None:
+    """A number of devices; None while a placeholder stands in its place."""
+    text = as_written(value)
+    if has_placeholder(text):
+        return None
+    if not re.fullmatch(r"[0-9]+", text):
+        raise advice(f'"{text}" is no number of devices: write a whole number, such as 2.')
+    # Counted by its digits first: Python refuses to convert numbers of thousands of digits.
+    count = int(text) if len(text) < 10 else MAX_DEVICES + 1
+    if count < 1:
+        raise advice(f"{text} devices cannot be compiled for: write 1 or more, or leave the key out.")
+    if count > MAX_DEVICES:
+        raise advice(f"{text} devices are too many: write at most {MAX_DEVICES}.")
+    return count
+
+
+def check_phase(value: Any, info: ValidationInfo) -> str:
+    """A phase the compiler can stop after."""
+    text, family = as_text(value), setting(info).family
+    if family is None:
+        return text
+    if not family.phases:
+        raise advice(f'compiler "{family.name}" cannot stop after a phase; remove the key.')
+    if text not in family.phases:
+        guess = did_you_mean(text, family.phases)
+        raise advice(f'"{text}" is no phase of {family.name}{guess} Phases: {", ".join(family.phases)}.')
+    return text
+
+
+def check_flag(value: Any) -> str:
+    """One compiler flag, handed over as one argument."""
+    text = as_text(value)
+    if has_placeholder(text) and text.startswith("${"):
+        return text
+    if not text.startswith("-"):
+        raise advice(f'"{text}" is no flag: a flag begins with a hyphen, such as "--{text.lstrip()}".')
+    if _TWO_FLAGS.search(text):
+        raise advice(f'"{text}" looks like several flags: give each an entry of its own.')
+    return text
+
+
+def check_version(value: Any) -> str:
+    """A release that bounds a range."""
+    text = as_written(value)
+    kind = value.kind if isinstance(value, Written) else "str"
+    if kind in {"int", "float"}:
+        full = text + ".0" * (2 - text.count("."))
+        warning = " (3.10 would become 3.1)" if kind == "float" else ""
+        raise advice(f'{text} without quotes is a number in YAML{warning}: write "{full}".')
+    try:
+        Version(text)
+    except InvalidVersion:
+        raise advice(f'"{text}" is no version: write a release such as "3.5.0".') from None
+    return text
+
+
+def check_failure(value: Any, info: ValidationInfo) -> str:
+    """A failure's class or family."""
+    text, known = as_text(value), setting(info).failure_names
+    if known is not None and text not in known:
+        guess = did_you_mean(text, known)
+        raise advice(f'"{text}" is no failure class or family{guess} Known: {", ".join(sorted(known))}.')
+    return text
+
+
+def check_issue(value: Any) -> str:
+    """The issue that tracks a failure."""
+    text = as_written(value)
+    if not ISSUE.fullmatch(text):
+        number = text.lstrip("#")
+        raise advice(f'"{text}" is no issue: write "owner/repo#{number if number.isdigit() else 123}" or its URL.')
+    return text
+
+
+def check_arg(value: Any) -> str:
+    """One value handed to a generator."""
+    if isinstance(value, list):
+        joined = ",".join(str(item) for item in value)
+        raise advice(f'a list cannot be handed over as one argument: write "{joined}" and let the generator split it.')
+    return as_written(value)
+
+
+def check_key(value: Any) -> str:
+    """A name for a generator's argument or a matrix key."""
+    text = str(value)
+    if not KEY.fullmatch(text):
+        bare = text.lstrip("-")
+        instead = f'"{bare}"' if KEY.fullmatch(bare) else 'a word such as "dtype"'
+        raise advice(f'"{text}" cannot be a key here: use letters, digits, _ and -, a letter first; write {instead}.')
+    return text
+
+
+def check_choice(value: Any) -> str:
+    """One value of a matrix key."""
+    text = as_written(value)
+    if re.search(r"[,\[\]\n\r\t]", text) or text != text.strip():
+        raise advice(f'"{text}" cannot stand in a case name: leave out commas, brackets, line breaks and outer blanks.')
+    return text
+
+
+def check_duration(value: Any) -> float:
+    """Seconds."""
+    try:
+        return parse_duration(as_written(value))
+    except ValueError as error:
+        raise advice(str(error)) from None
+
+
+def check_size(value: Any) -> int:
+    """Bytes."""
+    try:
+        return parse_size(as_written(value))
+    except ValueError as error:
+        raise advice(str(error)) from None

@@ -1,0 +1,186 @@
+"""The recipe format: its keys, what each may hold, and how an editor is told.
+
+Checked by pydantic after the placeholders are filled in. A compiler family with keys of its own gets a subclass of
+RecipeFormat and an entry in FORMATS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
+
+from packaging.version import Version
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from triage.recipes import fields
+from triage.recipes.inputs import check_input
+from triage.recipes.words import COMMAND, FAMILIES, IREE, TRITON
+
+_SCALAR = {"type": ["string", "number", "boolean"]}
+PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
+_VERSION = {"type": "string", "pattern": r"^v?[0-9]+(\.[0-9]+)*([-_.]?[a-z]+[0-9]*)*(\+.+)?$"}
+_NOTHING_BLANK = {"type": "string", "pattern": r"\S"}
+
+
+def _words(words: tuple[str, ...], *, filled: bool = False) -> dict[str, Any]:
+    """Schema of one word out of several, or of a placeholder that becomes one."""
+    enum: dict[str, Any] = {"type": "string", "enum": list(words)}
+    return {"anyOf": [enum, PLACEHOLDER]} if filled else enum
+
+
+_Text = Annotated[str, BeforeValidator(fields.as_text), WithJsonSchema(_NOTHING_BLANK)]
+_Name = Annotated[
+    str,
+    BeforeValidator(fields.check_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{fields.NAME.pattern}$", "maxLength": fields.MAX_NAME}),
+]
+_Compiler = Annotated[str, BeforeValidator(fields.check_compiler), WithJsonSchema(_words(tuple(FAMILIES)))]
+_InputPath = Annotated[str, BeforeValidator(check_input), WithJsonSchema(_NOTHING_BLANK)]
+# Which words a backend may be hangs on the compiler, so this can only suggest.
+_Backend = Annotated[
+    str,
+    BeforeValidator(fields.check_backend),
+    WithJsonSchema({"type": "string", "minLength": 1, "examples": ["cuda", "llvm-cpu", "rocm", "vulkan-spirv"]}),
+]
+_Chip = Annotated[str, BeforeValidator(fields.check_word), WithJsonSchema({"type": "string", "pattern": r"^\S+$"})]
+_Devices = Annotated[
+    int | None,
+    BeforeValidator(fields.check_devices),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": fields.MAX_DEVICES}, PLACEHOLDER]}),
+]
+_Phase = Annotated[
+    str, BeforeValidator(fields.check_phase), WithJsonSchema(_words((*IREE.phases, *TRITON.phases, *COMMAND.phases)))
+]
+_FlagText = Annotated[
+    str, BeforeValidator(fields.check_flag), WithJsonSchema({"type": "string", "pattern": r"^(-|\$\{)"})
+]
+_Version = Annotated[str, BeforeValidator(fields.check_version), WithJsonSchema(_VERSION)]
+_Failure = Annotated[str, BeforeValidator(fields.check_failure), WithJsonSchema(_NOTHING_BLANK)]
+_Issue = Annotated[
+    str,
+    BeforeValidator(fields.check_issue),
+    WithJsonSchema({"type": "string", "pattern": f"^({fields.ISSUE.pattern})$"}),
+]
+_Arg = Annotated[str, BeforeValidator(fields.check_arg), WithJsonSchema(_SCALAR)]
+_Key = Annotated[str, BeforeValidator(fields.check_key)]
+_Choice = Annotated[str, BeforeValidator(fields.check_choice), WithJsonSchema(_SCALAR)]
+_Duration = Annotated[
+    float,
+    BeforeValidator(fields.check_duration),
+    WithJsonSchema({"type": ["string", "number"], "pattern": r"^[0-9]", "exclusiveMinimum": 0}),
+]
+_Size = Annotated[
+    int,
+    BeforeValidator(fields.check_size),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B$"}),
+]
+
+
+class _Mapping(BaseModel):
+    """A mapping of the format: no keys beyond those it names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Bounded(_Mapping):
+    """Something that holds for versions in [since, until)."""
+
+    since: _Version | SkipJsonSchema[None] = Field(
+        default=None, description="First version it holds for; left out: from the beginning.", examples=["3.5.0"]
+    )
+    until: _Version | SkipJsonSchema[None] = Field(
+        default=None, description="First version it holds for no longer; left out: to this day.", examples=["3.9.0"]
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since is not None and self.until is not None and Version(self.since) >= Version(self.until):
+            empty = f'no version lies from "{self.since}" (since) up to "{self.until}" (until)'
+            raise fields.advice(
+                f"{empty}: until names the first version without it, so it must be the later one.", "until"
+            )
+        return self
+
+
+class TargetFormat(_Mapping):
+    """What is compiled for."""
+
+    backend: _Backend = Field(description="Code generator; the adapter knows each version's spelling of its flag.")
+    chip: _Chip | SkipJsonSchema[None] = Field(
+        default=None, description="Chip, architecture or CPU.", examples=["sm_86", "gfx942", "znver4"]
+    )
+    devices: _Devices | SkipJsonSchema[None] = Field(
+        default=None, description="How many devices the program is compiled for; 1 when left out.", examples=[2]
+    )
+
+
+class FlagFormat(_Bounded):
+    """A compiler flag for some versions only."""
+
+    flag: _FlagText = Field(description="The flag as one argument.", examples=["--iree-opt-level=O3"])
+
+
+class LimitsFormat(_Mapping):
+    """What one compilation may use."""
+
+    timeout: _Duration | SkipJsonSchema[None] = Field(
+        default=None, description="Wall time: 120s, 2m, 1h30m, or a number of seconds.", examples=["120s", "1h30m"]
+    )
+    memory: _Size | SkipJsonSchema[None] = Field(
+        default=None, description="Resident memory of all processes together.", examples=["8GiB", "512MiB"]
+    )
+
+
+class ExpectFormat(_Bounded):
+    """A known failure: a case that fails so is no news, one that passes is."""
+
+    failure: _Failure = Field(description="Failure class or family.", examples=["shared-memory-overflow"])
+    issue: _Issue | SkipJsonSchema[None] = Field(
+        default=None, description="The issue that tracks it.", examples=["iree-org/iree#19575"]
+    )
+
+
+def _flag_form(value: Any) -> Literal["text", "mapping"]:
+    return "text" if isinstance(value, str) else "mapping"
+
+
+_FlagEntry = Annotated[
+    Annotated[_FlagText, Tag("text")] | Annotated[FlagFormat, Tag("mapping")],
+    Discriminator(_flag_form),
+]
+
+
+class RecipeFormat(_Mapping):
+    """One recipe: what is compiled, for which target, and what is known about it."""
+
+    name: _Name = Field(
+        description="Unique among all recipes: small letters, digits and hyphens.", examples=["cuda-matmul-f32"]
+    )
+    summary: _Text = Field(default="", description="One line that says what the case is about.")
+    compiler: _Compiler = Field(default="iree", description="Compiler family.")
+    input: _InputPath = Field(
+        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator.",
+        examples=["models/matmul_f32.mlir"],
+    )
+    args: dict[_Key, _Arg] = Field(
+        default={},
+        description="Arguments of a generator, each handed over as --key value.",
+        examples=[{"n": 4096}],
+        json_schema_extra={"propertyNames": {"pattern": f"^{fields.KEY.pattern}$"}},
+    )
+    target: TargetFormat = Field(description="What is compiled for.")
+    flags: list[_FlagEntry] = Field(default=[], description="Compiler flags, each a text or {flag, since, until}.")
+    phase: _Phase | SkipJsonSchema[None] = Field(default=None, description="Stop after this phase of the compiler.")
+    matrix: dict[_Key, Annotated[list[_Choice], Field(min_length=1)]] = Field(
+        default={},
+        description="Every combination is a case; ${key} is filled in within input, args, flags and target.",
+        examples=[{"dtype": ["f16", "f32"]}],
+        json_schema_extra={"propertyNames": {"pattern": f"^{fields.KEY.pattern}$"}},
+    )
+    limits: LimitsFormat = Field(default_factory=LimitsFormat, description="What one compilation may use.")
+    expect: list[ExpectFormat] = Field(default=[], description="Known failures.")
+
+
+FORMATS: Mapping[str, type[RecipeFormat]] = MappingProxyType(dict.fromkeys(FAMILIES, RecipeFormat))

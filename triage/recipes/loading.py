@@ -1,0 +1,115 @@
+"""Recipe files read into cases, every mistake of every file told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triage.model.case import Case
+from triage.model.errors import BadFiles, BadInput, Problem
+from triage.recipes.cases import read_cases
+from triage.recipes.document import Document, Loc, Written, build_document
+from triage.recipes.fields import NAME, Setting
+from triage.recipes.files import read_recipe, recipe_files
+from triage.recipes.syntax import compose
+from triage.recipes.words import FAMILIES, IREE
+
+
+def load_recipes(paths: Sequence[Path], failure_names: Collection[str] | None = None) -> tuple[Case, ...]:
+    """Every case of the recipes in `paths`: files, and folders searched for *.yaml and *.yml.
+
+    Cases stand in the order of the paths, a folder's files sorted, a recipe's matrix with its last key turning fastest.
+    failure_names: the failure classes and families that `expect` may name; None accepts any.
+    Raises BadFiles with the problems of all files, their paths as given here; BadInput when `paths` is empty.
+    """
+    if not paths:
+        raise BadInput("no recipe was named; give a recipe file or a folder of recipes.")
+    files, problems = recipe_files(paths)
+    cases: list[Case] = []
+    names = _Names()
+    for path in files:
+        recipe = _read(path, failure_names)
+        cases += recipe.cases
+        problems += _in_order([*recipe.problems, *names.add(recipe.document)])
+    if problems:
+        raise BadFiles(problems)
+    return tuple(cases)
+
+
+def check_recipe(path: str, text: str) -> list[Problem]:
+    """What is wrong with a recipe's text, its input not looked for; `path` names it in the problems."""
+    return _parse(path, text, None, None, Path()).problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """One file read: its cases when nothing is wrong with it."""
+
+    cases: Sequence[Case]
+    problems: list[Problem]
+    document: Document | None = None
+
+
+def _read(path: Path, failure_names: Collection[str] | None) -> _Recipe:
+    try:
+        text = read_recipe(path)
+    except BadFiles as error:
+        return _Recipe((), list(error.problems))
+    return _parse(str(path), text, failure_names, path.parent, path)
+
+
+def _parse(path: str, text: str, failure_names: Collection[str] | None, folder: Path | None, source: Path) -> _Recipe:
+    try:
+        root = compose(path, text)
+    except BadFiles as error:
+        return _Recipe((), list(error.problems))
+    document = build_document(path, root)
+    data = document.data
+    if not isinstance(data, dict):
+        if not document.problems:
+            document.report((), _not_a_mapping(data))
+        return _Recipe((), document.problems)
+    family = FAMILIES.get(str(data.get("compiler", IREE.name)))
+    cases = read_cases(document, Setting(family, folder, failure_names), source)
+    return _Recipe(cases if not document.problems else (), _in_order(document.problems), document)
+
+
+def _not_a_mapping(data: Any) -> str:
+    wanted = "a recipe is a mapping of keys, such as `name: cuda-matmul-f32`"
+    if isinstance(data, Written):
+        return f'{wanted}; this is the text "{_shortened(data)}". A key needs a colon and a blank behind it.'
+    if isinstance(data, list):
+        return f"{wanted}; this is a list. Write each recipe into a file of its own."
+    return "the file holds no value; `triage recipe new` writes a recipe to start from."
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+def _in_order(problems: Sequence[Problem]) -> list[Problem]:
+    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line or 0, problem.column or 0))
+
+
+class _Names:
+    """The recipe names met so far and where they stand."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
+    def add(self, document: Document | None) -> list[Problem]:
+        """A problem when another file has this document's name."""
+        loc: Loc = ("name",)
+        name = document.data.get("name") if document is not None else None
+        if document is None or not isinstance(name, Written) or not NAME.fullmatch(name):
+            return []
+        place = document.problem(loc, "")
+        here = f"{place.path}:{place.line}:{place.column}"
+        first = self._first.setdefault(name, here)
+        if first == here:
+            return []
+        message = f'the name "{name}" is already used at {first}; every recipe needs a name of its own.'
+        return [document.problem(loc, message)]

@@ -1,0 +1,77 @@
+"""The recipe that `triage recipe new` starts from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from triage.model.errors import BadFiles
+from triage.recipes.loading import check_recipe
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*")
+# Words that YAML 1.1 reads as truth values or as nothing.
+_TRAPS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+
+
+def new_recipe(
+    name: str,
+    input: str,  # noqa: A002  the recipe's own word for it
+    backend: str,
+    chip: str | None = None,
+    *,
+    summary: str = "",
+    compiler: str = "iree",
+    devices: int | None = None,
+    args: Mapping[str, str] | None = None,
+) -> str:
+    """YAML text of a recipe with comments on what else it may hold. `input` is written as given.
+
+    Raises BadFiles when a value is none that a recipe may hold; whether the input exists is not looked at.
+    """
+    target = [f"backend: {_scalar(backend)}"]
+    if chip is not None:
+        target.append(f"chip: {_scalar(chip)}")
+    if devices is not None:
+        target.append(f"devices: {devices}")
+    lines = [
+        f"name: {_scalar(name)}",
+        f"summary: {_scalar(summary or f'{name} on {chip or backend}')}",
+        f"compiler: {_scalar(compiler)}",
+        f"input: {_scalar(input)}",
+    ]
+    if args:
+        lines.append("args: {" + ", ".join(f"{key}: {_scalar(value)}" for key, value in args.items()) + "}")
+    lines.append("target: {" + ", ".join(target) + "}")
+    text = "\n".join(lines) + "\n" + _REST
+    problems = check_recipe("new recipe", text)
+    if problems:
+        raise BadFiles(problems)
+    return text
+
+
+_REST = """\
+limits: {timeout: 120s, memory: 8GiB}
+
+# Compiler flags; the second form only for versions from `since` on and before `until`.
+# flags:
+#   - "--iree-opt-level=O3"
+#   - {flag: "--iree-x=y", since: "3.5.0", until: "3.9.0"}
+
+# Stop after this phase instead of compiling to the end.
+# phase: executable-targets
+
+# One case for each value; ${dtype} is filled in within input, args, flags and target.
+# matrix: {dtype: [f16, f32]}
+
+# Failures that are known, so that only changes are news. until: the first version without it.
+# expect:
+#   - {failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}
+"""
+
+
+def _scalar(text: str) -> str:
+    """A text in YAML, in quotes unless it is plainly a word."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _TRAPS:
+        return text
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Evidence as people and programs read it: terminal, Markdown, JUnit, JSON."""

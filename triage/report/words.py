@@ -1,0 +1,60 @@
+"""Phrases that several reports share."""
+
+from __future__ import annotations
+
+import re
+
+from triage.bisect.result import Bisection
+from triage.model.failure import Failure
+from triage.model.outcome import Untestable
+from triage.model.revision import Revision
+from triage.nightly.compare import Pair
+
+_BYTES = re.compile(r"(^|_)bytes(_|$)")
+
+
+def revision_text(revision: Revision | None) -> str:
+    """`3.4.0 (aacf93a3f9, 2025-04-30)`, with what is known of it."""
+    if revision is None:
+        return "?"
+    known = [part for part in (revision.commit and revision.commit[:10], revision.date) if part]
+    return f"{revision.name} ({', '.join(known)})" if known else revision.name
+
+
+def numbers_text(failure: Failure) -> str:
+    """The captures in one line: `bytes used 286720 (280 KiB), bytes limit 65536 (64 KiB)`."""
+    return ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in failure.details.items())
+
+
+def origin_pair(pair: Pair, kind: str) -> str:
+    """The two releases between which a change of that kind happened, or that they were not found."""
+    for found in pair.bisections:
+        if found.kind == kind and found.before and found.after:
+            return f"{found.before.name} and {found.after.name}{_doubt(found)}"
+    return "not found" if kind == "regression" else ""
+
+
+def origin_story(found: Bisection) -> str:
+    """A bisect's answer in one line."""
+    if found.before is None or found.after is None:
+        return f"not found: {found.reason}"
+    sure = _doubt(found) or " (confirmed by probing both again)"
+    return f"{revision_text(found.before)} -> {revision_text(found.after)}{sure}"
+
+
+def untestable_reason(pair: Pair) -> str:
+    """Which of the two could not be tested, and why."""
+    for probe in (pair.probe, pair.baseline):
+        if isinstance(probe.outcome, Untestable):
+            return f"{probe.revision.name}: {probe.outcome.reason}"
+    return "unknown"
+
+
+def _doubt(found: Bisection) -> str:
+    return "" if found.confirmed else f" (one of {', '.join(one.name for one, _ in found.suspects)}, not confirmed)"
+
+
+def _quantity(name: str, value: str | int) -> str:
+    if isinstance(value, int) and _BYTES.search(name) and abs(value) >= 1024:
+        return f"{value} ({value / 1024:g} KiB)" if value % 64 == 0 else f"{value} ({value / 1024:.1f} KiB)"
+    return str(value)

@@ -1,0 +1,54 @@
+"""The one folder that holds toolchains, inputs and evidence: `TRIAGE_HOME`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+
+from triage.model.errors import EnvironmentFailure
+
+_REASONS = {
+    errno.ENOSPC: "no space left on the disk",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.ENOTDIR: "a part of the path is a file",
+}
+
+
+def home_path() -> Path:
+    """`TRIAGE_HOME`, or the platform's cache folder. Not created here."""
+    named = os.environ.get("TRIAGE_HOME")
+    return (
+        Path(named).expanduser().absolute() if named else Path(platformdirs.user_cache_dir("triage", appauthor=False))
+    )
+
+
+@contextmanager
+def disk_errors(what: str) -> Iterator[None]:
+    """Turn the errors of a full, read-only or forbidden disk into an EnvironmentFailure that says what was being done."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0)
+        if reason is None:
+            raise
+        place = f" ({error.filename})" if error.filename else ""
+        raise EnvironmentFailure(f"cannot {what}: {reason}{place}. TRIAGE_HOME names another folder.") from error
+
+
+def open_home() -> Path:
+    """The home folder, created if need be. EnvironmentFailure when it cannot be written."""
+    home = home_path()
+    with disk_errors(f"use {home}"):
+        home.mkdir(parents=True, exist_ok=True)
+        probe = home / f".writable-{os.getpid()}"
+        probe.write_bytes(b"x")
+        probe.unlink()
+    return home

@@ -1,0 +1,69 @@
+"""How a person names a revision, parsed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from triage.model.errors import BadInput
+
+FORMS = "`3.13.0`, `latest`, `previous`, `installed`, or `path:DIR-OR-BINARY`"
+
+
+@dataclass(frozen=True, slots=True)
+class AtVersion:
+    """A release (or pre-release) by its version."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The release `back` places before the newest one."""
+
+    back: int
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The compiler that came with this program."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtPath:
+    """A compiler in a folder, or the binary itself."""
+
+    path: Path
+
+
+Rev = AtVersion | Newest | Installed | AtPath
+
+
+def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
+    """The family a prefix names (`iree:3.4.0`; None without one) and the revision. BadInput says which forms there are."""
+    family: str | None = None
+    head, colon, rest = text.partition(":")
+    if colon and head in families:
+        family, text = head, rest
+    head, colon, rest = text.partition(":")
+    match head if colon else text:
+        case "latest":
+            return family, Newest(0)
+        case "previous":
+            return family, Newest(1)
+        case "installed":
+            return family, Installed()
+        case "path" if rest:
+            return family, AtPath(Path(rest).expanduser())
+        case "nightly" | "commit":
+            raise BadInput(f"{text!r}: only releases and installed compilers can be named so far: {FORMS}")
+    if re.match(r"v?\d", text):
+        try:
+            return family, AtVersion(str(Version(text)))
+        except InvalidVersion:
+            pass
+    hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
+    raise BadInput(f"{text!r} names no revision: write {FORMS}{hint}")

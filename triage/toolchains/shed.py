@@ -1,0 +1,195 @@
+"""All toolchains of one machine: what a REV means and the compiler it stands for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.version import Version
+
+from triage.compilers.port import Compiler
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.progress import Progress, Silent
+from triage.model.revision import Revision, Toolchain
+from triage.toolchains.described import describe
+from triage.toolchains.index import Index, Release
+from triage.toolchains.install import folder_of, install, is_whole
+from triage.toolchains.prune import hold
+from triage.toolchains.rev import AtPath, AtVersion, Installed, Newest, parse_rev
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A revision and where its compiler comes from: a release of the index, or a folder or binary at `path`."""
+
+    family: str
+    revision: Revision
+    release: Release | None = None
+    path: Path | None = None
+
+
+class Toolshed:
+    """Resolves revisions and obtains their toolchains; remembers what it obtained. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        home: Path,
+        compilers: Mapping[str, Compiler],
+        progress: Progress | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """`stop`: thrown by another thread, it ends the installs under way."""
+        self.home = home
+        self.folder = home / "toolchains"
+        self.index = Index(home / "index")
+        self._compilers = compilers
+        self._progress = progress or Silent()
+        self._stop = stop or threading.Event()
+        self._obtained: dict[tuple[str, str], Toolchain] = {}
+        self._lock = threading.Lock()
+
+    def releases(self, family: str) -> tuple[Place, ...]:
+        """The family's stable, not yanked releases, oldest first."""
+        found = self.index.releases(self._compiler(family).distribution)
+        return tuple(_place(family, one) for one in found if not one.prerelease and not one.yanked)
+
+    def between(self, family: str, since: str | None, until: str | None) -> tuple[Place, ...]:
+        """The releases from `since` to `until`, both included (REV spellings of releases; None: no bound)."""
+        low = self.version_of(since, family) if since else None
+        high = self.version_of(until, family) if until else None
+        chosen = [
+            place
+            for place in self.releases(family)
+            if (low is None or Version(place.revision.name) >= low)
+            and (high is None or Version(place.revision.name) <= high)
+        ]
+        if not chosen:
+            raise BadInput(f"no release of {family} lies between {since or 'the first'} and {until or 'the newest'}")
+        return tuple(chosen)
+
+    def version_of(self, text: str, family: str) -> Version:
+        """The version a REV stands for. BadInput when it is not a release."""
+        place = self.place(text, family)
+        if place.release is None:
+            raise BadInput(f"{text!r} is no release; a range of releases needs two of them")
+        return Version(place.revision.name)
+
+    def place(self, text: str, family: str) -> Place:
+        """What a REV means for this family. BadInput for a wrong spelling or another family's prefix,
+        EnvironmentFailure when the index has no such release.
+        """
+        named, rev = parse_rev(text, tuple(self._compilers))
+        if named not in (None, family):
+            raise BadInput(f"{text!r} is a {named} revision, but a {family} compiler is asked for")
+        match rev:
+            case Installed():
+                return self._installed(family)
+            case AtPath(path):
+                return Place(family, Revision(f"path:{path}"), path=path)
+            case Newest(back):
+                releases = self.releases(family)
+                if len(releases) <= back:
+                    raise EnvironmentFailure(f"the package index has only {len(releases)} releases of {family}")
+                return releases[-1 - back]
+            case AtVersion(version):
+                return self._at_version(family, version)
+
+    def _at_version(self, family: str, version: str) -> Place:
+        known = self.index.releases(self._compiler(family).distribution)
+        wanted = Version(version)
+        for release in known:
+            if Version(release.version) == wanted:
+                return _place(family, release)
+        stable = [release.version for release in known if not release.prerelease]
+        near = sorted(stable, key=lambda one: _distance(Version(one), wanted))[:3]
+        raise EnvironmentFailure(
+            f"no release {version} of {self._compiler(family).distribution} for this platform"
+            f" (near it: {', '.join(sorted(near, key=Version)) or 'none at all'})"
+        )
+
+    def _installed(self, family: str) -> Place:
+        package = self._compiler(family).distribution
+        try:
+            found = distribution(package)
+        except PackageNotFoundError as error:
+            raise EnvironmentFailure(f"{package} is not installed beside this program; name a toolchain") from error
+        root = Path(str(found.locate_file("")))
+        return Place(family, Revision(found.version), path=root)
+
+    def obtain(self, place: Place) -> Toolchain:
+        """The toolchain of a place, installed if need be. EnvironmentFailure when it cannot be had or does not run."""
+        key = (place.family, place.revision.name)
+        with self._lock:
+            if key in self._obtained:
+                return self._obtained[key]
+        toolchain = self._obtain(place)
+        with self._lock:
+            return self._obtained.setdefault(key, toolchain)
+
+    def obtain_all(self, places: Sequence[Place], jobs: int = 4) -> dict[str, Toolchain | EnvironmentFailure]:
+        """Many at once, by revision name; a failure stands in the place of its toolchain."""
+        answers: dict[str, Toolchain | EnvironmentFailure] = {}
+        missing = [place for place in places if not self.is_installed(place)]
+        task = self._progress.task("toolchains", total=len(places)) if missing else Silent().task("")
+        with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+            waiting = {pool.submit(self.obtain, place): place for place in places}
+            for done in as_completed(waiting):
+                try:
+                    answers[waiting[done].revision.name] = done.result()
+                except EnvironmentFailure as error:
+                    answers[waiting[done].revision.name] = error
+                task.advance()
+        task.finish()
+        return answers
+
+    def is_installed(self, place: Place) -> bool:
+        """Whether obtaining needs no download."""
+        return place.release is None or is_whole(self._folder(place, place.release))
+
+    def _folder(self, place: Place, release: Release) -> Path:
+        return folder_of(self.folder, self._compiler(place.family).distribution, release)
+
+    def _obtain(self, place: Place) -> Toolchain:
+        compiler = self._compiler(place.family)
+        if place.release is not None:
+            root = install(
+                self.folder, compiler.distribution, place.release, self.index.url, self._progress, self._stop
+            )
+            hold(root)
+        else:
+            root = place.path or Path()
+            if not root.exists():
+                raise EnvironmentFailure(f"there is no {root}")
+        program = compiler.locate(root)
+        if program is None:
+            raise EnvironmentFailure(f"no {place.family} compiler below {root}: {compiler.where}")
+        known = describe(self.home / "described", compiler, program)
+        told = known.description
+        revision = replace(place.revision, commit=told.commit, date=place.revision.date or told.date)
+        return Toolchain(
+            family=place.family,
+            revision=revision,
+            identity=known.identity,
+            root=root,
+            program=program,
+            capabilities=told.capabilities,
+            version=place.release.version if place.release else told.version,
+        )
+
+    def _compiler(self, family: str) -> Compiler:
+        if family not in self._compilers:
+            raise BadInput(f"compiler {family!r} is not supported yet; there is: {', '.join(sorted(self._compilers))}")
+        return self._compilers[family]
+
+
+def _place(family: str, release: Release) -> Place:
+    return Place(family, Revision(release.version, date=release.date), release=release)
+
+
+def _distance(one: Version, other: Version) -> tuple[int, ...]:
+    pad = (0, 0, 0)
+    return tuple(abs(a - b) for a, b in zip((one.release + pad)[:3], (other.release + pad)[:3], strict=True))
