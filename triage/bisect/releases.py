@@ -99,15 +99,18 @@ def _narrow(line: Line, kind: Kind, before: int, after: int, failure: Failure, m
         if len(search.suspects) > 1:
             return _answer(line, kind, search, failure, confirmed=False)
         line.ask([low, high], fresh=True)
-        again = _search(line, kind, before, after, match, distrusted | {low, high})
-        agreed = _side(line.outcomes[low], kind, match) is Side.BEFORE
-        if agreed and _side(line.outcomes[high], kind, match) is Side.AFTER:
+        disagreeing = {
+            index
+            for index, side in ((low, Side.BEFORE), (high, Side.AFTER))
+            if _side(line.outcomes[index], kind, match) is not side
+        }
+        if not disagreeing:
             return _answer(line, kind, search, failure, confirmed=True)
-        if low == before or high == after:
-            wrong = low if low == before else high
-            return _inconclusive(line, kind, f"{line.revision(wrong).name} does not give the same result twice")
-        distrusted |= {low, high}
-        search = again
+        for index in disagreeing & {before, after}:
+            return _inconclusive(
+                line, kind, f"{line.revision(index).name} does not give the same result twice", at=index
+            )
+        distrusted |= disagreeing
     return _answer(line, kind, search, failure, confirmed=False)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-_SHORTER = 0.6  # a window one place longer is rarer by this factor
-_EVERYWHERE = 0.25  # weight of a boundary where no case is known to change
+_SHORTER = 0.8  # a window one place longer is rarer by this factor
+_EVERYWHERE = 0.5  # weight of a boundary where no case is known to change
 
 
 @dataclass(slots=True)

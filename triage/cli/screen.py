@@ -44,10 +44,15 @@ def console(stream: Any = None) -> Console:
 
 
 def show(blocks: Iterable[RenderableType]) -> None:
-    """Write an answer for people."""
+    """Write an answer for people. Tables pad their lines to the full width, which nobody wants in a file."""
     out = console()
     for block in blocks:
-        out.print(block)
+        if out.is_terminal:
+            out.print(block)
+            continue
+        with out.capture() as captured:
+            out.print(block)
+        sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
 def show_json(value: Any) -> None:

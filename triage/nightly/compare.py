@@ -69,9 +69,9 @@ class Night:
     compiles: int
     cached: int
 
-    def of(self, change: Change) -> tuple[Pair, ...]:
+    def of(self, change: Change | str) -> tuple[Pair, ...]:
         """The pairs with one kind of change, in the order of the recipes."""
-        return tuple(pair for pair in self.pairs if pair.change is change)
+        return tuple(pair for pair in self.pairs if pair.change == change)
 
     @property
     def slower(self) -> tuple[Pair, ...]:

@@ -25,7 +25,9 @@ def judge(execution: Execution, failing_pass: FailingPass | None = None, *, flak
     first, *others = diagnosis.failures
     rule = rule_for(first.failure_class)
     if rule is not None and rule.says_nothing is not None:
-        return Untestable(Cause(rule.says_nothing), first.headline, first)
+        flag = first.details.get("flag") if rule.says_nothing is Cause.FLAG else None
+        reason = f"does not know the flag {flag}" if flag else first.headline
+        return Untestable(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
 
 

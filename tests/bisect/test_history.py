@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.bisect.history_of import HistoryBench, case_named, places
+from triage.bisect.history import histories
+from triage.model.case import Expectation
+
+# States of real patterns across sixteen releases.
+PATTERNS = {
+    "attention": "PPPPFPPPPPPPPPPP",
+    "i4": "PPPPFFFPPPPPPPPP",
+    "globals": "PPPPFFPPPPPPPPPP",
+    "matmul": "PPFFFFFFPPPPPPPP",
+    "gather": "PPPFFPPPPPPPPPPP",
+    "grouped": "PPPPPFFGGGGGGPPP",
+    "while": "PPPPPPFFFFFFFPPP",
+    "updates": "PPPFFFFFFFFFFFFF",
+    "resnet": "PPPPPPPPPPPPPPPP",
+    "transformer": "PPPPPPPPPPPPPPPP",
+}
+
+
+def changes(history: str) -> list[tuple[int, str, str]]:
+    word = {"P": "passed", "F": "failed", "G": "failed", "U": "untestable"}
+    pairs = [(index, word[history[index - 1]], word[history[index]]) for index in range(1, len(history))]
+    return [one for one in pairs if one[1] != one[2]]
+
+
+def found_changes(found: object) -> list[tuple[int, str, str]]:
+    from triage.bisect.history import plain_status
+
+    return [
+        (int(one.after.revision.name.split(".")[1]), plain_status(one.before.outcome), plain_status(one.after.outcome))
+        for one in found.changes
+    ]
+
+
+def test_every_asks_everything() -> None:
+    bench = HistoryBench(PATTERNS)
+    found = histories(bench, [case_named(name) for name in PATTERNS], places(16), share=1.0)
+    assert len(bench.asked) == 160
+    assert {one.case.name: found_changes(one) for one in found} == {name: changes(h) for name, h in PATTERNS.items()}
+    [grouped] = [one for one in found if one.case.name == "grouped"]
+    assert [one.after.revision.name for one in grouped.failure_changes] == ["1.7.0"]
+
+
+def test_half_the_compiles_find_the_changes_of_real_patterns() -> None:
+    bench = HistoryBench(PATTERNS)
+    found = histories(bench, [case_named(name) for name in PATTERNS], places(16))
+    assert {one.case.name: found_changes(one) for one in found} == {name: changes(h) for name, h in PATTERNS.items()}
+    assert len(bench.asked) <= 80
+    assert sum(one.compiles for one in found) == len(bench.asked)
+
+
+def test_a_window_named_by_the_recipe_is_looked_at() -> None:
+    history = "PFPPPPPPPPPPPPPP"
+    case = case_named("softmax", Expectation("stack-limit", since="1.1.0", until="1.2.0"))
+    found = histories(HistoryBench({"softmax": history}), [case], places(16), share=0.3)
+    assert found_changes(found[0]) == changes(history)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.text("PFU", min_size=9, max_size=9), min_size=1, max_size=4), st.floats(0.1, 1.0))
+def test_every_change_that_is_told_is_a_true_one(rows: list[str], share: float) -> None:
+    patterns = {f"case-{number}": row for number, row in enumerate(rows)}
+    bench = HistoryBench(patterns)
+    for one in histories(bench, [case_named(name) for name in patterns], places(9), share=share):
+        assert set(found_changes(one)) <= set(changes(patterns[one.case.name]))
+    assert len(bench.asked) == len(set(bench.asked))

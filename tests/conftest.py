@@ -1,0 +1,50 @@
+"""Homes for tests: an empty one each, or one that shares its toolchains so that releases are downloaded once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+ROOT = Path(__file__).parent.parent
+Triage = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty TRIAGE_HOME."""
+    place = tmp_path / "home"
+    monkeypatch.setenv("TRIAGE_HOME", str(place))
+    return place
+
+
+@pytest.fixture
+def shared_home(home: Path) -> Path:
+    """A TRIAGE_HOME with evidence of its own and the user's toolchains."""
+    cache = Path(
+        os.environ.get("TRIAGE_TEST_TOOLCHAINS") or Path(platformdirs.user_cache_dir("triage", appauthor=False))
+    )
+    home.mkdir()
+    for name in ("toolchains", "described", "index"):
+        (cache / name).mkdir(parents=True, exist_ok=True)
+        (home / name).symlink_to(cache / name)
+    return home
+
+
+@pytest.fixture
+def triage(tmp_path: Path) -> Triage:
+    """Runs the program as a user does, in an empty folder."""
+    workplace = tmp_path / "work"
+    workplace.mkdir()
+
+    def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from triage.cli import main; main()", *map(str, words)]
+        given = {"capture_output": True, "text": True, "timeout": 600, "cwd": workplace} | options
+        return subprocess.run(command, check=False, **given)  # type: ignore[call-overload,no-any-return]
+
+    return call

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.bisect.history_of import HistoryBench, case_named, outcome, places
+from triage.model.case import Case, Expectation
+from triage.model.errors import BadInput
+from triage.model.outcome import Measured
+from triage.model.probe import Probe
+from triage.nightly.compare import Change, Night, Pair, compare, pair_up
+from triage.nightly.night import run_nightly, shard
+from triage.report.files import write_reports
+from triage.report.junit import junit
+from triage.report.markdown import markdown
+from triage.report.shapes import night_json
+
+KNOWN = Expectation("class-F", since="1.1.0")
+
+
+def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
+    place = places(index + 1)[index]
+    return Probe(case, place.revision, place.revision.name, outcome(letter), Measured(cpu, cpu), cached=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ("P", "P", Change.UNCHANGED),
+        ("P", "F", Change.REGRESSED),
+        ("F", "P", Change.FIXED),
+        ("F", "F", Change.UNCHANGED),
+        ("F", "G", Change.CHANGED),
+        ("U", "F", Change.UNTESTABLE),
+        ("P", "U", Change.UNTESTABLE),
+    ],
+)
+def test_what_a_pair_of_outcomes_means(old: str, new: str, change: Change) -> None:
+    case = case_named("case")
+    assert compare(probe(case, 0, old), probe(case, 1, new)) is change
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ("P", "F", Change.KNOWN),
+        ("P", "G", Change.REGRESSED),
+        ("F", "F", Change.KNOWN),
+        ("P", "P", Change.UNCHANGED),
+        ("F", "P", Change.FIXED),
+    ],
+)
+def test_an_expected_failure_is_known_and_any_other_is_not(old: str, new: str, change: Change) -> None:
+    case = case_named("case", KNOWN)
+    assert compare(probe(case, 0, old), probe(case, 1, new)) is change
+
+
+def test_every_case_is_in_exactly_one_shard() -> None:
+    cases = [case_named(f"case-{number}") for number in range(11)]
+    parts = [shard(cases, f"{number}/4") for number in range(1, 5)]
+    assert sorted(case.name for part in parts for case in part) == sorted(case.name for case in cases)
+    assert shard(cases, None) == tuple(cases)
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2"])
+def test_a_wrong_shard_says_what_to_write(text: str) -> None:
+    with pytest.raises(BadInput, match="write I/N"):
+        shard([], text)
+
+
+class Shed:
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def releases(self, family: str) -> list:
+        return places(self.count)
+
+
+def night_of(histories: dict[str, str], old: int, new: int) -> Night:
+    bench = HistoryBench(histories)
+    bench.shed, bench.compiles = Shed(len(next(iter(histories.values())))), 7
+    line = places(bench.shed.count)
+    return run_nightly(bench, [case_named(name) for name in histories], line[new], line[old], bisect=True)
+
+
+@pytest.fixture
+def night() -> Night:
+    return night_of(
+        {
+            "comes-and-goes": "PPPPFFPP",
+            "stays": "PPPFFFFF",
+            "hidden": "PPUUFFFF",
+            "fixed": "FFFFPPPP",
+            "other": "FFFFGGPP",
+            "fine": "PPPPPPPP",
+            "never-tested": "UUUUUUUU",
+        },
+        old=1,
+        new=4,
+    )
+
+
+def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
+    assert [pair.name for pair in night.of(Change.REGRESSED)] == ["comes-and-goes", "stays", "hidden"]
+    told = {pair.name: [(b.kind.value, b.before.name, b.after.name) for b in pair.bisections] for pair in night.pairs}
+    assert told["comes-and-goes"] == [("regression", "1.3.0", "1.4.0"), ("fix", "1.5.0", "1.6.0")]
+    assert told["stays"] == [("regression", "1.2.0", "1.3.0")]
+    [hidden] = next(pair for pair in night.pairs if pair.name == "hidden").bisections
+    assert [one.name for one, _ in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
+
+
+def test_the_json_has_what_scripts_rely_on(night: Night) -> None:
+    told = night_json(night, {"markdown": "x.md"})
+    assert [one["case"] for one in told["regressed"]] == ["comes-and-goes", "stays", "hidden"]
+    assert [one["case"] for one in told["fixed"]] == ["fixed"]
+    assert [one["case"] for one in told["changed"]] == ["other"]
+    assert (told["unchanged"], told["untestable"]) == (1, 1)
+    assert told["clusters"][0] == {"signature": "class-F:same text", "cases": ["comes-and-goes", "stays", "hidden"]}
+    assert told["regressed"][0]["bisections"][0]["after"]["name"] == "1.4.0"
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_junit_counts_regressions_as_failures(night: Night) -> None:
+    suite = ElementTree.fromstring(junit(night)).find("testsuite")
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "7",
+        "failures": "4",
+        "skipped": "1",
+    }
+    failures = {case.get("name"): case.find("failure") for case in suite.iter("testcase")}
+    assert "1.3.0 -> 1.4.0" in failures["comes-and-goes"].text
+    assert failures["fine"] is None
+
+
+def test_markdown_names_regressions_and_their_releases(night: Night) -> None:
+    text = markdown(night)
+    assert "# 1.4.0 against 1.1.0" in text
+    assert "**3** regressed, **1** fixed, **1** fail otherwise" in text
+    assert "| `comes-and-goes` | class-F | 1.3.0 and 1.4.0 | 1.5.0 and 1.6.0 |" in text
+    assert "one of 1.2.0, 1.3.0, 1.4.0, not confirmed" in text
+    assert "| `never-tested` | 1.4.0: unknown flag |" in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(line.endswith("|") for line in tables)
+
+
+def test_reports_are_written_whole(night: Night, tmp_path: Path) -> None:
+    told = write_reports(night, tmp_path / "deep" / "out")
+    assert {Path(path).name for path in told.values()} == {"nightly.md", "nightly.xml", "nightly.json"}
+    assert json.loads(Path(told["json"]).read_text())["reports"] == told
+    assert sorted(path.name for path in (tmp_path / "deep" / "out").iterdir()) == [
+        "nightly.json",
+        "nightly.md",
+        "nightly.xml",
+    ]
+
+
+def test_toolchain_and_baseline_must_differ() -> None:
+    with pytest.raises(BadInput, match="both 1.0.0"):
+        night_of({"case": "PP"}, 0, 0)
+
+
+def test_a_slower_compile_is_told_only_when_it_is_much() -> None:
+    case = case_named("case")
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), Change.UNCHANGED).slower == 4.5
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), Change.UNCHANGED).slower is None
+    assert Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), Change.UNCHANGED).slower is None
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "F", 9.0), Change.REGRESSED).slower is None
+
+
+def test_pairs_come_in_the_order_of_the_recipes() -> None:
+    cases = [case_named(name) for name in "ba"]
+    probes = [probe(case, index, "P") for index in (1, 0) for case in reversed(cases)]
+    assert [pair.name for pair in pair_up(probes, "1.1.0", "1.0.0", ["b", "a"])] == ["b", "a"]

@@ -1,0 +1,74 @@
+"""A package index on loopback: real HTTP, real wheels, made on the spot."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+def make_wheel(folder: Path, version: str, *, tag: str = "py3-none-any", payload: bytes = b"\x7fELF compiler") -> Path:
+    """A wheel of iree-base-compiler with one program in it."""
+    name = f"iree_base_compiler-{version}"
+    files = {
+        "iree/compiler/_mlir_libs/iree-compile": payload,
+        f"{name}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: iree-base-compiler\nVersion: {version}\n".encode(),
+        f"{name}.dist-info/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
+    }
+    record = "".join(
+        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
+        for path, data in files.items()
+    )
+    files[f"{name}.dist-info/RECORD"] = (record + f"{name}.dist-info/RECORD,,\n").encode()
+    wheel = folder / f"{name}-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+    return wheel
+
+
+@dataclass
+class LoopbackIndex:
+    """`url` is the simple index; wheels lie in `folder`; `requests` are the paths asked for, in order."""
+
+    url: str
+    folder: Path
+    hashed: bool = True
+    requests: list[str] = field(default_factory=list)
+
+    def publish(self) -> None:
+        """Write the project's page for the wheels that are in the folder now."""
+        page = self.folder / "simple" / "iree-base-compiler" / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        links = []
+        for wheel in sorted(self.folder.glob("*.whl")):
+            digest = f"#sha256={hashlib.sha256(wheel.read_bytes()).hexdigest()}" if self.hashed else ""
+            links.append(f'<a href="../../{wheel.name}{digest}">{wheel.name}</a><br>')
+        page.write_text("<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>")
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[LoopbackIndex]:
+    """Serve `folder` until the block ends."""
+    requests: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            requests.append(self.path)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield LoopbackIndex(f"http://127.0.0.1:{server.server_port}/simple/", folder, requests=requests)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.toolchains.loopback import LoopbackIndex, make_wheel
+from triage.compilers.iree import Iree
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.toolchains.index import Index, index_url
+from triage.toolchains.shed import Toolshed
+
+HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+
+
+@pytest.fixture
+def shed(loopback: LoopbackIndex, home: Path) -> Toolshed:
+    home.mkdir()
+    return Toolshed(home, {"iree": Iree()})
+
+
+def names(shed: Toolshed) -> list[str]:
+    return [place.revision.name for place in shed.releases("iree")]
+
+
+def test_releases_are_sorted_as_versions_and_candidates_left_out(shed: Toolshed) -> None:
+    assert names(shed) == ["1.0.0", "1.1.0", "1.10.0"]
+
+
+def test_names_of_revisions(shed: Toolshed) -> None:
+    assert shed.place("latest", "iree").revision.name == "1.10.0"
+    assert shed.place("previous", "iree").revision.name == "1.1.0"
+    assert shed.place("iree:1.1.0", "iree").revision.name == "1.1.0"
+    assert shed.place("v1.1", "iree").revision.name == "1.1.0"
+    assert shed.place("1.11.0rc20260101", "iree").revision.name == "1.11.0rc20260101"
+    assert [place.revision.name for place in shed.between("iree", "1.1.0", "latest")] == ["1.1.0", "1.10.0"]
+
+
+def test_an_unknown_version_names_its_neighbours(shed: Toolshed) -> None:
+    with pytest.raises(EnvironmentFailure, match=r"no release 1\.9\.0 .*1\.10\.0"):
+        shed.place("1.9.0", "iree")
+
+
+@pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])
+def test_what_names_no_revision_says_what_would(shed: Toolshed, text: str) -> None:
+    with pytest.raises(BadInput, match="names no revision: write `3.13.0`"):
+        shed.place(text, "iree")
+
+
+def test_a_range_without_releases(shed: Toolshed) -> None:
+    with pytest.raises(BadInput, match="no release of iree lies between"):
+        shed.between("iree", "1.10.0", "1.0.0")
+
+
+def test_wheels_of_other_platforms_are_not_offered(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    for tag in ("cp311-cp311-win_amd64", "cp311-cp311-macosx_11_0_universal2", f"{HERE}-{HERE}t-manylinux_2_28_x86_64"):
+        make_wheel(loopback.folder, "2.0.0", tag=tag)
+    loopback.publish()
+    assert "2.0.0" not in [one.version for one in Index(tmp_path / "memory").releases("iree-base-compiler")]
+
+
+def test_the_wheel_of_our_own_python_is_preferred(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    for python in ("cp39", HERE, "cp399"):
+        make_wheel(loopback.folder, "2.0.0", tag=f"{python}-{python}-manylinux_2_17_x86_64")
+    loopback.publish()
+    [chosen] = [one for one in Index(tmp_path / "memory").releases("iree-base-compiler") if one.version == "2.0.0"]
+    assert HERE in chosen.wheel
+
+
+def test_without_network_the_last_answer_stands(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    before = Index(tmp_path / "memory", loopback.url).releases("iree-base-compiler")
+    gone = Index(tmp_path / "memory", loopback.url)
+    gone_port = loopback.url.replace("127.0.0.1", "127.0.0.2")
+    assert gone.releases("iree-base-compiler") == before
+    with pytest.raises(EnvironmentFailure, match="cannot reach the package index"):
+        Index(
+            tmp_path / "memory", gone_port.replace("/simple/", ":1/simple/").rsplit(":", 2)[0] + ":1/simple/"
+        ).releases("iree-base-compiler")
+
+
+def test_an_index_without_the_project(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure, match="has no other-compiler"):
+        Index(tmp_path / "memory").releases("other-compiler")
+
+
+def test_settings_that_name_the_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    pip, uv = tmp_path / "pip.conf", tmp_path / "uv.toml"
+    pip.write_text("[global]\nindex-url = http://pip.example/simple\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(pip))
+    monkeypatch.setenv("UV_CONFIG_FILE", str(uv))
+    assert index_url() == "http://pip.example/simple"
+    uv.write_text('[[index]]\nurl = "http://uv.example/simple"\ndefault = true\n')
+    assert index_url() == "http://uv.example/simple"
+    for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "TRIAGE_INDEX_URL"):
+        monkeypatch.setenv(name, f"http://{name.lower()}.example")
+        assert index_url() == f"http://{name.lower()}.example"

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.toolchains.loopback import LoopbackIndex, make_wheel
+from triage.model.errors import EnvironmentFailure
+from triage.model.progress import Silent
+from triage.toolchains.index import Index, Release
+from triage.toolchains.install import install, is_whole
+from triage.toolchains.prune import hold, prune, stored
+
+NAME = "iree-base-compiler"
+
+
+def release(index: LoopbackIndex, version: str, tmp_path: Path) -> Release:
+    return next(one for one in Index(tmp_path / "memory", index.url).releases(NAME) if one.version == version)
+
+
+def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
+    return install(tmp_path / "tc", NAME, release(index, version, tmp_path), index.url, Silent(), threading.Event())
+
+
+def program(folder: Path) -> Path:
+    return folder / "iree/compiler/_mlir_libs/iree-compile"
+
+
+def leftovers(tmp_path: Path) -> list[str]:
+    return [path.name for path in (tmp_path / "tc").iterdir() if path.name.endswith(".staging")]
+
+
+def test_an_install_is_whole_and_done_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    folder = put(loopback, "1.1.0", tmp_path)
+    assert program(folder).read_bytes() == b"\x7fELF compiler"
+    asked = len(loopback.requests)
+    assert put(loopback, "1.1.0", tmp_path) == folder
+    assert not [path for path in loopback.requests[asked:] if path.endswith(".whl")]
+    assert not leftovers(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])
+def test_a_damaged_install_is_found_out_and_redone(loopback: LoopbackIndex, tmp_path: Path, damage: str) -> None:
+    folder = put(loopback, "1.1.0", tmp_path)
+    match damage:
+        case "truncate":
+            os.truncate(program(folder), 3)
+        case "delete":
+            program(folder).unlink()
+        case "no manifest":
+            (folder / "toolchain.json").unlink()
+    assert not is_whole(folder)
+    assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
+
+
+def test_a_truncated_wheel_is_refused_and_leaves_nothing(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    wanted = release(loopback, "1.1.0", tmp_path)
+    os.truncate(loopback.folder / wanted.wheel, 300)
+    with pytest.raises(EnvironmentFailure, match=r"cannot install iree-base-compiler 1\.1\.0"):
+        install(tmp_path / "tc", NAME, wanted, loopback.url, Silent(), threading.Event())
+    assert not leftovers(tmp_path)
+    assert not stored(tmp_path / "tc")
+
+
+def test_a_wheel_with_another_content_is_refused(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    wanted = release(loopback, "1.1.0", tmp_path)
+    make_wheel(loopback.folder, "1.1.0", payload=b"\x7fELF something else")
+    with pytest.raises(EnvironmentFailure, match="cannot install"):
+        install(tmp_path / "tc", NAME, wanted, loopback.url, Silent(), threading.Event())
+
+
+def test_an_index_without_hashes_works_too(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    loopback.hashed = False
+    loopback.publish()
+    assert is_whole(put(loopback, "1.1.0", tmp_path))
+
+
+def test_many_at_once_install_each_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        folders = set(pool.map(lambda _: put(loopback, "1.10.0", tmp_path), range(8)))
+    assert len(folders) == 1
+    downloads = [path for path in loopback.requests if path.endswith("1.10.0-py3-none-any.whl")]
+    assert 1 <= len(downloads) <= 3  # one install may ask for ranges first
+
+
+def test_a_killed_install_is_begun_anew(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    payload = os.urandom(30 << 20)
+    make_wheel(loopback.folder, "1.2.0", payload=payload)
+    loopback.publish()
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
+        "from tests.toolchains.test_install import put; from tests.toolchains.loopback import LoopbackIndex\n"
+        "put(LoopbackIndex(sys.argv[2], Path()), '1.2.0', Path(sys.argv[3]))\n"
+    )
+    root = str(Path(__file__).parents[2])
+    killed = subprocess.Popen([sys.executable, "-c", code, root, loopback.url, str(tmp_path)], start_new_session=True)
+    while not leftovers_or_none(tmp_path):
+        assert killed.poll() is None
+        time.sleep(0.005)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    folder = put(loopback, "1.2.0", tmp_path)
+    assert program(folder).read_bytes() == payload
+    assert not leftovers(tmp_path)
+
+
+def leftovers_or_none(tmp_path: Path) -> bool:
+    return (tmp_path / "tc").exists() and bool(leftovers(tmp_path))
+
+
+def on_a_small_disk(tmp_path: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with `tmp_path / "small"` on a real file system of 8 MiB, in a mount namespace of its own."""
+    small = tmp_path / "small"
+    small.mkdir()
+    script = 'mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@"'
+    command = [
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        str(small),
+        sys.executable,
+        "-c",
+        code,
+        *words,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+
+
+SMALL_DISK = """
+import sys, threading
+from pathlib import Path
+from triage.model.errors import EnvironmentFailure
+from triage.model.progress import Silent
+from triage.toolchains import install as module
+from triage.toolchains.index import Index
+place, url = Path(sys.argv[1]), sys.argv[2]
+if sys.argv[3] == "unforeseen":
+    module._UNPACKED_PER_WHEEL_BYTE = 0
+[release] = [one for one in Index(place / "memory", url).releases("iree-base-compiler") if one.version == "1.2.0"]
+try:
+    module.install(place / "tc", "iree-base-compiler", release, url, Silent(), threading.Event())
+except EnvironmentFailure as error:
+    print(error)
+    print([path.name for path in (place / "tc").iterdir() if not path.name.endswith(".lock")])
+"""
+
+
+@pytest.mark.parametrize(("when", "said"), [("foreseen", "MiB are needed"), ("unforeseen", "no space left")])
+def test_a_full_disk_is_told_and_nothing_is_left(loopback: LoopbackIndex, tmp_path: Path, when: str, said: str) -> None:
+    make_wheel(loopback.folder, "1.2.0", payload=os.urandom(30 << 20))
+    loopback.publish()
+    done = on_a_small_disk(tmp_path, SMALL_DISK, str(tmp_path / "small"), loopback.url, when)
+    assert said in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_prune_removes_the_least_recently_used_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    folders = {version: put(loopback, version, tmp_path) for version in ("1.0.0", "1.1.0", "1.10.0")}
+    for age, version in ((300, "1.10.0"), (200, "1.0.0"), (100, "1.1.0")):
+        mark = folders[version] / ".used"
+        mark.touch()
+        os.utime(mark, (time.time() - age, time.time() - age))
+    one = stored(tmp_path / "tc")[0]
+    assert one.folder == folders["1.10.0"]
+    removed = prune(tmp_path / "tc", keep=one.bytes * 2)
+    assert [each.folder for each in removed] == [folders["1.10.0"]]
+    assert {each.folder for each in stored(tmp_path / "tc")} == {folders["1.0.0"], folders["1.1.0"]}
+
+
+def test_prune_leaves_what_another_process_uses(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    folder = put(loopback, "1.0.0", tmp_path)
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
+        "from triage.toolchains.prune import hold; hold(Path(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+        assert user.stdout.readline() == b"held\n"
+        assert prune(tmp_path / "tc", keep=0) == []
+        user.stdin.close()
+        user.wait()
+    assert [one.folder for one in prune(tmp_path / "tc", keep=0)] == [folder]
+    assert not folder.exists()
+
+
+def test_prune_takes_broken_installs_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    good, broken = put(loopback, "1.0.0", tmp_path), put(loopback, "1.1.0", tmp_path)
+    hold(good)
+    program(broken).unlink()
+    assert [one.folder for one in prune(tmp_path / "tc", keep=1 << 40)] == [broken]

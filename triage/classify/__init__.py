@@ -1,0 +1,35 @@
+"""Compiler output -> failures: rules as data, one pass over the stream, a signature that survives rewording."""
+
+from __future__ import annotations
+
+from triage.classify.diagnose import Diagnosis, diagnose
+from triage.classify.load import load_rules, packaged_rules
+from triage.classify.logs import classify_log
+from triage.classify.passes import FailingPass, PassScanner, phase_of
+from triage.classify.rule import Rule
+from triage.classify.scanner import Scanner
+
+__all__ = [
+    "Diagnosis",
+    "FailingPass",
+    "PassScanner",
+    "Rule",
+    "Scanner",
+    "class_names",
+    "classify_log",
+    "diagnose",
+    "load_rules",
+    "packaged_rules",
+    "phase_of",
+    "rule_for",
+]
+
+
+def rule_for(class_name: str) -> Rule | None:
+    """The packaged rule of that class; None for a class that a user's own rules define."""
+    return next((rule for rule in packaged_rules() if rule.name == class_name), None)
+
+
+def class_names() -> tuple[str, ...]:
+    """Every packaged class, in alphabetical order."""
+    return tuple(sorted(rule.name for rule in packaged_rules()))

@@ -1,0 +1,108 @@
+"""What one failure class knows: its texts, what identifies it, how to explain it. Values; `load` reads the files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+from triage.model.execution import Ending
+from triage.model.failure import Detail
+from triage.model.outcome import Cause
+
+CONSEQUENCE = 80
+"""Ranks from here on are what a failure causes: told only when nothing better stands in the output."""
+
+
+class Where(StrEnum):
+    """Which part of the output a pattern is searched in."""
+
+    ERROR = "error"  # the message of an `error:` diagnostic, place and severity removed
+    REMARK = "remark"  # the message of a `remark:`; such a finding never fails a compile that exited with 0
+    LINE = "line"  # a whole line, cleaned of a CI system's prefixes
+    EXCEPTION = "exception"  # `Type: message`, the last line of a Python traceback
+    CRASH = "crash"  # a line that begins or explains a native crash; the stack that follows belongs to it
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One wording. `anchor` is a literal that every matching line holds; needed for `line` and `crash` patterns."""
+
+    regex: str
+    where: Where = Where.ERROR
+    anchor: str | None = None
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The first match in `text`."""
+        return compiled(self.regex).search(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Output as a compiler prints it, and what must be read out of it."""
+
+    text: str
+    details: Mapping[str, Detail]
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One failure class.
+
+    rank: order of root causes, smallest first; `CONSEQUENCE` and above are consequences.
+    identity: captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack.
+    context: regexes over the lines after the match, for captures that the matching line lacks.
+    passes, frames: names of failing passes, regexes over symbols, that claim a failure which no text explains.
+    endings, signals: what claims an execution that wrote nothing.
+    explains: signatures (or their beginnings) that this failure brings with it; they are not reported beside it.
+    says_nothing: why a probe that failed so says nothing about the bug; None when it is a failure like any other.
+    """
+
+    name: str
+    family: str
+    rank: int
+    patterns: tuple[Pattern, ...]
+    identity: tuple[str, ...]
+    explanation: str
+    remedies: tuple[str, ...]
+    phase: str | None = None
+    says_nothing: Cause | None = None
+    context: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    signals: tuple[int, ...] = ()
+    explains: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    near_misses: tuple[str, ...] = ()
+    origin: str = ""
+
+    @property
+    def consequence(self) -> bool:
+        """Whether this is told only when nothing better is."""
+        return self.rank >= CONSEQUENCE
+
+    def context_of(self, text: str) -> dict[str, str]:
+        """Captures found in one line that follows the match."""
+        found: dict[str, str] = {}
+        for regex in self.context:
+            if match := compiled(regex).search(text):
+                found.update({name: value for name, value in match.groupdict().items() if value})
+        return found
+
+
+@cache
+def compiled(regex: str) -> re.Pattern[str]:
+    """Compiled on first use: a run that never fails pays for none of them."""
+    return re.compile(regex)
+
+
+INTEGER = re.compile(r"-?\d+\Z")
+
+
+def detail(value: str) -> Detail:
+    """A capture as it is reported: integers as integers."""
+    return int(value) if INTEGER.match(value) and len(value) < 30 else value

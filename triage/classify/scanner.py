@@ -1,0 +1,252 @@
+"""A compiler's output, of any size, in pieces of any size -> its failures. Memory stays bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from triage.classify import crash
+from triage.classify.claims import unclear, with_pass
+from triage.classify.findings import Finding, Findings
+from triage.classify.line import HEADLINE, Diagnostic, Line, clean, diagnostic
+from triage.classify.load import packaged_rules
+from triage.classify.passes import FailingPass, failing_pass
+from triage.classify.rule import Pattern, Rule, Where
+from triage.classify.sieve import Sieve
+from triage.model.failure import Failure
+
+NEEDLES = ("rror", "ailed")
+"""Searched everywhere in the stream: nearly every message holds one of them, printed IR hardly ever does."""
+
+_ANCHORS = ("0x0000", "Stack dump", "crash backtrace", "Traceback (most recent call last)", "##[group]", "##[endgroup]")
+_TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
+_SOURCE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
+    r"(?:[A-Za-z_]\w*\.)*OutOfResources)(?:: (?P<message>.*))?\Z"
+)
+
+FOLLOW = 8
+"""Lines read after an error: the source line, the caret, `called from`, the head of the printed operation."""
+
+ECHO = 300
+"""Lines of a CI step's script that are passed over when their end is missing."""
+
+FOLLOW_TRACE = 400
+"""Lines of a traceback that are read before it is given up."""
+
+
+class Scanner:
+    """Finds failures in a stream.
+
+    `rules` are ordered by rank (see `load_rules`); without them the packaged ones are used. `feed` may be called with
+    any pieces; `finish` once. `remarks` and `first_pass` are complete after `finish`.
+    """
+
+    def __init__(self, rules: Sequence[Rule] | None = None) -> None:
+        rules = self._given = packaged_rules() if rules is None else rules
+        self._rules = [(rule, pattern) for rule in rules for pattern in rule.patterns]
+        self._by_name = {rule.name: rule for rule in rules}
+        self._framed = [rule for rule in rules if rule.frames]
+        own = [pattern.anchor for rule, pattern in self._rules if pattern.anchor and "/" in rule.origin]
+        # Rules from outside may name any text at any place of a line: theirs are searched like the needles.
+        needles = (*NEEDLES, *(anchor for anchor in own if not any(needle in anchor for needle in NEEDLES)))
+        anchors = [pattern.anchor for _, pattern in self._rules if pattern.anchor]
+        self._sieve = Sieve(needles, (*anchors, *_ANCHORS))
+        self._findings = Findings()
+        self._known: dict[tuple[str, str | None], tuple[Rule, Pattern] | None] = {}
+        self._open: Finding | None = None  # waits for what the next lines add
+        self._crash: Finding | None = None  # waits for its stack
+        self._trace: list[str] | None = None  # files of the traceback being read
+        self._trace_lines = 0
+        self._echo_until = 0  # last line of the script that a CI system shows before it runs it
+        self.remarks: tuple[Failure, ...] = ()
+
+    @property
+    def first_pass(self) -> FailingPass | None:
+        """The first pass that the output says failed."""
+        return self._findings.first_pass
+
+    def feed(self, data: bytes) -> None:
+        """Read a piece of the stream."""
+        self._read(self._sieve.feed(data))
+
+    def finish(self) -> tuple[Failure, ...]:
+        """The failures, root causes first; empty when there is none."""
+        self._read(self._sieve.finish())
+        self._settle()
+        self._settle_crash()
+        self.remarks = self._findings.remarks()
+        failures = self._findings.failures()
+        if self.first_pass and failures and all(unclear(failure, self._given) for failure in failures):
+            return with_pass(failures, self.first_pass, self._given)
+        return failures
+
+    def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
+        for number, raw in lines:
+            self._line(number, clean(raw))
+
+    def _line(self, number: int, line: Line) -> None:
+        if self._echoed(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
+            return
+        if self._stack(number, line.text):
+            return
+        if found := failing_pass(line.text):
+            self._settle()
+            self._settle_crash()
+            self._match(number, line, None)
+            self._settle()
+            self._findings.failed(found)
+            return
+        if self._traced(number, line):
+            return
+        self._match(number, line, diagnostic(line))
+
+    def _match(self, number: int, line: Line, said: Diagnostic | None) -> None:
+        known = self._lookup(line, said)
+        if known is None:
+            if said and said.severity == "error" and said.surely and "unknown" in self._by_name:
+                self._begin(Finding(self._by_name["unknown"], said.message, number, said.location))
+            elif self._open and not (said and said.severity != "note"):
+                self._context(line.text)
+            return
+        rule, pattern = known
+        text = _subject(pattern.where, line, said)
+        match = pattern.search(text or "")
+        captures = {name: value for name, value in match.groupdict().items() if value} if match else {}
+        words = text or line.text
+        if match and pattern.where in (Where.LINE, Where.CRASH):
+            words = words[match.start() :]  # without the program and the path before it
+        finding = Finding(rule, words[:HEADLINE], number, said.location if said else None, captures)
+        finding.remark = pattern.where is Where.REMARK
+        if pattern.where is Where.CRASH:
+            self._settle()
+            self._settle_crash()
+            finding.stack = crash.Stack()
+            self._crash = finding
+            self._sieve.follow = max(self._sieve.follow, 2)
+        else:
+            self._begin(finding)
+
+    def _lookup(self, line: Line, said: Diagnostic | None) -> tuple[Rule, Pattern] | None:
+        key = (line.text[:1024], said.severity if said else None)
+        if key not in self._known:
+            if len(self._known) > 4096:
+                self._known.clear()
+            self._known[key] = next(
+                (
+                    (rule, pattern)
+                    for rule, pattern in self._rules
+                    if (text := _subject(pattern.where, line, said)) is not None and pattern.search(text)
+                ),
+                None,
+            )
+        return self._known[key]
+
+    def _begin(self, finding: Finding) -> None:
+        self._settle()
+        self._open = finding
+        self._sieve.follow = max(self._sieve.follow, FOLLOW)
+
+    def _context(self, text: str) -> None:
+        assert self._open is not None
+        for name, value in self._open.rule.context_of(text).items():
+            self._open.captures.setdefault(name, value)
+
+    def _settle(self) -> None:
+        if self._open:
+            self._findings.add(self._open)
+            self._open = None
+
+    def _settle_crash(self) -> None:
+        finding, self._crash = self._crash, None
+        if finding is None:
+            return
+        stack = finding.stack or crash.Stack()
+        if finding.rule.name == "segfault" and stack.symbols:
+            claimed = next((rule for rule in self._framed if _claims(rule, stack)), finding.rule)
+            top = stack.meaningful[:1]
+            headline = finding.headline or (f"crashed in {top[0]}" if top else "crashed")
+            finding = Finding(claimed, headline, finding.line, captures=finding.captures, stack=stack)
+        finding.headline = finding.headline or "crashed"
+        if stack.failing_pass:
+            finding.failing_pass = FailingPass(stack.failing_pass)
+        self._findings.add(finding)
+
+    def _stack(self, number: int, text: str) -> bool:
+        """Whether the line belongs to a stack dump."""
+        found = crash.frame(text)
+        if found is None and not crash.trailer(text):
+            return False
+        self._settle()
+        if self._crash is None:
+            self._crash = self._unnamed_crash(number)
+        if found and self._crash and self._crash.stack and not self._crash.stack.add(found):
+            self._settle_crash()
+            self._crash = self._unnamed_crash(number)
+            if self._crash and self._crash.stack:
+                self._crash.stack.add(found)
+        return True
+
+    def _unnamed_crash(self, number: int) -> Finding | None:
+        rule = self._by_name.get("segfault")
+        return Finding(rule, "", number, stack=crash.Stack()) if rule else None
+
+    def _traced(self, number: int, line: Line) -> bool:
+        """Whether the line belongs to a Python traceback; its last line is what the rules read."""
+        if _TRACEBACK.search(line.text):
+            self._settle()
+            self._trace, self._trace_lines = [], 0
+            self._sieve.follow = 4
+            return True
+        if self._trace is None:
+            return False
+        self._trace_lines += 1
+        self._sieve.follow = max(self._sieve.follow, 4)
+        if source := _SOURCE.match(line.text):
+            self._trace.append(source["file"])
+            return True
+        if line.indented and line.annotation != "pytest":
+            return True
+        ended = _EXCEPTION.match(line.text)
+        if ended or self._trace_lines > FOLLOW_TRACE:
+            files, self._trace = self._trace, None
+            if ended:
+                self._exception(number, line, files)
+                return True
+        return False
+
+    def _exception(self, number: int, line: Line, files: Sequence[str]) -> None:
+        trace = "\n".join(files)
+        for rule, pattern in self._rules:
+            if pattern.where is Where.EXCEPTION and (match := pattern.search(f"{line.text}\n{trace}")):
+                captures = {name: value for name, value in match.groupdict().items() if value}
+                self._begin(Finding(rule, line.text[:HEADLINE], number, None, captures))
+                return
+
+    def _echoed(self, number: int, line: Line) -> bool:
+        """Whether the line is part of a CI step's script, which may quote any message without meaning it."""
+        if line.annotation == "group":
+            self._echo_until = number + ECHO if line.text.startswith("Run ") else 0
+            return True
+        if line.annotation == "endgroup" or line.text.startswith("##[endgroup]"):
+            self._echo_until = 0
+            return True
+        return number <= self._echo_until
+
+
+def _subject(where: Where, line: Line, said: Diagnostic | None) -> str | None:
+    """The text that patterns of this kind are searched in; None when the line has none."""
+    match where:
+        case Where.LINE | Where.CRASH:
+            return line.text if said is None or said.severity == "error" else None
+        case Where.ERROR:
+            return said.message if said and said.severity == "error" else None
+        case Where.REMARK:
+            return said.message if said and said.severity == "remark" else None
+        case Where.EXCEPTION:
+            return line.text if _EXCEPTION.match(line.text) else None
+
+
+def _claims(rule: Rule, stack: crash.Stack) -> bool:
+    return any(re.search(regex, symbol) for regex in rule.frames for symbol in stack.symbols[:40])

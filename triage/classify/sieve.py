@@ -1,0 +1,116 @@
+"""Which lines of a stream are worth reading. Logs reach gigabytes, nearly all of it printed IR: only bytes are touched
+here, at the speed of `bytes.find`, and memory holds one piece of the stream and the head of one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+HEAD = 16 << 10
+"""Bytes of a line that are read. What matters stands at its beginning; one printed operation can be 100 MB long."""
+
+PIECE = 1 << 20
+
+# A line that can begin a terse message: capitals, digits, paths, brackets, `#4 0x..`, `program: ...`, `free(): ...`.
+# Printed IR begins its lines otherwise, after any indentation. `//` alone is a comment of the IR.
+_BEGINNING = rb"(?=[A-Z0-9.<\[(*='`]|/[^/]|#[\d#]|[a-z][\w.+-]*+(?:: |\(\): | called| fatal))"
+_TIME = rb"(?=[2\xef])(?:\xef\xbb\xbf)?[\dT:.-]++Z "
+_PLAIN = re.compile(rb"\n(?:" + _TIME + rb")?+[ \t\x1b]*+" + _BEGINNING)
+_TABBED = re.compile(rb"\n(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t)?+(?:" + _TIME + rb")?+[ \t\x1b]*+" + _BEGINNING)
+_TABBED_LINE = re.compile(rb"\n[^\t\n]{0,200}\t[^\t\n]{0,200}\t" + _TIME)
+
+
+class Sieve:
+    """Cuts a stream into lines and yields the interesting ones.
+
+    A line is interesting when its head holds one of `needles`, or begins like a message and holds one of `anchors`.
+    After a line was yielded the reader may set `follow`: so many of the lines after it are yielded as well.
+    The outcome does not depend on how the stream was cut into pieces.
+    """
+
+    def __init__(self, needles: Sequence[str], anchors: Sequence[str] = ()) -> None:
+        self.needles = tuple(needle.encode() for needle in needles)
+        wanted = sorted({anchor.encode() for anchor in anchors}, key=len, reverse=True)
+        self._anchored = re.compile(b"|".join(map(re.escape, wanted))) if wanted else None
+        self._beginnings: re.Pattern[bytes] | None = None
+        self._carry = b"\n"  # always begins with the line break before the line it holds
+        self._line = 1  # number of the line that `_carry` holds
+        self._skipping = False  # inside a line whose head was already seen
+        self.follow = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Line numbers from 1, and the first `HEAD` bytes of each interesting line. Must be exhausted."""
+        for start in range(0, len(data), PIECE):
+            yield from self._piece(data[start : start + PIECE])
+
+    def finish(self) -> Iterator[tuple[int, bytes]]:
+        """The last line, when the stream did not end with a line break."""
+        if not self._skipping and len(self._carry) > 1:
+            yield from self._region(self._carry, len(self._carry))
+        self._carry = b"\n"
+
+    def _piece(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        if self._skipping:
+            end = data.find(b"\n")
+            if end < 0:
+                return
+            self._skipping = False
+            self._line += 1
+            data = data[end:]
+        else:
+            data = self._carry + data
+        end = data.rfind(b"\n")
+        if end > 0:
+            yield from self._region(data, end)
+        self._carry = data[end:]
+        if len(self._carry) > HEAD + 1:
+            yield from self._region(self._carry[: HEAD + 1], HEAD + 1, last=True)
+            self._carry = b"\n"
+            self._skipping = True
+
+    def _region(self, data: bytes, end: int, *, last: bool = False) -> Iterator[tuple[int, bytes]]:
+        """`data[:end]` is whole lines, each with the line break before it; with `last`, the head of a longer one."""
+        number, counted, done = self._line, 1, 0  # `done`: lines that begin before it were already yielded
+        starts = self._starts(data, end)
+        index = 0
+        while True:
+            if self.follow > 0 and done < end:
+                start = done
+                self.follow -= 1
+            else:
+                while index < len(starts) and starts[index] < done:
+                    index += 1
+                if index == len(starts):
+                    break
+                start = starts[index]
+            number += data.count(b"\n", counted, start + 1)
+            counted = start + 1
+            done = data.find(b"\n", start + 1, end)
+            done = end if done < 0 else done
+            yield number, data[start + 1 : min(done, start + 1 + HEAD)]
+        self._line = number + data.count(b"\n", counted, end) + (0 if last else 1)
+
+    def _starts(self, data: bytes, end: int) -> list[int]:
+        """Offsets of the line breaks before interesting lines, ascending."""
+        starts = set()
+        for needle in self.needles:
+            at = data.find(needle, 0, end)
+            while at >= 0:
+                start = data.rfind(b"\n", 0, at)
+                if at + len(needle) - start - 1 <= HEAD:
+                    starts.add(start)
+                after = data.find(b"\n", at, end)
+                at = data.find(needle, after, end) if after >= 0 else -1
+        if self._anchored is not None:
+            for match in self._beginning(data).finditer(data, 0, end):
+                start = match.start()
+                after = data.find(b"\n", start + 1, end)
+                if self._anchored.search(data, start, min(end if after < 0 else after, start + 1 + HEAD)):
+                    starts.add(start)
+        return sorted(starts)
+
+    def _beginning(self, data: bytes) -> re.Pattern[bytes]:
+        if self._beginnings is None:  # decided by the first line, so that it is the same however the stream is cut
+            self._beginnings = _TABBED if _TABBED_LINE.match(data) else _PLAIN
+        return self._beginnings
