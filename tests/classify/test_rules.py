@@ -43,7 +43,7 @@ def test_regexes(rule: Rule) -> None:
     for pattern in rule.patterns:
         groups |= set(re.compile(pattern.regex).groupindex)
         if pattern.where in (Where.LINE, Where.CRASH):
-            assert pattern.anchor
+            assert pattern.anchors
     for regex in (*rule.context, *rule.frames):
         groups |= set(re.compile(regex).groupindex)
     for alternatives in rule.identity:

@@ -33,7 +33,7 @@ _GENERIC = re.compile(
     r"mlir::parallelFor|mlir::detail::walk|mlir::Operation::walk|mlir::walk|mlir::detail::PassInstrumentation|"
     r"mlir::applyPatternsGreedily|mlir::applyPatternsAndFoldGreedily|mlir::applyOpPatterns|mlir::PatternApplicator|"
     r"GreedyPatternRewriteDriver|RegionPatternRewriteDriver|mlir::applyPartialConversion|mlir::applyFullConversion|"
-    r"mlir::OperationConverter|OperationConverter|OperationLegalizer|mlir::FrozenRewrite|"
+    r"mlir::OperationConverter|OperationConverter|OperationLegalizer|mlir::ConversionPattern|(?:\w+::)*applyConversion|mlir::OpConversionPattern|mlir::FrozenRewrite|"
     r"ireeCompiler|mlir::iree_compiler::runIreec|mlir::iree_compiler::embed|mlir::iree_compiler::API|iree_compiler_|"
     r"_?Py[A-Z_]|pybind11|nanobind|_PyEval|cfunction|method_vectorcall|object_vacall|slot_tp|type_call|\?\?|0x|<unknown>|\Z)"
 )

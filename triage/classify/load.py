@@ -206,7 +206,7 @@ def _rule(entry: Mapping[str, Any], family: str, origin: str) -> Rule:
 def _pattern(pattern: str | Mapping[str, Any]) -> Pattern:
     if isinstance(pattern, str):
         return Pattern(pattern)
-    return Pattern(pattern["regex"], Where(pattern.get("where", "error")), pattern.get("anchor"))
+    return Pattern(pattern["regex"], Where(pattern.get("where", "error")), tuple(_list(pattern.get("anchor"))))
 
 
 def _list(value: Any) -> list[Any]:
@@ -227,7 +227,7 @@ def _located(name: str, text: str, complaints: Sequence[tuple[Place, str]]) -> l
             node = _child(node, step) or node
         line, column = (node.start_mark.line + 1, node.start_mark.column + 1) if node else (None, None)
         problems.append(Problem(name, line, column, message))
-    return problems
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
 def _child(node: Any, step: str | int) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from triage.classify.line import clean
 from triage.classify.sieve import Sieve
 
-_DUMP = re.compile(r"IR Dump After (?P<name>\S+) Failed(?: \((?P<argument>[^)\s]*)\))?")
+_DUMP = re.compile(r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?: \((?P<argument>[^)\s]*)\))?")
 _PIPELINE = re.compile(r"Pipeline failed while executing \[`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
 
 # Arguments first: they name the dialect. The order matters, longer prefixes come first.
@@ -131,7 +131,7 @@ def phase_of(name: str) -> str | None:
 def failing_pass(text: str) -> FailingPass | None:
     """The pass that a line says failed: a dump after failure, or MLIR's own note."""
     if match := _DUMP.search(text):
-        return FailingPass(match["name"], match["argument"] or None)
+        return FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
     if match := _PIPELINE.search(text):
         return FailingPass(match["name"])
     return None

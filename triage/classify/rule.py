@@ -28,11 +28,11 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One wording. `anchor` is a literal that every matching line holds; needed for `line` and `crash` patterns."""
+    """One wording. Every matching line holds one of the literals `anchors`; `line` and `crash` patterns need them."""
 
     regex: str
     where: Where = Where.ERROR
-    anchor: str | None = None
+    anchors: tuple[str, ...] = ()
 
     def search(self, text: str) -> re.Match[str] | None:
         """The first match in `text`."""

@@ -20,6 +20,7 @@ NEEDLES = ("rror", "ailed")
 
 _ANCHORS = ("0x0000", "Stack dump", "crash backtrace", "Traceback (most recent call last)", "##[group]", "##[endgroup]")
 _TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
+_CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
@@ -48,10 +49,10 @@ class Scanner:
         self._rules = [(rule, pattern) for rule in rules for pattern in rule.patterns]
         self._by_name = {rule.name: rule for rule in rules}
         self._framed = [rule for rule in rules if rule.frames]
-        own = [pattern.anchor for rule, pattern in self._rules if pattern.anchor and "/" in rule.origin]
+        own = [anchor for rule, pattern in self._rules if "/" in rule.origin for anchor in pattern.anchors]
         # Rules from outside may name any text at any place of a line: theirs are searched like the needles.
         needles = (*NEEDLES, *(anchor for anchor in own if not any(needle in anchor for needle in NEEDLES)))
-        anchors = [pattern.anchor for _, pattern in self._rules if pattern.anchor]
+        anchors = [anchor for _, pattern in self._rules for anchor in pattern.anchors]
         self._sieve = Sieve(needles, (*anchors, *_ANCHORS))
         self._findings = Findings()
         self._known: dict[tuple[str, str | None], tuple[Rule, Pattern] | None] = {}
@@ -59,6 +60,7 @@ class Scanner:
         self._crash: Finding | None = None  # waits for its stack
         self._trace: list[str] | None = None  # files of the traceback being read
         self._trace_lines = 0
+        self._cause: Finding | None = None  # an exception that the next traceback says it came from
         self._echo_until = 0  # last line of the script that a CI system shows before it runs it
         self.remarks: tuple[Failure, ...] = ()
 
@@ -74,6 +76,7 @@ class Scanner:
     def finish(self) -> tuple[Failure, ...]:
         """The failures, root causes first; empty when there is none."""
         self._read(self._sieve.finish())
+        self._open, self._cause = self._open or self._cause, None
         self._settle()
         self._settle_crash()
         self.remarks = self._findings.remarks()
@@ -194,6 +197,10 @@ class Scanner:
 
     def _traced(self, number: int, line: Line) -> bool:
         """Whether the line belongs to a Python traceback; its last line is what the rules read."""
+        if _CHAINED.match(line.text) and self._open:
+            self._cause, self._open = self._open, None
+            self._sieve.follow = 4
+            return True
         if _TRACEBACK.search(line.text):
             self._settle()
             self._trace, self._trace_lines = [], 0
@@ -221,7 +228,9 @@ class Scanner:
         for rule, pattern in self._rules:
             if pattern.where is Where.EXCEPTION and (match := pattern.search(f"{line.text}\n{trace}")):
                 captures = {name: value for name, value in match.groupdict().items() if value}
-                self._begin(Finding(rule, line.text[:HEADLINE], number, None, captures))
+                finding = Finding(rule, line.text[:HEADLINE], number, None, captures)
+                cause, self._cause = self._cause, None  # one failure, told by the rule that knows it best
+                self._begin(cause if cause and cause.rule.rank < rule.rank else finding)
                 return
 
     def _echoed(self, number: int, line: Line) -> bool:

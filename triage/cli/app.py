@@ -16,7 +16,7 @@ app = typer.Typer(
     name="triage",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 nothing regressed, or found what was asked; 1 a regression or failure was found; 2 usage or "
     "bad input; 3 inconclusive; 4 the environment failed; 130 interrupted. The answer goes to stdout, progress to stderr.",

@@ -67,7 +67,9 @@ def bisect(
     Both ends are verified, another failure is never taken for this one, and the answer is confirmed by probing the
     pair again. Without bounds: the change that led to the newest release's state.
 
-    triage bisect recipes/cuda-matmul-f32.yaml --good 2.9.0 --bad 3.5.0
+    - `triage bisect recipes/cuda-matmul-f32.yaml --good 2.9.0 --bad 3.5.0`
+
+    - `triage bisect recipes/cuda-matmul-f32.yaml --find fix`
     """
     del resume
     chosen = one_case(load_cases([recipe]), case)

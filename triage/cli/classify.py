@@ -28,12 +28,13 @@ def classify(
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Name the failures in compiler output or a CI log, root cause first. Exit 1 when there is one, 0 when there is none.
+    """Name the failures in compiler output or a CI log, the root cause first.
 
-    Examples:
-    triage classify build.log
+    Exit 1 when there is a failure, 0 when there is none. Time stamps and colours of CI logs are no hindrance.
 
-    iree-compile model.mlir ... 2>&1 | triage classify
+    - `triage classify build.log`
+
+    - `iree-compile model.mlir -o model.vmfb 2>&1 | triage classify`
     """
     known = load_rules(rules or [])
     found: dict[str, tuple[Failure, ...]] = {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import ParamSpec
@@ -14,7 +14,7 @@ from typing import ParamSpec
 import typer
 
 from triage.cli.screen import tell
-from triage.model.errors import BadFiles, EnvironmentFailure, Interrupted, TriageError
+from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Cause, Status, Untestable
 from triage.model.probe import Probe
 from triage.probe.judge import status_of
@@ -66,10 +66,12 @@ def _ending(call: Callable[[], Exit]) -> int:
         tell(f"triage: {error}")
         return error.exit_code
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.EISDIR, errno.EMFILE, errno.ENOMEM):
-            tell(f"triage: {error.strerror}: {error.filename}" if error.filename else f"triage: {error.strerror}")
-            return EnvironmentFailure.exit_code
-        raise
+        tell(f"triage: {error.strerror}: {error.filename}" if error.filename else f"triage: {error.strerror or error}")
+        return Exit.ENVIRONMENT
+    except Exception:  # noqa: BLE001 - exit status 1 would tell a CI job that a regression was found
+        tell(traceback.format_exc())
+        tell("triage: this is a bug in triage, and says nothing about the compiler")
+        return Exit.ENVIRONMENT
 
 
 def exit_of(probes: Sequence[Probe]) -> Exit:

@@ -49,9 +49,11 @@ def nightly(
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes. Exit 1 when something regressed.
 
-    A failure that a recipe expects at that version is known, and no regression. Example for a CI job:
+    A failure that a recipe expects at that version is known, and no regression.
 
-    triage nightly recipes/ -t latest -b previous --bisect --out out -f markdown >> "$GITHUB_STEP_SUMMARY"
+    - `triage nightly recipes/ --bisect --out out` compares the newest release with the one before
+
+    - `triage nightly recipes/ -t path:build -b latest -f markdown >> "$GITHUB_STEP_SUMMARY"` is for a CI job
     """
     cases = shard(load_cases(paths), part)
     with open_bench(jobs, fresh=fresh) as bench:

@@ -31,11 +31,11 @@ def run(
 ) -> Exit:
     """Compile every case on every toolchain, name each failure, and keep the result.
 
-    A second run compiles nothing again. Examples:
+    A second run compiles nothing again. Exit 1 when a case failed that its recipe does not expect to fail.
 
-    triage run recipes/                                     all recipes with the installed compiler
+    - `triage run recipes/` compiles all recipes with the installed compiler
 
-    triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest
+    - `triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest` compares two releases
     """
     cases = [one for one in load_cases(paths) if case is None or case in one.name]
     with open_bench(jobs, fresh=fresh) as bench:

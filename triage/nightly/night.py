@@ -10,6 +10,7 @@ from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Bisection, Kind
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.probe import Probe
 from triage.nightly.compare import Change, Night, Pair, pair_up
 from triage.probe.workbench import Job, Workbench
 from triage.toolchains.shed import Place
@@ -36,6 +37,7 @@ def run_nightly(
     probes = list(bench.probe_all(jobs, "nightly"))
     names = [case.name for case in cases]
     pairs = pair_up(probes, toolchain.revision.name, baseline.revision.name, names)
+    pairs = tuple(_again(bench, pair, toolchain, baseline) if pair.slower else pair for pair in pairs)
     if bisect:
         pairs = tuple(
             replace(pair, bisections=trace(bench, pair, toolchain, baseline))
@@ -52,6 +54,23 @@ def run_nightly(
         compiles=bench.compiles,
         cached=sum(probe.cached for probe in probes),
     )
+
+
+def _again(bench: Workbench, pair: Pair, toolchain: Place, baseline: Place) -> Pair:
+    """A pair that looks slower, measured once more: the smaller time of two counts, a busy machine only adds."""
+    case = pair.probe.case
+    again = {
+        probe.revision.name: probe for probe in bench.probe_all([Job(case, at, True) for at in (baseline, toolchain)])
+    }
+    return replace(
+        pair,
+        baseline=_quicker(pair.baseline, again[baseline.revision.name]),
+        probe=_quicker(pair.probe, again[toolchain.revision.name]),
+    )
+
+
+def _quicker(one: Probe, other: Probe) -> Probe:
+    return replace(one, measured=min(one.measured, other.measured, key=lambda measured: measured.cpu_seconds))
 
 
 def trace(bench: Workbench, pair: Pair, toolchain: Place, baseline: Place) -> tuple[Bisection, ...]:

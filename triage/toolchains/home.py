@@ -19,6 +19,8 @@ _REASONS = {
     errno.EACCES: "no permission",
     errno.EPERM: "no permission",
     errno.ENOTDIR: "a part of the path is a file",
+    errno.EEXIST: "there is a file in its place",
+    errno.ENOENT: "there is no such folder and it cannot be made",
 }
 
 
@@ -40,13 +42,13 @@ def disk_errors(what: str) -> Iterator[None]:
         if reason is None:
             raise
         place = f" ({error.filename})" if error.filename else ""
-        raise EnvironmentFailure(f"cannot {what}: {reason}{place}. TRIAGE_HOME names another folder.") from error
+        raise EnvironmentFailure(f"cannot {what}: {reason}{place}") from error
 
 
 def open_home() -> Path:
     """The home folder, created if need be. EnvironmentFailure when it cannot be written."""
     home = home_path()
-    with disk_errors(f"use {home}"):
+    with disk_errors(f"use {home} as TRIAGE_HOME"):
         home.mkdir(parents=True, exist_ok=True)
         probe = home / f".writable-{os.getpid()}"
         probe.write_bytes(b"x")

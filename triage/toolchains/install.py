@@ -7,9 +7,12 @@ import os
 import shutil
 import subprocess
 import threading
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from filelock import FileLock
+from packaging.version import Version
 from uv import find_uv_bin
 
 from triage.model.errors import EnvironmentFailure, Interrupted
@@ -20,11 +23,6 @@ from triage.toolchains.index import Release
 MANIFEST = "toolchain.json"
 _UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
 _TYPICAL_WHEEL = 110 << 20
-
-
-def identity_of(distribution: str, release: Release) -> str:
-    """The content address of a release: its wheel's hash, or its file name where the index tells no hash."""
-    return f"wheel:{release.sha256}" if release.sha256 else f"wheel:{distribution}:{release.wheel}"
 
 
 def folder_of(toolchains: Path, distribution: str, release: Release) -> Path:
@@ -40,6 +38,16 @@ def is_whole(folder: Path) -> bool:
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, ValueError, KeyError, AttributeError):
         return False
+
+
+def installed(toolchains: Path, distribution: str) -> list[Release]:
+    """The releases that are here whole, oldest version first: what there is without a network."""
+    found: list[Release] = []
+    for folder in toolchains.glob(f"{distribution}-*"):
+        if is_whole(folder):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                found.append(Release(**json.loads((folder / MANIFEST).read_text())["release"]))
+    return sorted(found, key=lambda release: Version(release.version))
 
 
 def install(
@@ -111,13 +119,13 @@ def _stage(
         task.finish()
     if process.returncode != 0:
         raise EnvironmentFailure(f"cannot install {distribution} {release.version}: {_why(log, staging)}")
-    _write_manifest(root)
+    _write_manifest(root, release)
 
 
-def _write_manifest(root: Path) -> None:
+def _write_manifest(root: Path, release: Release) -> None:
     files = {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
     with (root / MANIFEST).open("w") as sink:
-        json.dump({"files": files}, sink)
+        json.dump({"release": asdict(release), "files": files}, sink)
         sink.flush()
         os.fsync(sink.fileno())
 

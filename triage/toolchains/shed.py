@@ -17,7 +17,7 @@ from triage.model.progress import Progress, Silent
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.described import describe
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import folder_of, install, is_whole
+from triage.toolchains.install import folder_of, install, installed, is_whole
 from triage.toolchains.prune import hold
 from triage.toolchains.rev import AtPath, AtVersion, Installed, Newest, parse_rev
 
@@ -53,8 +53,8 @@ class Toolshed:
         self._lock = threading.Lock()
 
     def releases(self, family: str) -> tuple[Place, ...]:
-        """The family's stable, not yanked releases, oldest first."""
-        found = self.index.releases(self._compiler(family).distribution)
+        """The family's stable, not yanked releases, oldest first; without a network those that are installed."""
+        found = self._known(self._compiler(family).distribution)
         return tuple(_place(family, one) for one in found if not one.prerelease and not one.yanked)
 
     def between(self, family: str, since: str | None, until: str | None) -> tuple[Place, ...]:
@@ -99,17 +99,29 @@ class Toolshed:
                 return self._at_version(family, version)
 
     def _at_version(self, family: str, version: str) -> Place:
-        known = self.index.releases(self._compiler(family).distribution)
+        package = self._compiler(family).distribution
         wanted = Version(version)
+        here = installed(self.folder, package)  # needs no network, and asking takes longer than a small compile
+        known = here if any(Version(one.version) == wanted for one in here) else self.index.releases(package)
         for release in known:
             if Version(release.version) == wanted:
                 return _place(family, release)
         stable = [release.version for release in known if not release.prerelease]
         near = sorted(stable, key=lambda one: _distance(Version(one), wanted))[:3]
         raise EnvironmentFailure(
-            f"no release {version} of {self._compiler(family).distribution} for this platform"
+            f"no release {version} of {package} for this platform"
             f" (near it: {', '.join(sorted(near, key=Version)) or 'none at all'})"
         )
+
+    def _known(self, package: str) -> Sequence[Release]:
+        try:
+            return self.index.releases(package)
+        except EnvironmentFailure as error:
+            here = installed(self.folder, package)
+            if not here:
+                raise
+            self._progress.note(f"{error}\nonly the {len(here)} installed releases are considered")
+            return here
 
     def _installed(self, family: str) -> Place:
         package = self._compiler(family).distribution

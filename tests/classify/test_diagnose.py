@@ -1,0 +1,173 @@
+"""What one run means: never nothing for a run that failed, never a failure for one that did not."""
+
+# ruff: noqa: E501 - compilers print long lines
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.classify.samples import ASSERTION, DUMP, LEGALIZE, SHARED_3_4, STACK, TRANSLATION
+from triage.classify import FailingPass, PassScanner, diagnose
+from triage.model.execution import Captured, Ending, Execution
+
+
+def ran(
+    stderr: str = "",
+    *,
+    exit_code: int | None = 1,
+    ending: Ending = Ending.EXITED,
+    signal: int | None = None,
+    stdout: str = "",
+) -> Execution:
+    return Execution(
+        argv=("iree-compile",),
+        ending=ending,
+        exit_code=exit_code if ending is Ending.EXITED else None,
+        signal=signal,
+        seconds=61.5,
+        cpu_seconds=60.0,
+        peak_rss_mb=4096.0,
+        stdout=Captured(stdout),
+        stderr=Captured(stderr),
+    )
+
+
+def test_a_run_that_succeeds_has_warnings_at_most() -> None:
+    assert diagnose(ran(exit_code=0)) == diagnose(ran("all fine\n", exit_code=0))
+    printed = diagnose(
+        ran("d.mlir:2:7: error: 'flow.tensor.transfer' op references a promised device that was not declared: "
+            "#hal.device.promise<@__device_7>\n", exit_code=0)
+    )  # fmt: skip
+    assert printed.failures == ()
+    assert [failure.signature for failure in printed.warnings] == ["undeclared-device:__device_7"]
+    remarked = diagnose(ran("m.mlir:1:1: remark: clone to consumers pass failed to reach a fixed point after 32 iterations; "
+                            "ambiguous affinity may be present\n", exit_code=0))  # fmt: skip
+    assert [failure.failure_class for failure in remarked.warnings] == ["clone-to-consumers-non-convergence"]
+
+
+def test_a_clear_text_needs_no_pass() -> None:
+    told = diagnose(ran(SHARED_3_4 + TRANSLATION))
+    assert [failure.failure_class for failure in told.failures] == ["shared-memory-overflow"]
+    assert not told.needs_pass
+
+
+@pytest.mark.parametrize(
+    "stderr, name, expected",
+    [
+        ("", "MaterializeHomogeneousEncodingsPass", "affinity-non-convergence"),
+        ("", "MaterializeHostEncodingPass", "affinity-non-convergence"),
+        ("", "CloneToConsumersPass", "clone-to-consumers-non-convergence"),
+        (TRANSLATION, "GPUPadOperandsPass", "padding-bounds"),
+        (TRANSLATION, "FoldMemRefAliasOpsPass", "fold-memref-alias"),
+        ("", "SomePass", "silent-failure"),
+        (TRANSLATION, "SomePass", "translation-failed"),
+        ("m.mlir:1:1: error: too purple\n", "SomePass", "unknown"),
+    ],
+)
+def test_the_failing_pass_names_what_no_text_says(stderr: str, name: str, expected: str) -> None:
+    first = diagnose(ran(stderr))
+    assert first.needs_pass
+    assert first.failures
+    second = diagnose(ran(stderr), name)
+    assert not second.needs_pass
+    assert second.failures[0].failure_class == expected
+    assert second.failures[0].failing_pass == name
+
+
+def test_silence_is_told_apart_by_its_pass() -> None:
+    one, two = (diagnose(ran(), name).failures[0] for name in ("APass", "BPass"))
+    assert one.signature == "silent-failure:APass"
+    assert two.signature == "silent-failure:BPass"
+    assert diagnose(ran(), FailingPass("XPass", "iree-hal-x")).failures[0].phase == "hal"
+
+
+def test_the_silent_and_the_told_share_a_signature() -> None:
+    silent = diagnose(ran(), "MaterializeHomogeneousEncodingsPass").failures[0]
+    told = diagnose(ran("m.mlir:1:1: error: failed to solve for affinity analysis\n")).failures[0]
+    assert (silent.signature, silent.family, silent.phase) == (told.signature, told.family, told.phase)
+
+
+def test_a_pass_printed_in_the_output_is_enough() -> None:
+    found = diagnose(
+        ran(DUMP.format("MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding") + "module {}\n")
+    )
+    assert [failure.failure_class for failure in found.failures] == ["affinity-non-convergence"]
+    assert not found.needs_pass
+
+
+@pytest.mark.parametrize(
+    "execution, expected",
+    [
+        (ran(ending=Ending.TIMED_OUT), "timeout"),
+        (ran(ending=Ending.OVER_MEMORY), "out-of-memory"),
+        (ran(ending=Ending.NOT_STARTED), "not-started"),
+        (ran(ending=Ending.OVER_OUTPUT), "runaway-output"),
+        (ran(LEGALIZE, ending=Ending.OVER_OUTPUT), "legalization"),
+        (ran(LEGALIZE, ending=Ending.TIMED_OUT), "timeout"),
+        (ran(ending=Ending.SIGNALLED, signal=11), "segfault:SIGSEGV"),
+        (ran(ending=Ending.SIGNALLED, signal=9), "out-of-memory"),
+        (ran(ending=Ending.SIGNALLED, signal=15), "segfault:SIGTERM"),
+        (ran(exit_code=139), "segfault:SIGSEGV"),
+        (ran(exit_code=245), "segfault:SIGSEGV"),
+        (ran(exit_code=134), "segfault:SIGABRT"),
+        (
+            ran(ASSERTION, ending=Ending.SIGNALLED, signal=6),
+            'assertion:detail::isPresent(Val) && "dyn_cast on a non-existent value"',
+        ),
+        (ran("Stack dump:\n", ending=Ending.SIGNALLED, signal=11), "segfault:SIGSEGV"),
+        (ran(TRANSLATION, ending=Ending.SIGNALLED, signal=8), "segfault:SIGFPE"),
+        (ran(stdout="RuntimeError: PassManager::run failed\n"), "pass-failed"),
+    ],
+)
+def test_endings(execution: Execution, expected: str) -> None:
+    diagnosis = diagnose(execution)
+    assert diagnosis.failures[0].signature == expected or diagnosis.failures[0].failure_class == expected
+    assert diagnosis.warnings == ()
+
+
+def test_an_error_before_the_crash_is_the_cause() -> None:
+    failures = diagnose(ran(LEGALIZE + STACK, ending=Ending.SIGNALLED, signal=11)).failures
+    assert [failure.failure_class for failure in failures] == ["legalization", "segfault"]
+    assert failures[1].signature.startswith("segfault:GPU::getMmaSchedule")
+
+
+@given(
+    text=st.text(max_size=200),
+    ending=st.sampled_from(Ending),
+    code=st.integers(0, 255),
+    number=st.integers(1, 31),
+)
+def test_never_empty_for_a_failure(text: str, ending: Ending, code: int, number: int) -> None:
+    execution = ran(text, ending=ending, exit_code=code, signal=number if ending is Ending.SIGNALLED else None)
+    diagnosis = diagnose(execution)
+    assert bool(diagnosis.failures) is not execution.ok
+    for failure in diagnosis.failures:
+        assert failure.signature == failure.failure_class or failure.signature.startswith(f"{failure.failure_class}:")
+
+
+def test_pass_scanner_takes_the_first() -> None:
+    noise = '  %0 = "arith.constant"() : () -> i32\n' * 5000
+    text = (
+        noise
+        + DUMP.format("GPUPadOperandsPass", "iree-codegen-gpu-pad-operands")
+        + noise
+        + DUMP.format("TranslateTargetExecutableVariantsPass", "iree-hal-translate-target-executable-variants")
+    ).encode()
+    for size in (7, 4096, len(text)):
+        scanner = PassScanner()
+        for piece in _pieces(text, size):
+            scanner.feed(piece)
+        first = scanner.finish()
+        assert first == FailingPass("GPUPadOperandsPass", "iree-codegen-gpu-pad-operands")
+        assert first.phase == "executable-targets"
+        assert [found.name for found in scanner.failed][1:] == ["TranslateTargetExecutableVariantsPass"]
+
+
+def _pieces(data: bytes, size: int):
+    return (data[i : i + size] for i in range(0, len(data), size))
+
+
+def test_pass_scanner_without_a_failure() -> None:
+    scanner = PassScanner()
+    scanner.feed(b"// -----// IR Dump After Canonicalizer (canonicalize) //----- //\nTest Failed (3 of 4)\n")
+    assert scanner.finish() is None

@@ -1,0 +1,56 @@
+"""Passes and the phases they run in."""
+
+# ruff: noqa: E501 - compilers print long lines
+
+import pytest
+
+from triage.classify import FailingPass, phase_of
+from triage.classify.passes import failing_pass
+
+
+@pytest.mark.parametrize(
+    "name, phase",
+    [
+        ("iree-codegen-gpu-pad-operands", "executable-targets"),
+        ("iree-llvmgpu-vector-distribute", "executable-targets"),
+        ("iree-llvmcpu-check-ir-before-llvm-conversion", "executable-targets"),
+        ("iree-hal-translate-target-executable-variants", "executable-targets"),
+        ("iree-hal-configure-executables", "executable-targets"),
+        ("iree-stream-clone-to-consumers", "stream"),
+        ("iree-hal-verify-devices", "hal"),
+        ("iree-flow-outline-dispatch-regions", "flow"),
+        ("iree-dispatch-creation-form-dispatch-regions", "dispatch-creation"),
+        ("iree-global-opt-materialize-homogeneous-encodings", "global-optimization"),
+        ("iree-preprocessing-pad-linalg-ops", "preprocessing"),
+        ("iree-abi-wrap-entry-points", "abi"),
+        ("iree-auto-input-conversion", "input"),
+        ("convert-torch-to-linalg", "input"),
+        ("iree-vm-conversion", "vm"),
+        ("MaterializeHomogeneousEncodingsPass", "stream"),
+        ("SpecializeEncodingsPass", "stream"),
+        ("CloneToConsumersPass", "stream"),
+        ("GPUPadOperandsPass", "executable-targets"),
+        ("LLVMGPUSelectLoweringStrategyPass", "executable-targets"),
+        ("iree-codegen-materialize-host-encoding", "global-optimization"),
+        ("canonicalize", None),
+        ("Canonicalizer", None),
+        ("", None),
+    ],
+)
+def test_phase(name: str, phase: str | None) -> None:
+    assert phase_of(name) == phase
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("// -----// IR Dump After AbcPass Failed (iree-hal-abc) //----- //", FailingPass("AbcPass", "iree-hal-abc")),
+        ("// -----// IR Dump After AbcPass Failed (a-b) ('func.func' operation: @f) //----- //", FailingPass("AbcPass", "a-b")),
+        ("// -----// IR Dump After mlir::(anonymous namespace)::AbcPass Failed () //----- //", FailingPass("AbcPass")),
+        ("k.py:33:0: note: Pipeline failed while executing [`TritonX` on 'tt.func' operation: @k]: see", FailingPass("TritonX")),
+        ("// -----// IR Dump After AbcPass (iree-hal-abc) //----- //", None),
+        ("// -----// IR Dump Before AbcPass (iree-hal-abc) //----- //", None),
+    ],
+)  # fmt: skip
+def test_failing_pass(text: str, found: FailingPass | None) -> None:
+    assert failing_pass(text) == found

@@ -1,0 +1,177 @@
+"""The stream: any cut, any size, any wrapping, the same failures."""
+
+import gzip
+import io
+import itertools
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.classify.samples import (
+    ASSERTION,
+    COLUMNS,
+    DUMP,
+    LEGALIZE,
+    NINJA_LOG,
+    PYTEST_LOG,
+    QUIET_LOG,
+    SHARED_3_3,
+    SHARED_3_4,
+    STACK,
+    TRANSLATION,
+    VERIFIER,
+    stamped,
+)  # fmt: skip
+from triage.classify import Scanner, classify_log
+from triage.classify.sieve import HEAD
+from triage.model.errors import BadInput
+
+EVERYTHING = (PYTEST_LOG + NINJA_LOG + QUIET_LOG + COLUMNS + VERIFIER + DUMP.format("APass", "iree-hal-a")).encode()
+
+
+def scan(*pieces: bytes):
+    scanner = Scanner()
+    for piece in pieces:
+        scanner.feed(piece)
+    return scanner.finish()
+
+
+def classes(data: bytes | str) -> list[str]:
+    return [failure.failure_class for failure in scan(data.encode() if isinstance(data, str) else data)]
+
+
+WHOLE = scan(EVERYTHING)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, len(EVERYTHING)), max_size=8))
+def test_any_cut_gives_the_same_failures(cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(EVERYTHING)]
+    assert scan(*(EVERYTHING[a:b] for a, b in itertools.pairwise(places))) == WHOLE
+
+
+def test_byte_by_byte() -> None:
+    data = NINJA_LOG.encode()
+    assert scan(*(data[i : i + 1] for i in range(len(data)))) == scan(data)
+
+
+def test_a_pytest_log_of_github() -> None:
+    (failure,) = scan(stamped(PYTEST_LOG))
+    assert failure.failure_class == "shared-memory-overflow"
+    assert failure.details["bytes_used"] == 74896
+    assert failure.location == "/tmp/tmp2rl6kqyu/model.mlir:5492:12"
+    assert failure.line == 18
+
+
+def test_wrapping_does_not_matter() -> None:
+    for log in (PYTEST_LOG, NINJA_LOG, QUIET_LOG):
+        assert scan(stamped(log)) == scan(log.encode())
+        tabbed = "".join(f"build job\tRun it\t2025-06-04T12:34:56.1234567Z {line}\n" for line in log.splitlines())
+        assert scan(tabbed.encode()) == scan(log.encode())
+        ninja = "".join(f"\x1b[31m{line}\x1b[0m\r\n" for line in log.splitlines())
+        assert [f.signature for f in scan(ninja.encode())] == [f.signature for f in scan(log.encode())]
+
+
+def test_several_failures_are_told_apart() -> None:
+    legalization, assertion = scan(NINJA_LOG.encode())
+    assert legalization.signature == "legalization:arith.bitcast"
+    assert assertion.failure_class == "assertion"
+    assert assertion.failing_pass == "LLVMGPUSelectLoweringStrategyPass"
+    assert assertion.details["file"] == "Casting.h"
+
+
+@pytest.mark.parametrize("wrap", [str.encode, stamped])
+def test_a_successful_log_has_none(wrap) -> None:
+    assert scan(wrap(QUIET_LOG)) == ()
+
+
+def test_order_does_not_follow_the_printing() -> None:
+    parts = [VERIFIER, SHARED_3_4.replace("6:8", "7:1"), LEGALIZE, VERIFIER.replace("'linalg.generic'", "'a.b'")]
+    forward, backward = scan("".join(parts).encode()), scan("".join(reversed(parts)).encode())
+    assert [f.signature for f in forward] == [f.signature for f in backward]
+    assert forward[0].failure_class == "shared-memory-overflow"
+
+
+def test_the_same_failure_is_counted() -> None:
+    first, second = SHARED_3_3.replace("6:8", "90:1"), SHARED_3_3
+    (failure,) = scan(("\n" + first + TRANSLATION + second + TRANSLATION).encode())
+    assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:6:8")
+
+
+def test_consequences_yield_to_their_cause() -> None:
+    assert classes(TRANSLATION) == ["translation-failed"]
+    assert classes(TRANSLATION + LEGALIZE) == ["legalization"]
+
+
+def test_wording_drift_keeps_the_signature() -> None:
+    assert scan(SHARED_3_3.encode())[0].signature == scan(SHARED_3_4.encode())[0].signature
+
+
+def test_a_stack_belongs_to_what_began_it() -> None:
+    assert classes(ASSERTION + STACK + "Aborted (core dumped)\n") == ["assertion"]
+    assert classes("LLVM ERROR: operation destroyed but still has uses\n" + STACK) == ["llvm-error"]
+    (crash,) = scan((STACK + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n").encode())
+    assert crash.signature == (
+        "segfault:GPU::getMmaSchedule < GPU::setMatmulLoweringConfig < "
+        "LLVMGPUSelectLoweringStrategyPass::runOnOperation"
+    )
+    assert crash.phase == "executable-targets"
+    (columns,) = scan(COLUMNS.encode())
+    assert columns.signature == "segfault:SparseForward::visitRegionSuccessors"
+
+
+def test_two_crashes_are_two() -> None:
+    other = STACK.replace("getMmaSchedule", "other")
+    assert len(scan((STACK + other).encode())) == 2
+    assert [failure.count for failure in scan((STACK + STACK).encode())] == [2]
+
+
+def test_a_pass_is_attached_to_what_it_said() -> None:
+    (failure,) = scan((LEGALIZE + DUMP.format("ConvertToROCDLPass", "iree-convert-to-rocdl") + "module {}\n").encode())
+    assert (failure.failing_pass, failure.phase) == ("ConvertToROCDLPass", "executable-targets")
+
+
+def test_a_script_that_is_shown_is_not_output() -> None:
+    log = "##[group]Run ./it\n\x1b[36;1mgrep \"error: failed to legalize operation 'a.b'\"\x1b[0m\n##[endgroup]\nfine\n"
+    assert scan(stamped(log)) == ()
+    assert classes(log + LEGALIZE) == ["legalization"]
+    assert classes("##[group]Run ./it\n" + "x\n" * 400 + LEGALIZE) == ["legalization"]  # its end is missing
+
+
+def test_long_lines_cost_no_memory() -> None:
+    line = (
+        b"m.mlir:6:8: note: see current operation: "
+        + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000
+        + b"\n"
+    )
+    stream = io.BytesIO((SHARED_3_3.encode() + line) * 4 + LEGALIZE.encode())
+    tracemalloc.start()
+    found = classify_log(stream)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [failure.failure_class for failure in found] == ["shared-memory-overflow", "legalization"]
+    assert found[0].count == 4
+    assert found[1].line == 9
+    assert peak < 12 << 20
+
+
+def test_only_the_head_of_a_line_counts() -> None:
+    assert classes("%0 = x " + "y" * HEAD + " error: failed to legalize operation 'a.b'\n") == []
+    assert classes("m.mlir:1:1: error: failed to legalize operation 'a.b' " + "y" * 3 * HEAD) == ["legalization"]
+
+
+def test_gzip_is_read_as_it_is() -> None:
+    packed = gzip.compress(NINJA_LOG.encode()[:900]) + gzip.compress(NINJA_LOG.encode()[900:])
+    told: list[int] = []
+    assert classify_log(io.BytesIO(packed), told.append) == scan(NINJA_LOG.encode())
+    assert told[-1] == len(NINJA_LOG.encode())
+    with pytest.raises(BadInput, match="damaged"):
+        classify_log(io.BytesIO(gzip.compress(NINJA_LOG.encode())[:-20]))
+
+
+def test_bytes_that_are_no_text() -> None:
+    assert classify_log(io.BytesIO(bytes(range(256)) * 1000)) == ()
+    assert classes(b"\xff\xfe m.mlir:1:1: \xff\n" + LEGALIZE.encode()) == ["legalization"]
+    assert scan() == ()

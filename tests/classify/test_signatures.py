@@ -1,0 +1,141 @@
+"""What may change from run to run, or from release to release, without changing the signature; and what may not."""
+
+# ruff: noqa: E501 - compilers print long lines
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.classify import Scanner
+from triage.classify.crash import frame, signal_name, symbol_of
+from triage.classify.signature import normalised
+
+MESSAGES = (
+    "{path}:{line}:{col}: error: 'linalg.generic' op inferred input/output operand #{n} has shape's dimension #{m} to be {a}, but found {b}\n",
+    "{path}:{line}:{col}: error: the value {ssa} of type tensor<{a}x{b}xf16> is {a} too purple in @main$async_dispatch_{n}_matmul_{a}x{b}\n",
+    "{path}:{line}:{col}: error: 'scf.for' op along control flow edge {ssa} to {ssa}#{n} at 0x{a:x} see {path}:{line}:{col}\n",
+    "{path}:{line}:{col}: error: function 'main$async_dispatch_{n}_conv_{a}x{b}' uses {a} bytes of shared memory; exceeded the limit of {b} bytes\n",
+    "{path}:{line}:{col}: error: failed to legalize operation 'arith.bitcast' that was explicitly marked illegal: {ssa} = \"arith.bitcast\"({ssa}) : (f{n}) -> i{n}\n",
+    "iree-compile: {path}/Foo.cpp:{line}: void f(): Assertion `x < y' failed.\n",
+    "LLVM ERROR: Cannot select: 0x{a:x}: v{n}f16 = bitcast {ssa}\n",
+)
+PATHS = st.from_regex(r"(/[a-z]{1,8}){1,4}/[a-z]{1,8}\.mlir|[a-z]{1,8}\.mlir", fullmatch=True)
+NAMES = st.from_regex(r"%([0-9]{1,4}|arg[0-9]{1,2}|[a-z_]{1,8}(_[0-9]{1,2})?)", fullmatch=True)
+NUMBERS = st.integers(1, 10**9)
+
+
+def signatures(text: str) -> list[str]:
+    scanner = Scanner()
+    scanner.feed(text.encode())
+    return [failure.signature for failure in scanner.finish()]
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+@given(
+    paths=st.tuples(PATHS, PATHS),
+    names=st.tuples(NAMES, NAMES),
+    first=st.tuples(*[NUMBERS] * 4),
+    second=st.tuples(*[NUMBERS] * 4),
+)
+def test_names_numbers_and_paths_do_not_count(message, paths, names, first, second) -> None:
+    def text(path, ssa, numbers):
+        line, col, a, b = numbers
+        return message.format(path=path, ssa=ssa, line=line, col=col, a=a, b=b, n=16, m=2)
+
+    assert signatures(text(paths[0], names[0], first)) == signatures(text(paths[1], names[1], second)) != []
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("error: failed to legalize operation 'arith.bitcast'", "error: failed to legalize operation 'arith.extf'"),
+        ("error: 'a.b' op is too purple", "error: 'a.c' op is too purple"),
+        ("error: 'a.b' op is too purple", "error: 'a.b' op is too green"),
+        ("error: ld: value f16 is odd", "error: ld: value f32 is odd"),
+        (
+            "error: 'a.b' op references a promised device that was not declared: #hal.device.promise<@__device_7>",
+            "error: 'a.b' op references a promised device that was not declared: #hal.device.promise<@__device_6>",
+        ),
+        ("iree-compile: F.cpp:3: f(): Assertion `a' failed.", "iree-compile: F.cpp:3: f(): Assertion `b' failed."),
+        ("LLVM ERROR: one thing", "LLVM ERROR: another"),
+    ],
+)
+def test_different_failures_differ(one: str, other: str) -> None:
+    assert signatures(one) != signatures(other)
+
+
+def test_the_operation_that_names_a_device_does_not_count() -> None:
+    text = "error: '{}' op references a promised device that was not declared: #hal.device.promise<@__device_7>"
+    assert signatures(text.format("flow.tensor.transfer")) == signatures(text.format("hal.tensor.import"))
+
+
+@given(st.text(max_size=400))
+def test_normalising_is_stable(text: str) -> None:
+    once = normalised(text)
+    assert len(once) <= 160
+    assert "\n" not in once
+
+
+@pytest.mark.parametrize(
+    "message, expected",
+    [
+        ("'a.b' op expected %12 to be memref<4x?xf16, strided<[?, 1], offset: ?>>", "expected % to be memref"),
+        ("cannot map (tensor<4xf16>) -> tensor<8xf16>", "cannot map (tensor) -> tensor"),
+        ("bad file /home/u/x/y.mlir:3:4 at 0x7f00", "bad file <loc> at #"),
+        ("sizes 4, 8, 16 differ", "sizes # differ"),
+        ("in @main$async_dispatch_12_attention_4x8", "in <function>"),
+        ("operand #3 of f16 and gfx942", "operand # of f16 and gfx942"),
+        ("tied operand index 4 of #hal.device.affinity<@__device_1>", "tied operand index # of #hal.device.affinity"),
+    ],
+)
+def test_normalised(message: str, expected: str) -> None:
+    assert normalised(message) == expected
+
+
+@pytest.mark.parametrize(
+    "text, symbol",
+    [
+        ("mlir::Foo::bar(mlir::Operation*, bool) const Foo.cpp:0:0", "mlir::Foo::bar"),
+        ("mlir::Foo::bar(int) (/x/lib.so+0x1f)", "mlir::Foo::bar"),
+        ("(/x/lib.so+0x1f)", ""),
+        (
+            "mlir::iree_compiler::(anonymous namespace)::P::runOnOperation() P.cpp:0:0",
+            "mlir::iree_compiler::P::runOnOperation",
+        ),
+        (
+            "llvm::LogicalResult llvm::function_ref<int (int)>::callback_fn<X<Y>>(long) (/l.so+0x1)",
+            "llvm::function_ref::callback_fn",
+        ),
+        ("mlir::run(int)::$_2::operator()(int) const lib.cc:0:0", "mlir::run"),
+        ("raise + 22", "raise"),
+        ("", ""),
+    ],
+)
+def test_symbol(text: str, symbol: str) -> None:
+    assert symbol_of(text) == symbol
+
+
+def test_frames() -> None:
+    numbered, columns = frame("#12 0x00007f a::b(int) x.cpp:1:2"), frame("12 lib.so 0x00007f0000 a::b(int) + 12")
+    assert numbered == columns
+    assert numbered is not None
+    assert (numbered.index, numbered.symbol) == (12, "a::b")
+    assert frame("#map = affine_map<(d0) -> (d0)>") is None
+
+
+@pytest.mark.parametrize(
+    "value, name",
+    [
+        ("11", "SIGSEGV"), ("139", "SIGSEGV"), ("245", "SIGSEGV"), ("-6", "SIGABRT"), ("1", "SIGHUP"), ("74", None),
+        ("Segmentation fault", "SIGSEGV"), ("SIGFPE", "SIGFPE"), ("whatever", None), ("255", None),
+    ],
+)  # fmt: skip
+def test_signal(value: str, name: str | None) -> None:
+    assert signal_name(value) == name
+
+
+def test_signatures_are_one_line() -> None:
+    for signature in signatures("".join(MESSAGES).format(path="a.mlir", ssa="%1", line=1, col=2, a=3, b=4, n=16, m=2)):
+        assert re.fullmatch(r"[a-z-]+(:.+)?", signature)
