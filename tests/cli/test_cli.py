@@ -1,0 +1,319 @@
+"""The program as its users call it: exit codes, streams, messages. The compiler is the one that came with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import Triage
+
+GOOD = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.addf %a, %a : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+UNKNOWN_DEVICE = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = flow.tensor.transfer %a : tensor<4xf32> to #hal.device.promise<@missing>
+  %1 = arith.addf %0, %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+
+
+def recipe(folder: Path, name: str, text: str, more: str = "") -> Path:
+    folder.mkdir(exist_ok=True, parents=True)
+    (folder / f"{name}.mlir").write_text(text)
+    path = folder / f"{name}.yaml"
+    path.write_text(f"name: {name}\ninput: {name}.mlir\ntarget: {{backend: llvm-cpu}}\n{more}")
+    return path
+
+
+def test_a_run_is_compiled_once(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "good", GOOD)
+    first = json.loads(triage("run", path, "--format", "json").stdout)
+    [result] = first["results"]
+    assert (result["status"], result["cached"], result["failure"]) == ("passed", False, None)
+    assert result["metrics"]["artifact_bytes"] > 1000
+    assert result["peak_rss_mb"] > 50
+    assert set(result["toolchain"]) == {"name", "commit", "date", "subject"}
+    [again] = json.loads(triage("run", path, "--format", "json").stdout)["results"]
+    assert again["cached"]
+    assert again["seconds"] == result["seconds"]
+    [fresh] = json.loads(triage("run", path, "--fresh", "--format", "json").stdout)["results"]
+    assert not fresh["cached"]
+
+
+def test_a_change_of_the_input_is_compiled_and_a_change_of_its_name_is_not(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    triage("run", recipe(tmp_path, "one", GOOD))
+    same = triage("run", recipe(tmp_path, "two", GOOD), "--format", "json")
+    assert json.loads(same.stdout)["results"][0]["cached"]
+    other = triage("run", recipe(tmp_path, "two", GOOD.replace("addf", "mulf")), "--format", "json")
+    assert not json.loads(other.stdout)["results"][0]["cached"]
+
+
+def test_a_failure_is_named_explained_and_pointed_at(home: Path, triage: Triage, tmp_path: Path) -> None:
+    done = triage("run", recipe(tmp_path, "device", UNKNOWN_DEVICE))
+    assert done.returncode == 1
+    assert "undeclared-device" in done.stdout
+    assert "@missing" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    caret = next(number for number, line in enumerate(lines) if line.strip() == "^")
+    assert "device.mlir:" in lines[caret - 1]
+
+
+def test_an_expected_failure_is_green_and_its_absence_is_told(home: Path, triage: Triage, tmp_path: Path) -> None:
+    known = "expect: [{failure: undeclared-device}]\n"
+    done = triage("run", recipe(tmp_path, "device", UNKNOWN_DEVICE, known), "--format", "json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["results"][0]["status"] == "xfail"
+    done = triage("run", recipe(tmp_path, "gone", GOOD, known), "--format", "json")
+    assert json.loads(done.stdout)["results"][0]["status"] == "xpass"
+
+
+def test_a_flag_that_the_version_lacks_is_untestable(home: Path, triage: Triage, tmp_path: Path) -> None:
+    done = triage("run", recipe(tmp_path, "flag", GOOD, "flags: [--iree-nothing-of-the-kind=1]\n"), "--format", "json")
+    [result] = json.loads(done.stdout)["results"]
+    assert (done.returncode, result["status"]) == (3, "untestable")
+    assert "--iree-nothing-of-the-kind" in result["reason"]
+    assert result["failure"]["class"] == "unknown-flag"
+
+
+def test_every_mistake_is_told_at_once_and_nothing_is_run(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "bad", GOOD, "flgs: []\nphase: flou\n")
+    done = triage("run", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{path}:4:1" in done.stderr
+    assert 'did you mean "flags"' in done.stderr
+    assert f"{path}:5:8" in done.stderr
+    assert 'did you mean "flow"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["run", "nothing.yaml"], 2, "nothing.yaml"),
+        (["run", "{good}", "-t", "banana"], 2, "names no revision"),
+        (["run", "{good}", "-t", "path:/nowhere"], 4, ""),
+        (["run", "{good}", "-t", "nightly:2025-06-04"], 2, "nightly:2025-06-04"),
+        (["classify", "nothing.log"], 2, "nothing.log"),
+        (["bisect", "{good}", "--case", "other"], 2, "there is no case 'other'"),
+        (["nightly", "{good}", "--shard", "9/4"], 2, "write I/N"),
+        (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
+        (["evidence", "import", "nothing.jsonl"], 2, "nothing.jsonl"),
+        (["frobnicate"], 2, "frobnicate"),
+        (["run"], 2, "PATH"),
+    ],
+)
+def test_wrong_words_end_with_the_right_code(
+    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    good = recipe(tmp_path, "good", GOOD)
+    done = triage(*[word.format(good=good) for word in words])
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_network_is_an_environment_failure(home: Path, triage: Triage, tmp_path: Path) -> None:
+    env = {**os.environ, "TRIAGE_INDEX_URL": "http://127.0.0.1:9/simple/"}
+    done = triage("run", recipe(tmp_path, "good", GOOD), "-t", "3.3.0", env=env)
+    assert done.returncode == 4
+    assert "cannot reach the package index" in done.stderr
+    assert triage("run", tmp_path / "good.yaml", env=env).returncode == 0  # the installed compiler needs none
+
+
+@pytest.mark.parametrize("place", ["/proc/triage", "{file}"])
+def test_an_unusable_home_is_an_environment_failure(triage: Triage, tmp_path: Path, place: str) -> None:
+    path = recipe(tmp_path, "good", GOOD)
+    done = triage("run", path, env={**os.environ, "TRIAGE_HOME": place.format(file=path)})
+    assert done.returncode == 4
+    assert "TRIAGE_HOME" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("mount", "said"), [("size=8m,ro", "read-only"), ("size=1m", "full")])
+def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, said: str) -> None:
+    path = recipe(tmp_path, "good", GOOD)
+    small = tmp_path / "small"
+    small.mkdir()
+    fill = "dd if=/dev/zero of=$0/fill bs=1k 2>/dev/null;" if said == "full" else ""
+    script = f'mount -t tmpfs -o {mount} tmpfs "$0" && {fill} TRIAGE_HOME="$0/home" exec "$@"'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, str(small), sys.executable, "-c"]
+    done = subprocess.run(
+        [*command, "from triage.cli import main; main()", "run", str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys; sys.exit('no such shape')", "no such shape"),
+        ("print(1/0)", "ZeroDivisionError"),
+        ("pass", "printed nothing"),
+        ("import time; time.sleep(600)", "did not end within 1 s"),
+        (
+            "x = bytearray(1 << 30); x[::4096] = b'x' * len(x[::4096]); import time; time.sleep(9)",
+            "used more than 200 MiB",
+        ),
+        ("import os; os.kill(os.getpid(), 9)", "signal 9"),
+    ],
+)
+def test_a_generator_that_fails_is_bad_input(home: Path, triage: Triage, tmp_path: Path, code: str, said: str) -> None:
+    (tmp_path / "gen.py").write_text(code)
+    path = tmp_path / "gen.yaml"
+    path.write_text("name: gen\ninput: gen.py\ntarget: {backend: llvm-cpu}\nlimits: {timeout: 1s, memory: 200MiB}\n")
+    done = triage("run", path, "--format", "json")
+    [result] = json.loads(done.stdout)["results"]
+    assert (done.returncode, result["status"]) == (2, "untestable")
+    assert said in result["reason"]
+
+
+def test_a_generator_gets_its_arguments_and_runs_once(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "gen.py").write_text(
+        "import argparse\np = argparse.ArgumentParser(); p.add_argument('--n'); n = p.parse_args().n\n"
+        f"open({str(tmp_path / 'log')!r}, 'a').write(n + ' ')\n"
+        f"print({GOOD!r}.replace('4', n))\n"
+    )
+    path = tmp_path / "gen.yaml"
+    path.write_text(
+        "name: gen\ninput: gen.py\nargs: {n: '${n}'}\nmatrix: {n: [8, 16]}\ntarget: {backend: llvm-cpu}\nphase: flow\n"
+    )
+    for _ in range(2):
+        done = triage("run", path, "--format", "json")
+        assert [one["case"] for one in json.loads(done.stdout)["results"]] == ["gen[n=8]", "gen[n=16]"]
+    assert sorted((tmp_path / "log").read_text().split()) == ["16", "8"]
+
+
+def test_an_onnx_model_is_imported(home: Path, triage: Triage, tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in "abc"]
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"])], "g", ends[:2], ends[2:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(tmp_path / "m.onnx"))
+    path = tmp_path / "m.yaml"
+    path.write_text("name: m\ninput: m.onnx\ntarget: {backend: llvm-cpu}\nphase: flow\n")
+    assert triage("run", path).returncode == 0
+    (tmp_path / "m.onnx").write_bytes(b"not a model")
+    done = triage("run", path, "--format", "json")
+    assert done.returncode == 2
+    assert "import_onnx failed" in json.loads(done.stdout)["results"][0]["reason"]
+
+
+def endless(tmp_path: Path) -> Path:
+    """A recipe whose generator sleeps with a mark on its command line."""
+    (tmp_path / "gen.py").write_text("import time; time.sleep(600)")
+    path = tmp_path / "gen.yaml"
+    path.write_text(f"name: gen\ninput: gen.py\nargs: {{mark: mark-{tmp_path.name}}}\ntarget: {{backend: llvm-cpu}}\n")
+    return path
+
+
+def marked(tmp_path: Path) -> list[int]:
+    mark = f"mark-{tmp_path.name}"
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_no_child_and_says_how_to_go_on(
+    home: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    path = endless(tmp_path)
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(path)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while not marked(tmp_path):
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.send_signal(number)
+    _, said = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert f"triage run {path}" in said
+    assert "Traceback" not in said
+    assert not marked(tmp_path)
+
+
+def test_evidence_travels_between_homes(triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "good", GOOD)
+    one, other = ({**os.environ, "TRIAGE_HOME": str(tmp_path / name)} for name in ("one", "other"))
+    triage("run", path, env=one)
+    triage("evidence", "export", tmp_path / "all.jsonl", env=one)
+    assert "1 added" in triage("evidence", "import", tmp_path / "all.jsonl", env=other).stdout
+    assert "1 known already" in triage("evidence", "import", tmp_path / "all.jsonl", env=other).stdout
+    assert json.loads(triage("run", path, "--format", "json", env=other).stdout)["results"][0]["cached"]
+
+
+def test_classify_reads_logs_and_standard_input(home: Path, triage: Triage, tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    line = "m.mlir:6:8: error: function 'f' uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
+    log.write_text(f"2025-06-04T10:00:00.0000000Z \x1b[31m{line}\x1b[0m")
+    done = triage("classify", log, "--format", "json")
+    [failure] = json.loads(done.stdout)["logs"][0]["failures"]
+    assert (done.returncode, failure["class"], failure["line"], failure["count"]) == (1, "shared-memory-overflow", 1, 1)
+    assert failure["details"]["bytes_used"] == 229376
+    done = triage("classify", input="all 300 tests passed\n")
+    assert (done.returncode, done.stdout) == (0, "-: no failures\n")
+
+
+def test_new_recipes_are_valid_and_never_overwrite(home: Path, triage: Triage, tmp_path: Path) -> None:
+    model = tmp_path / "m.mlir"
+    model.write_text(GOOD)
+    path = tmp_path / "mine" / "fresh.yaml"
+    assert triage("recipe", "new", path, "--input", model).returncode == 0
+    assert triage("recipe", "validate", path).returncode == 0
+    before = path.read_bytes()
+    assert triage("recipe", "new", path, "--input", model).returncode == 2
+    assert path.read_bytes() == before
+    assert triage("run", path).returncode == 0
+
+
+def test_a_dry_run_prints_command_lines_and_compiles_nothing(home: Path, triage: Triage, tmp_path: Path) -> None:
+    done = triage("run", recipe(tmp_path, "good", GOOD), "--dry-run")
+    assert "iree-compile --iree-hal-target-backends=llvm-cpu" in done.stdout
+    assert json.loads(triage("run", tmp_path / "good.yaml", "--format", "json").stdout)["results"][0]["cached"] is False
+
+
+def test_a_reader_that_has_enough_is_no_error(home: Path, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "good", GOOD)
+    command = f"{sys.executable} -c 'from triage.cli import main; main()' recipe schema {path} 2>&1 | head -c 1"
+    assert "Traceback" not in subprocess.run(command, shell=True, capture_output=True, text=True, check=False).stdout
+
+
+def test_help_and_version_need_no_home(triage: Triage) -> None:
+    env = {**os.environ, "TRIAGE_HOME": "/proc/nowhere"}
+    assert triage("--help", env=env).returncode == 0
+    assert triage("--version", env=env).stdout.startswith("triage ")
+    assert triage("bisect", "--help", env=env).returncode == 0
+
+
+def test_colour_only_where_it_is_wanted(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
+    run = f"{sys.executable} -c 'from triage.cli import main; main()' run {path}"
+    base = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
+
+    def on_terminal(**more: str) -> str:
+        command = ["script", "-qec", run, "/dev/null"]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env={**base, **more}).stdout
+
+    assert "\x1b[1;31m" in on_terminal()
+    assert "\x1b[1;31m" not in on_terminal(NO_COLOR="1")
+
+
+def test_doctor_says_what_is_there(home: Path, triage: Triage) -> None:
+    done = triage("doctor", "--format", "json")
+    checks = {one["check"]: one for one in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 0
+    assert checks["iree installed"]["grade"] == "good"
+    assert {"home", "disk", "uv", "address layout", "evidence", "ONNX import"} <= set(checks)
