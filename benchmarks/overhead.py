@@ -97,7 +97,8 @@ def main() -> None:
     print(f"  triage run   {answer['triage_seconds']:7.2f} s")
     print(f"  xargs -P     {answer['xargs_seconds']:7.2f} s   ratio {answer['ratio']}")
     print(
-        f"  start of the program {answer['triage_start_seconds']:.2f} s, then {answer['overhead_ms_per_case']} ms of one core a case"
+        f"  start of the program {answer['triage_start_seconds']:.2f} s, "
+        f"then {answer['overhead_ms_per_case']} ms of one core a case"
     )
 
 

@@ -26,9 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def shared_home(home: Path) -> Path:
     """A TRIAGE_HOME with evidence of its own and the user's toolchains."""
-    cache = Path(
-        os.environ.get("TRIAGE_TEST_TOOLCHAINS") or Path(platformdirs.user_cache_dir("triage", appauthor=False))
-    )
+    cache = Path(os.environ.get("TRIAGE_TEST_TOOLCHAINS") or Path(platformdirs.user_cache_dir("triage", appauthor=False)))
     home.mkdir()
     for name in ("toolchains", "described", "index"):
         (cache / name).mkdir(parents=True, exist_ok=True)

@@ -15,9 +15,7 @@ from triage.toolchains.shed import Place
 
 def case_named(name: str, *expect: Expectation) -> Case:
     source = Path(f"{name}.mlir")
-    return Case(
-        name, name, "", "iree", Path(f"{name}.yaml"), Input(source, InputKind.MLIR), Target("llvm-cpu"), expect=expect
-    )
+    return Case(name, name, "", "iree", Path(f"{name}.yaml"), Input(source, InputKind.MLIR), Target("llvm-cpu"), expect=expect)
 
 
 def places(count: int) -> list[Place]:

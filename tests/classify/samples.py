@@ -4,9 +4,7 @@
 
 STAMP = "2025-06-04T12:34:{:02d}.1234567Z "
 
-SHARED_3_3 = (
-    "m.mlir:6:8: error: 'func.func' op uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
-)
+SHARED_3_3 = "m.mlir:6:8: error: 'func.func' op uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
 SHARED_3_4 = (
     "m.mlir:6:8: error: function 'f_dispatch_0_matmul_4096x4096x4096_f32' uses 229376 bytes of shared memory; "
     "exceeded the limit of 166912 bytes\n"
@@ -16,7 +14,9 @@ TRANSLATION = (
     '#hal.executable.target<"rocm", "rocm-hsaco-fb", {abi = "hip"}>\n'
 )
 LEGALIZE = "m.mlir:3:7: error: failed to legalize operation 'arith.bitcast' that was explicitly marked illegal\n"
-VERIFIER = "m.mlir:9:10: error: 'linalg.generic' op inferred input/output operand #1 has shape's dimension #2 to be 57, but found 56\n"
+VERIFIER = (
+    "m.mlir:9:10: error: 'linalg.generic' op inferred input/output operand #1 has shape's dimension #2 to be 57, but found 56\n"
+)
 DUMP = "// -----// IR Dump After {} Failed ({}) //----- //\n"
 
 STACK = """\

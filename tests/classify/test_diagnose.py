@@ -1,6 +1,6 @@
 """What one run means: never nothing for a run that failed, never a failure for one that did not."""
 
-# ruff: noqa: E501 - compilers print long lines
+
 
 import pytest
 from hypothesis import given
@@ -88,9 +88,7 @@ def test_the_silent_and_the_told_share_a_signature() -> None:
 
 
 def test_a_pass_printed_in_the_output_is_enough() -> None:
-    found = diagnose(
-        ran(DUMP.format("MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding") + "module {}\n")
-    )
+    found = diagnose(ran(DUMP.format("MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding") + "module {}\n"))
     assert [failure.failure_class for failure in found.failures] == ["affinity-non-convergence"]
     assert not found.needs_pass
 

@@ -114,8 +114,7 @@ def test_a_stack_belongs_to_what_began_it() -> None:
     assert classes("LLVM ERROR: operation destroyed but still has uses\n" + STACK) == ["llvm-error"]
     (crash,) = scan((STACK + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n").encode())
     assert crash.signature == (
-        "segfault:GPU::getMmaSchedule < GPU::setMatmulLoweringConfig < "
-        "LLVMGPUSelectLoweringStrategyPass::runOnOperation"
+        "segfault:GPU::getMmaSchedule < GPU::setMatmulLoweringConfig < LLVMGPUSelectLoweringStrategyPass::runOnOperation"
     )
     assert crash.phase == "executable-targets"
     (columns,) = scan(COLUMNS.encode())
@@ -141,11 +140,7 @@ def test_a_script_that_is_shown_is_not_output() -> None:
 
 
 def test_long_lines_cost_no_memory() -> None:
-    line = (
-        b"m.mlir:6:8: note: see current operation: "
-        + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000
-        + b"\n"
-    )
+    line = b"m.mlir:6:8: note: see current operation: " + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000 + b"\n"
     stream = io.BytesIO((SHARED_3_3.encode() + line) * 4 + LEGALIZE.encode())
     tracemalloc.start()
     found = classify_log(stream)

@@ -51,9 +51,7 @@ def test_a_run_is_compiled_once(home: Path, triage: Triage, tmp_path: Path) -> N
     assert not fresh["cached"]
 
 
-def test_a_change_of_the_input_is_compiled_and_a_change_of_its_name_is_not(
-    home: Path, triage: Triage, tmp_path: Path
-) -> None:
+def test_a_change_of_the_input_is_compiled_and_a_change_of_its_name_is_not(home: Path, triage: Triage, tmp_path: Path) -> None:
     triage("run", recipe(tmp_path, "one", GOOD))
     same = triage("run", recipe(tmp_path, "two", GOOD), "--format", "json")
     assert json.loads(same.stdout)["results"][0]["cached"]
@@ -228,9 +226,7 @@ def marked(tmp_path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_no_child_and_says_how_to_go_on(
-    home: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_interruption_leaves_no_child_and_says_how_to_go_on(home: Path, tmp_path: Path, number: signal.Signals) -> None:
     path = endless(tmp_path)
     command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(path)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

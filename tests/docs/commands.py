@@ -29,9 +29,7 @@ def commands_page() -> str:
     for path, command in commands(typer.main.get_command(app)):
         if getattr(command, "commands", None):
             continue
-        parts.append(
-            f"\n## triage {' '.join(path)}\n\n{inspect.cleandoc(command.help)}\n\n| option | meaning |\n|---|---|\n"
-        )
+        parts.append(f"\n## triage {' '.join(path)}\n\n{inspect.cleandoc(command.help)}\n\n| option | meaning |\n|---|---|\n")
         parts += [f"| {_spelling(param)} | {_meaning(param)} |\n" for param in command.params if param.name != "help"]
     return "".join(parts)
 

@@ -158,7 +158,7 @@ def test_reports_are_written_whole(night: Night, tmp_path: Path) -> None:
 
 
 def test_toolchain_and_baseline_must_differ() -> None:
-    with pytest.raises(BadInput, match="both 1.0.0"):
+    with pytest.raises(BadInput, match=r"both 1\.0\.0"):
         night_of({"case": "PP"}, 0, 0)
 
 

@@ -21,11 +21,9 @@ from triage.probe.evidence import Evidence, Record, key_of
 
 def record(key: str = "k", text: str = "error: x", at: str = "2026-01-01T00:00:00+00:00") -> Record:
     execution = Execution(
-        ("iree-compile",), Ending.EXITED, 1, None, 1.5, 2.5, 300.0, Captured(), Captured(text, "tail", 7), None, True
+        ("iree-compile",), Ending.EXITED, 1, None, 1.5, 2.5, 300.0, Captured(), Captured(text, "tail", 7), None, randomised=True
     )
-    return Record(
-        key, "case", "3.3.0", at, execution, FailingPass("SomePass", "iree-some-pass"), 2, 1, {"artifact_bytes": 5}
-    )
+    return Record(key, "case", "3.3.0", at, execution, FailingPass("SomePass", "iree-some-pass"), 2, 1, {"artifact_bytes": 5})
 
 
 def test_what_is_added_is_found_again(tmp_path: Path) -> None:
@@ -94,9 +92,7 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
 
 def test_several_threads_write_at_once(tmp_path: Path) -> None:
     store = Evidence(tmp_path / "e.db")
-    threads = [
-        threading.Thread(target=lambda n=n: [store.add(record(f"{n}", str(i))) for i in range(20)]) for n in range(8)
-    ]
+    threads = [threading.Thread(target=lambda n=n: [store.add(record(f"{n}", str(i))) for i in range(20)]) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -15,9 +15,7 @@ from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.probe.process import run
 
-ORPHANS = (
-    "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}])"
-)
+ORPHANS = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}])"
 
 
 def python(code: str, tmp_path: Path, **options: object):

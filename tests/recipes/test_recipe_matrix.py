@@ -128,9 +128,7 @@ def test_too_many_combinations_are_refused(told):
     assert problem == "4:1: the matrix has 78125 combinations; the limit is 4096."
 
 
-WORDS = st.text(
-    st.characters(codec="utf-8", exclude_characters=",[]{}$\n\r\t", exclude_categories=("C", "Z")), max_size=6
-)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters=",[]{}$\n\r\t", exclude_categories=("C", "Z")), max_size=6)
 MATRICES = st.dictionaries(
     st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,5}", fullmatch=True),
     st.lists(WORDS | st.integers() | st.booleans(), min_size=1, max_size=4, unique_by=lambda value: str(value).lower()),
@@ -157,9 +155,7 @@ def test_the_cases_are_the_product(matrix):
     assert len(cases) == prod(len(values) for values in matrix.values())
     assert len({case.name for case in cases}) == len(cases)
     assert not any("${" in flag.text for case in cases for flag in case.flags)
-    texts = [
-        [str(value).lower() if isinstance(value, bool) else str(value) for value in row] for row in matrix.values()
-    ]
+    texts = [[str(value).lower() if isinstance(value, bool) else str(value) for value in row] for row in matrix.values()]
     expected = [tuple(zip(matrix, row, strict=True)) for row in itertools.product(*texts)]
     assert [case.matrix for case in cases] == expected
     for case in cases:

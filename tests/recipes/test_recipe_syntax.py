@@ -95,9 +95,7 @@ limits: {timeout: 120s, memory: 8GiB}
 expect:
   - {failure: crash, since: "3.1.0", issue: "owner/repo#1"}
 """
-PIECES = st.sampled_from(
-    [*"{}[],:#&*!|>'\"%@`?-~\n\t ", "${", "*c", "---\n", "!!int ", "- ", "3.10", "0x_", "yes", "\u2028"]
-)
+PIECES = st.sampled_from([*"{}[],:#&*!|>'\"%@`?-~\n\t ", "${", "*c", "---\n", "!!int ", "- ", "3.10", "0x_", "yes", "\u2028"])
 EDITS = st.lists(st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 20), PIECES | st.text(max_size=3)), max_size=4)
 
 

@@ -33,9 +33,7 @@ def test_unknown_keys_suggest_one_and_list_all(told):
     assert only(told, recipe(target="target: {backend: cuda, cpu: x}")) == (
         '3:25: "cpu" is no key of a target. Keys: backend, chip, devices.'
     )
-    assert 'of limits; did you mean "timeout"? Keys: timeout, memory.' in only(
-        told, recipe(limits="limits: {time: 1s}")
-    )
+    assert 'of limits; did you mean "timeout"? Keys: timeout, memory.' in only(told, recipe(limits="limits: {time: 1s}"))
     assert 'of a flag; did you mean "since"?' in only(told, recipe(flags='flags: [{flag: "-a", sinc: "1.0"}]'))
     assert 'of an expect entry; did you mean "issue"?' in only(told, recipe(expect="expect: [{failure: a, isue: b}]"))
 
@@ -167,9 +165,7 @@ def test_words_of_other_compilers(told):
     assert '"rocm" is no backend of triton; did you mean "hip"?' in only(told, triton)
     kernel = recipe(added="compiler: triton", input="input: models/make.py", args="args: {n: 1}")
     assert "args are handed to a generator, and triton takes none" in only(told, kernel)
-    assert 'compiler "command" cannot stop after a phase' in only(
-        told, recipe(added="compiler: command", phase="phase: hal")
-    )
+    assert 'compiler "command" cannot stop after a phase' in only(told, recipe(added="compiler: command", phase="phase: hal"))
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,7 @@ class History:
     @property
     def changes(self) -> tuple[Change, ...]:
         """Neighbours among the asked places whose statuses differ."""
-        return tuple(
-            Change(a, b) for a, b in pairwise(self.probes) if plain_status(a.outcome) != plain_status(b.outcome)
-        )
+        return tuple(Change(a, b) for a, b in pairwise(self.probes) if plain_status(a.outcome) != plain_status(b.outcome))
 
     @property
     def failure_changes(self) -> tuple[Change, ...]:

@@ -107,9 +107,7 @@ def _narrow(line: Line, kind: Kind, before: int, after: int, failure: Failure, m
         if not disagreeing:
             return _answer(line, kind, search, failure, confirmed=True)
         for index in disagreeing & {before, after}:
-            return _inconclusive(
-                line, kind, f"{line.revision(index).name} does not give the same result twice", at=index
-            )
+            return _inconclusive(line, kind, f"{line.revision(index).name} does not give the same result twice", at=index)
         distrusted |= disagreeing
     return _answer(line, kind, search, failure, confirmed=False)
 
@@ -224,7 +222,5 @@ def _inconclusive(line: Line, kind: Kind, reason: str | None, at: int | None = N
 
 def _others(line: Line, between: range) -> tuple[tuple[Revision, Failure], ...]:
     return tuple(
-        (line.revision(index), outcome.failure)
-        for index in between
-        if isinstance(outcome := line.outcomes.get(index), Failed)
+        (line.revision(index), outcome.failure) for index in between if isinstance(outcome := line.outcomes.get(index), Failed)
     )

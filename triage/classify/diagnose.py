@@ -57,9 +57,7 @@ def diagnose(
     return Diagnosis(with_pass(failures, named, rules))
 
 
-def _texts(
-    captured: Captured, rules: Sequence[Rule]
-) -> tuple[tuple[Failure, ...], tuple[Failure, ...], FailingPass | None]:
+def _texts(captured: Captured, rules: Sequence[Rule]) -> tuple[tuple[Failure, ...], tuple[Failure, ...], FailingPass | None]:
     scanner = Scanner(rules)
     scanner.feed(captured.text.encode("utf-8", "replace"))
     return scanner.finish(), scanner.remarks, scanner.first_pass

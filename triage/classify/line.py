@@ -28,9 +28,7 @@ _LOC = re.compile(r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?
 _FUSED = re.compile(r"loc\((?:[^()]|\([^()]*\))*\):\s*")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
 # Words that test runners and loggers put where a compiler puts a file or its own name.
-_NOT_A_PROGRAM = re.compile(
-    r"(?:PASS|PASSED|OK|XFAIL|SKIP|INFO|DEBUG|ok|expected|test\w*|note|summary|Checking)\Z", re.I
-)
+_NOT_A_PROGRAM = re.compile(r"(?:PASS|PASSED|OK|XFAIL|SKIP|INFO|DEBUG|ok|expected|test\w*|note|summary|Checking)\Z", re.I)
 _NOTHING = re.compile(r"(?:0\b|none\b|no errors?\b|null\b|false\b|ok\b|pip's dependency resolver)|[\W\d]*\Z", re.I)
 
 HEADLINE = 500

@@ -15,10 +15,10 @@ from triage.classify.rule import Pattern, Rule, Where
 from triage.classify.sieve import Sieve
 from triage.model.failure import Failure
 
-NEEDLES = ("rror", "ailed")
-"""Searched everywhere in the stream: nearly every message holds one of them, printed IR hardly ever does."""
+NEEDLES = ("rror",)
+"""Searched everywhere in the stream: nearly every message holds it, printed IR hardly ever does."""
 
-_ANCHORS = ("0x0000", "Stack dump", "crash backtrace", "Traceback (most recent call last)", "##[group]", "##[endgroup]")
+_ANCHORS = ("ailed", "0x0000", "Stack dump", "crash backtrace", "Traceback (most", "##[group]", "##[endgroup]")
 _TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE = re.compile(r'File "(?P<file>[^"]+)", line \d+')

@@ -12,9 +12,13 @@ HEAD = 16 << 10
 
 PIECE = 1 << 20
 
-# A line that can begin a terse message: capitals, digits, paths, brackets, `#4 0x..`, `program: ...`, `free(): ...`.
-# Printed IR begins its lines otherwise, after any indentation. `//` alone is a comment of the IR.
-_BEGINNING = rb"(?=[A-Z0-9.<\[(*='`]|/[^/]|#[\d#]|[a-z][\w.+/-]*+(?:: |:\d|\(\): | called| fatal))"
+# A line that can begin a message: capitals, digits, paths, brackets, `#4 0x..`, `model.mlir:7:`, `program: `, and a few
+# texts in small letters. Printed IR begins its lines otherwise, after any indentation; `//` is a comment of the IR.
+_WORDS = rb"analysis|called|fatal|free|memory|size|symbol|to|virtual"
+_BEGINNING = (
+    rb"(?=[A-Z0-9.<\[(*='`_]|/(?:[^/]|/ -----// IR Dump After \S++ Failed)|#[\d#]|"
+    rb"[a-z][\w.+/-]*+(?:: |:\d|\(\): | (?:" + _WORDS + rb")\b))"
+)
 _TIME = rb"(?=[2\xef])(?:\xef\xbb\xbf)?[\dT:.-]++Z "
 _PLAIN = re.compile(rb"\n(?:" + _TIME + rb")?+[ \t\x1b]*+" + _BEGINNING)
 _TABBED = re.compile(rb"\n(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t)?+(?:" + _TIME + rb")?+[ \t\x1b]*+" + _BEGINNING)

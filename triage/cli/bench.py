@@ -34,7 +34,7 @@ def open_bench(jobs: int | None = None, *, fresh: bool = False) -> Iterator[Work
     try:
         progress = progress_of(shown)
         shed = Toolshed(home, COMPILERS, progress, stop)
-        inputs = Inputs(home / "inputs", stop, fresh=fresh)
+        inputs = Inputs(home / "inputs", stop, fresh=fresh, importers=lambda: shed.python_roots("iree"))
         prober = Prober(home, COMPILERS, evidence, inputs, stop)
         yield Workbench(shed, prober, evidence, stop, jobs=jobs, progress=progress)
     except BaseException:
@@ -52,9 +52,7 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     cases = load_recipes(paths, failure_names=words)
     for case in cases:
         if case.compiler not in COMPILERS:
-            raise BadInput(
-                f"{case.source}: compiler {case.compiler!r} is not supported yet; there is {', '.join(COMPILERS)}"
-            )
+            raise BadInput(f"{case.source}: compiler {case.compiler!r} is not supported yet; there is {', '.join(COMPILERS)}")
     return cases
 
 

@@ -47,9 +47,7 @@ def bisect(
         str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
     ] = None,
     good: Annotated[str | None, typer.Option(help="REV that compiles. Default: looked for.")] = None,
-    bad: Annotated[
-        str | None, typer.Option(help="REV that fails. Default: the newest, or looked for with --find fix.")
-    ] = None,
+    bad: Annotated[str | None, typer.Option(help="REV that fails. Default: the newest, or looked for with --find fix.")] = None,
     find: Annotated[
         Kind, typer.Option(help="Look for the change that brought the failure, or the one that fixed it.")
     ] = Kind.REGRESSION,

@@ -23,9 +23,7 @@ def classify(
     logs: Annotated[
         list[Path] | None, typer.Argument(metavar="[LOG]...", help="Log files, .gz too; stdin without any.")
     ] = None,
-    rules: Annotated[
-        list[Path] | None, typer.Option("--rules", help="A YAML file of your own failure classes.")
-    ] = None,
+    rules: Annotated[list[Path] | None, typer.Option("--rules", help="A YAML file of your own failure classes.")] = None,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
     """Name the failures in compiler output or a CI log, the root cause first.

@@ -27,9 +27,7 @@ def doctor(output: FormatOption = Format.TEXT) -> Exit:
         table = Table.grid(padding=(0, 2))
         for finding in findings:
             advice = f"  ({finding.advice})" if finding.advice else ""
-            table.add_row(
-                Text(finding.grade.value, style=_STYLES[finding.grade]), finding.check, Text(finding.found + advice)
-            )
+            table.add_row(Text(finding.grade.value, style=_STYLES[finding.grade]), finding.check, Text(finding.found + advice))
         show([table])
         if not broken:
             typer.echo("\nready")

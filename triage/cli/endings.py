@@ -68,7 +68,7 @@ def _ending(call: Callable[[], Exit]) -> int:
     except OSError as error:
         tell(f"triage: {error.strerror}: {error.filename}" if error.filename else f"triage: {error.strerror or error}")
         return Exit.ENVIRONMENT
-    except Exception:  # noqa: BLE001 - exit status 1 would tell a CI job that a regression was found
+    except Exception:  # exit status 1 would tell a CI job that a regression was found
         tell(traceback.format_exc())
         tell("triage: this is a bug in triage, and says nothing about the compiler")
         return Exit.ENVIRONMENT

@@ -10,7 +10,7 @@ from triage.bisect.history import histories
 from triage.cli.bench import load_cases, open_bench
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
-from triage.cli.screen import Format, show, show_json
+from triage.cli.screen import Format, console, show, show_json
 from triage.report.shapes import history_json
 from triage.report.timeline import history_blocks
 
@@ -44,6 +44,6 @@ def history(
     if output is Format.JSON:
         show_json(history_json(found))
     else:
-        show(history_blocks(found, [place.revision.name for place in places]))
+        show(history_blocks(found, [place.revision.name for place in places], console().width))
     code = exit_of([probe for one in found for probe in one.probes])
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code

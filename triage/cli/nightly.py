@@ -32,15 +32,9 @@ def nightly(
     paths: RecipePaths,
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV that is new.")] = "latest",
     baseline: Annotated[str, typer.Option("--baseline", "-b", help="REV it is compared with.")] = "previous",
-    bisect: Annotated[
-        bool, typer.Option("--bisect", help="Trace each regression to the release that brought it.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
-    ] = None,
-    part: Annotated[
-        str | None, typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the cases.")
-    ] = None,
+    bisect: Annotated[bool, typer.Option("--bisect", help="Trace each regression to the release that brought it.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")] = None,
+    part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the cases.")] = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     output: Annotated[

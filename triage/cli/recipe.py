@@ -80,9 +80,7 @@ def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
 def new(
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],
     source: Annotated[Path, typer.Option("--input", "-i", help="The model: .mlir, .mlirbc, .onnx or a .py generator.")],
-    backend: Annotated[
-        str, typer.Option(help="What to compile for: llvm-cpu, rocm, cuda, vulkan-spirv, ...")
-    ] = "llvm-cpu",
+    backend: Annotated[str, typer.Option(help="What to compile for: llvm-cpu, rocm, cuda, vulkan-spirv, ...")] = "llvm-cpu",
     chip: Annotated[str | None, typer.Option(help="gfx942, sm_86, ...")] = None,
     output: FormatOption = Format.TEXT,
 ) -> Exit:

@@ -9,7 +9,7 @@ import typer
 from triage.cli.bench import load_cases, open_bench, places_of
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
-from triage.cli.screen import Format, show, show_json
+from triage.cli.screen import Format, console, show, show_json
 from triage.probe.workbench import Job
 from triage.report.grid import grid
 from triage.report.shapes import run_json
@@ -54,6 +54,6 @@ def run(
     else:
         names = [place.revision.name for place in places]
         if len(places) > 2:
-            show(grid([(one.name, [found[one.name, name] for name in names]) for one in cases], names))
+            show(grid([(one.name, [found[one.name, name] for name in names]) for one in cases], names, console().width))
         show(run_blocks(probes))
     return exit_of(probes)

@@ -22,9 +22,7 @@ from triage.toolchains.prune import stored
 
 app = typer.Typer(no_args_is_help=True, help="The compilers on this machine: list, install, look into, prune.")
 Family = Annotated[str, typer.Option(help="The compiler family.")]
-Revs = Annotated[
-    list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `latest`, `previous`, `path:DIR`; `all` releases.")
-]
+Revs = Annotated[list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `latest`, `previous`, `path:DIR`; `all` releases.")]
 
 
 @app.command("list")
@@ -39,8 +37,7 @@ def list_(family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
         show_json(
             {
                 "releases": [
-                    {**(revision_json(place.revision) or {}), "installed": have[place.revision.name]}
-                    for place in places
+                    {**(revision_json(place.revision) or {}), "installed": have[place.revision.name]} for place in places
                 ],
                 "bytes": sum(one.bytes for one in on_disk),
             }
@@ -63,9 +60,7 @@ def install(
 ) -> Exit:
     """Install releases, several at once; `all` of them with one word. What is whole already is left alone."""
     with open_bench() as bench:
-        places = (
-            list(bench.shed.releases(family)) if revs == ["all"] else [bench.shed.place(text, family) for text in revs]
-        )
+        places = list(bench.shed.releases(family)) if revs == ["all"] else [bench.shed.place(text, family) for text in revs]
         answers = bench.shed.obtain_all(places, jobs)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
     ready = [answers[place.revision.name] for place in places]
@@ -113,9 +108,7 @@ def info(
 @app.command()
 @guarded
 def prune(
-    keep: Annotated[
-        str, typer.Option(help="How much may stay, such as 8GiB; 0 removes all that is not in use.")
-    ] = "8GiB",
+    keep: Annotated[str, typer.Option(help="How much may stay, such as 8GiB; 0 removes all that is not in use.")] = "8GiB",
     output: FormatOption = Format.TEXT,
 ) -> Exit:
     """Remove the least recently used toolchains until the rest fits. Broken installs go first; those in use stay."""

@@ -22,7 +22,7 @@ class EnvironmentFailure(TriageError):
     exit_code = 4
 
 
-class Interrupted(TriageError):  # noqa: N818 - not an error: the user asked for it
+class Interrupted(TriageError):
     """Work was stopped from outside before it ended; what was finished is kept. Exit 130."""
 
     exit_code = 130

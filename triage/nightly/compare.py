@@ -86,9 +86,7 @@ class Night:
         for pair in (*self.of(Change.REGRESSED), *self.of(Change.CHANGED)):
             if pair.failure:
                 groups.setdefault(pair.failure.signature, []).append(pair.name)
-        return tuple(
-            sorted(((key, tuple(names)) for key, names in groups.items()), key=lambda one: (-len(one[1]), one[0]))
-        )
+        return tuple(sorted(((key, tuple(names)) for key, names in groups.items()), key=lambda one: (-len(one[1]), one[0])))
 
 
 _GOOD = (Status.PASSED, Status.XPASS)

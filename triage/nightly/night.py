@@ -40,9 +40,7 @@ def run_nightly(
     pairs = tuple(_again(bench, pair, toolchain, baseline) if pair.slower else pair for pair in pairs)
     if bisect:
         pairs = tuple(
-            replace(pair, bisections=trace(bench, pair, toolchain, baseline))
-            if pair.change is Change.REGRESSED
-            else pair
+            replace(pair, bisections=trace(bench, pair, toolchain, baseline)) if pair.change is Change.REGRESSED else pair
             for pair in pairs
         )
     revisions = {probe.revision.name: probe.revision for probe in probes}
@@ -60,7 +58,7 @@ def _again(bench: Workbench, pair: Pair, toolchain: Place, baseline: Place) -> P
     """A pair that looks slower, measured once more: the smaller time of two counts, a busy machine only adds."""
     case = pair.probe.case
     again = {
-        probe.revision.name: probe for probe in bench.probe_all([Job(case, at, True) for at in (baseline, toolchain)])
+        probe.revision.name: probe for probe in bench.probe_all([Job(case, at, fresh=True) for at in (baseline, toolchain)])
     }
     return replace(
         pair,

@@ -96,9 +96,7 @@ def _cores() -> Finding:
     memory = psutil.virtual_memory()
     good = memory.available > _MEMORY
     advice = "" if good else "large models will be untestable; close something or give a recipe a lower memory limit"
-    found = (
-        f"{os.cpu_count()} cores, {memory.available / (1 << 30):.1f} of {memory.total / (1 << 30):.1f} GiB available"
-    )
+    found = f"{os.cpu_count()} cores, {memory.available / (1 << 30):.1f} of {memory.total / (1 << 30):.1f} GiB available"
     return Finding("machine", Grade.GOOD if good else Grade.WEAK, found, advice)
 
 
@@ -122,9 +120,7 @@ def _randomisation() -> Finding:
 def _orphans() -> Finding:
     if shutil.which("setpriv"):
         return Finding("kill -9", Grade.GOOD, "ends running compiles as well")
-    return Finding(
-        "kill -9", Grade.WEAK, "leaves a running compile to its time limit", "install util-linux for setpriv"
-    )
+    return Finding("kill -9", Grade.WEAK, "leaves a running compile to its time limit", "install util-linux for setpriv")
 
 
 def _index(shed: Toolshed, family: str) -> Finding:

@@ -110,9 +110,7 @@ class Evidence:
         last = 0
         while True:
             with self._errors(), self._lock:
-                rows = self._db.execute(
-                    "SELECT id, facts FROM probes WHERE id > ? ORDER BY id LIMIT 256", (last,)
-                ).fetchall()
+                rows = self._db.execute("SELECT id, facts FROM probes WHERE id > ? ORDER BY id LIMIT 256", (last,)).fetchall()
             if not rows:
                 return
             for last, facts in rows:  # noqa: B007 - `last` is where the next page begins
@@ -148,11 +146,7 @@ class Evidence:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            hint = (
-                " Move it away to begin a new one."
-                if "not a database" in str(error) or "malformed" in str(error)
-                else ""
-            )
+            hint = " Move it away to begin a new one." if "not a database" in str(error) or "malformed" in str(error) else ""
             raise EnvironmentFailure(f"the evidence store {self._path} cannot be used: {error}.{hint}") from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -32,11 +32,21 @@ class Prepared:
 class Inputs:
     """Prepares inputs below `folder`; each content is made once, by several threads and processes as well."""
 
-    def __init__(self, folder: Path, stop: threading.Event, *, fresh: bool = False) -> None:
-        """`fresh`: make every input anew, once."""
+    def __init__(
+        self,
+        folder: Path,
+        stop: threading.Event,
+        *,
+        fresh: bool = False,
+        importers: Callable[[], Sequence[Path]] = tuple,
+    ) -> None:
+        """`fresh`: make every input anew, once. `importers` lists the roots of toolchains for this Python, best first,
+        whose ONNX importer is tried where the one beside this program does not run.
+        """
         self._folder = folder
         self._stop = stop
         self._fresh = fresh
+        self._importers = importers
         self._made: dict[str, Prepared | Untestable] = {}
         self._turns: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -76,10 +86,24 @@ class Inputs:
         source = str(case.input.path)
         if case.input.kind is InputKind.ONNX:
             argv = [sys.executable, "-m", _IMPORTER, source, "-o", str(draft)]
-            return run(argv, limits, draft.parent, stop=self._stop)
+            return self._first_that_runs(argv, limits, draft)
         given = [text for name, value in case.input.args for text in (f"--{name}", value)]
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}  # the same program prints the same input
         return run([sys.executable, source, *given], limits, draft.parent, env=env, stdout_to=draft, stop=self._stop)
+
+    def _first_that_runs(self, argv: list[str], limits: Limits, draft: Path) -> Execution:
+        """Wheels with a broken importer exist: it fails to import a module before it has looked at the model."""
+        execution = run(argv, limits, draft.parent, stop=self._stop)
+        for root in self._importers() if _does_not_run(execution) else ():
+            other = run(argv, limits, draft.parent, env={"PYTHONPATH": str(root)}, stop=self._stop)
+            if not _does_not_run(other):
+                return other
+        return execution
+
+
+def _does_not_run(execution: Execution) -> bool:
+    said = execution.stderr.text
+    return not execution.ok and ("No module named" in said or "ImportError" in said)
 
 
 def _trouble(case: Case, execution: Execution, draft: Path) -> str | None:

@@ -112,9 +112,7 @@ class Prober:
             size = output.stat().st_size if execution.ok and output.is_file() else None
             return replace(execution, output_bytes=size)
 
-    def _name_pass(
-        self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation
-    ) -> FailingPass | None:
+    def _name_pass(self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation) -> FailingPass | None:
         """The failing pass, from a second run that prints it together with IR of any length, read as it comes."""
         named = self._compilers[case.compiler].naming_the_pass(invocation)
         scanner = PassScanner()

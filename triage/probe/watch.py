@@ -46,9 +46,8 @@ def _members(pid: int) -> list[int]:
     found = [pid]
     for member in found:
         try:
-            tasks = os.listdir(f"/proc/{member}/task")
-            for task in tasks:
-                found += [int(child) for child in Path(f"/proc/{member}/task/{task}/children").read_bytes().split()]
+            for task in Path(f"/proc/{member}/task").iterdir():
+                found += [int(child) for child in (task / "children").read_bytes().split()]
         except OSError:
             if member == pid and not Path("/proc/self/task").exists():
                 with suppress(psutil.Error):

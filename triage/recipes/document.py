@@ -122,9 +122,7 @@ class _Builder:
         if id(node) in trail:
             raise _TooMuchError(node, "this value contains itself through an alias; write the values out.")
         if self.count > MAX_VALUES:
-            raise _TooMuchError(
-                node, f"the file unfolds to more than {MAX_VALUES} values; write fewer aliases or entries."
-            )
+            raise _TooMuchError(node, f"the file unfolds to more than {MAX_VALUES} values; write fewer aliases or entries.")
         if len(trail) > MAX_DEPTH:
             raise _TooMuchError(node, f"values are nested more than {MAX_DEPTH} deep; a recipe needs 4.")
         self.document.values[loc] = _place(node)
@@ -159,9 +157,7 @@ class _Builder:
             inner = (*loc, key)
             if key in data:
                 first = self.document.keys[inner]
-                message = (
-                    f'the key "{key}" stands here a second time, first at {first[0]}:{first[1]}; keep one of them.'
-                )
+                message = f'the key "{key}" stands here a second time, first at {first[0]}:{first[1]}; keep one of them.'
                 self._refuse_key(key_node, message)
                 continue
             self.document.keys[inner] = _place(key_node)
@@ -190,7 +186,5 @@ def _short(tag: str) -> str:
 def _empty(text: str, loc: Loc) -> str:
     subject = f'"{loc[-1]}"' if loc and isinstance(loc[-1], str) else "this entry"
     if text:
-        return (
-            f'{subject} is {text}, which is YAML for no value; remove it, or write "{text}" in quotes to mean the word.'
-        )
+        return f'{subject} is {text}, which is YAML for no value; remove it, or write "{text}" in quotes to mean the word.'
     return f"{subject} has no value; give it one or remove it (an unquoted # begins a comment)."

@@ -53,9 +53,7 @@ _Devices = Annotated[
 _Phase = Annotated[
     str, BeforeValidator(fields.check_phase), WithJsonSchema(_words((*IREE.phases, *TRITON.phases, *COMMAND.phases)))
 ]
-_FlagText = Annotated[
-    str, BeforeValidator(fields.check_flag), WithJsonSchema({"type": "string", "pattern": r"^(-|\$\{)"})
-]
+_FlagText = Annotated[str, BeforeValidator(fields.check_flag), WithJsonSchema({"type": "string", "pattern": r"^(-|\$\{)"})]
 _Version = Annotated[str, BeforeValidator(fields.check_version), WithJsonSchema(_VERSION)]
 _Failure = Annotated[str, BeforeValidator(fields.check_failure), WithJsonSchema(_NOTHING_BLANK)]
 _Issue = Annotated[
@@ -98,9 +96,7 @@ class _Bounded(_Mapping):
     def _in_order(self) -> Self:
         if self.since is not None and self.until is not None and Version(self.since) >= Version(self.until):
             empty = f'no version lies from "{self.since}" (since) up to "{self.until}" (until)'
-            raise fields.advice(
-                f"{empty}: until names the first version without it, so it must be the later one.", "until"
-            )
+            raise fields.advice(f"{empty}: until names the first version without it, so it must be the later one.", "until")
         return self
 
 

@@ -20,9 +20,7 @@ def compose(path: str, text: str) -> yaml.Node:
     control = _CONTROL.search(text)
     if control is not None:
         code = f"U+{ord(control.group()):04X}"
-        raise BadFiles(
-            [_at(path, text, control.start(), f"the control character {code} cannot stand in YAML; remove it.")]
-        )
+        raise BadFiles([_at(path, text, control.start(), f"the control character {code} cannot stand in YAML; remove it.")])
     try:
         _refuse_depth(path, text)
         root = yaml.compose(text, Loader=_LOADER)

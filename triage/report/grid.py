@@ -47,15 +47,18 @@ def letter(probe: Probe | None) -> tuple[str, str]:
             return (text.lower() if status is Status.XFAIL else text), _colour(failure.failure_class)
 
 
-def grid(rows: Sequence[tuple[str, Sequence[Probe | None]]], versions: Sequence[str]) -> Iterable[RenderableType]:
-    """Lines of text: the versions written downwards, a line for each row, a legend of the classes met."""
-    width = max((len(name) for name, _ in rows), default=0)
+def grid(rows: Sequence[tuple[str, Sequence[Probe | None]]], versions: Sequence[str], columns: int) -> Iterable[RenderableType]:
+    """Lines of text: the versions written downwards, a line for each row, a legend of the classes met. Names are cut
+    where a line would be longer than `columns`.
+    """
+    room = max(12, columns - 2 * len(versions) - 2)
+    width = min(room, max((len(name) for name, _ in rows), default=0))
     heads = _short(versions)
     for depth in range(max(map(len, heads), default=0)):
         yield Text(" " * (width + 2) + " ".join(head.rjust(max(map(len, heads)))[depth] for head in heads), style="dim")
     classes: dict[str, str] = {}
     for name, probes in rows:
-        line = Text(name.ljust(width) + "  ")
+        line = Text((name if len(name) <= width else name[: width - 1] + "…").ljust(width) + "  ")
         for number, probe in enumerate(probes):
             text, style = letter(probe)
             line.append((" " if number else "") + text, style=style)
@@ -74,9 +77,7 @@ def _short(versions: Sequence[str]) -> list[str]:
     """`3.10` for 3.10.0 wherever no other version of the row is then called the same."""
     cut = [name.removesuffix(".0") if name.count(".") > 1 else name for name in versions]
     minors = [".".join(name.split(".")[:2]) for name in versions]
-    return [
-        name if minors.count(minor) > 1 else short for name, short, minor in zip(versions, cut, minors, strict=True)
-    ]
+    return [name if minors.count(minor) > 1 else short for name, short, minor in zip(versions, cut, minors, strict=True)]
 
 
 def _colour(failure_class: str) -> str:

@@ -96,9 +96,7 @@ def history_json(histories: Iterable[History]) -> Json:
                     if not isinstance(probe.outcome, Compiled)
                 },
                 "reasons": {
-                    probe.revision.name: probe.outcome.reason
-                    for probe in one.probes
-                    if isinstance(probe.outcome, Untestable)
+                    probe.revision.name: probe.outcome.reason for probe in one.probes if isinstance(probe.outcome, Untestable)
                 },
                 "compiles": one.compiles,
             }

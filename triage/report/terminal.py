@@ -64,11 +64,7 @@ def source_excerpt(failure: Failure, source: Path | None) -> str | None:
     number, column = int(found[1]), int(found[2])
     try:
         with source.open("rb") as lines:
-            line = (
-                next((text for at, text in enumerate(lines, 1) if at == number), b"")
-                .decode("utf-8", "replace")
-                .rstrip("\n")
-            )
+            line = next((text for at, text in enumerate(lines, 1) if at == number), b"").decode("utf-8", "replace").rstrip("\n")
     except OSError:
         return None
     if not line.strip():
@@ -146,9 +142,7 @@ def bisection_block(found: Bisection) -> RenderableType:
     match found.answer:
         case Answer.CULPRIT:
             verb = "came with" if found.kind is Kind.REGRESSION else "was fixed in"
-            lines.append(
-                Text.from_markup(f"[bold]{escape(found.case.name)}[/] {verb} [bold]{revision_text(found.after)}[/]")
-            )
+            lines.append(Text.from_markup(f"[bold]{escape(found.case.name)}[/] {verb} [bold]{revision_text(found.after)}[/]"))
         case Answer.SUSPECTS:
             names = ", ".join(revision.name for revision, _ in found.suspects)
             lines.append(Text.from_markup(f"[bold]{escape(found.case.name)}[/]: one of [bold]{names}[/]"))
@@ -193,9 +187,7 @@ def hints(found: Bisection) -> Iterable[str]:
 
 def night_blocks(night: Night) -> Iterable[RenderableType]:
     """A nightly: what regressed with its failure and origin, what was fixed, what changed, then the count."""
-    yield Text.from_markup(
-        f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {len(night.pairs)} cases"
-    )
+    yield Text.from_markup(f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {len(night.pairs)} cases")
     titles = {
         Change.REGRESSED: ("Regressed", "bold red"),
         Change.CHANGED: ("Fails otherwise than before", "magenta"),

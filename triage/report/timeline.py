@@ -13,19 +13,17 @@ from triage.model.probe import Probe
 from triage.report.grid import grid
 
 
-def history_blocks(histories: Sequence[History], versions: Sequence[str]) -> Iterable[RenderableType]:
+def history_blocks(histories: Sequence[History], versions: Sequence[str], columns: int) -> Iterable[RenderableType]:
     """The grid of cases by versions, a line for each change, and the number of compiles that were needed."""
     rows: list[tuple[str, list[Probe | None]]] = []
     for one in histories:
         asked = {probe.revision.name: probe for probe in one.probes}
         rows.append((one.case.name, [asked.get(version) for version in versions]))
-    yield from grid(rows, versions)
+    yield from grid(rows, versions, columns)
     for one in histories:
         if one.changes or one.failure_changes:
             yield Text(f"\n{one.case.name}", style="bold")
-            order = sorted(
-                (*one.changes, *one.failure_changes), key=lambda change: versions.index(change.after.revision.name)
-            )
+            order = sorted((*one.changes, *one.failure_changes), key=lambda change: versions.index(change.after.revision.name))
             for change in order:
                 yield Text(f"  {change.before.revision.name} -> {change.after.revision.name}: {_words(change)}")
     compiles = sum(one.compiles for one in histories)

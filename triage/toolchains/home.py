@@ -27,9 +27,7 @@ _REASONS = {
 def home_path() -> Path:
     """`TRIAGE_HOME`, or the platform's cache folder. Not created here."""
     named = os.environ.get("TRIAGE_HOME")
-    return (
-        Path(named).expanduser().absolute() if named else Path(platformdirs.user_cache_dir("triage", appauthor=False))
-    )
+    return Path(named).expanduser().absolute() if named else Path(platformdirs.user_cache_dir("triage", appauthor=False))
 
 
 @contextmanager

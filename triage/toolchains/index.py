@@ -53,9 +53,7 @@ def index_url() -> str:
 
 
 def _uv_setting() -> str | None:
-    path = Path(
-        os.environ.get("UV_CONFIG_FILE") or Path(platformdirs.user_config_dir("uv", appauthor=False)) / "uv.toml"
-    )
+    path = Path(os.environ.get("UV_CONFIG_FILE") or Path(platformdirs.user_config_dir("uv", appauthor=False)) / "uv.toml")
     try:
         settings = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

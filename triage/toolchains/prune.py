@@ -44,12 +44,13 @@ def hold(folder: Path) -> None:
 
 def stored(toolchains: Path) -> list[Stored]:
     """All installs below the cache folder, least recently used first."""
-    found: list[Stored] = []
-    if toolchains.is_dir():
-        for folder in sorted(toolchains.iterdir()):
-            if folder.is_dir() and not folder.name.startswith("."):
-                found.append(Stored(folder, _bytes(folder), _last_use(folder), is_whole(folder)))
-    return sorted(found, key=lambda one: one.used)
+    folders = toolchains.iterdir() if toolchains.is_dir() else ()
+    found = (
+        Stored(folder, _bytes(folder), _last_use(folder), is_whole(folder))
+        for folder in folders
+        if folder.is_dir() and not folder.name.startswith(".")
+    )
+    return sorted(found, key=lambda one: (one.used, one.folder))
 
 
 def prune(toolchains: Path, keep: int) -> list[Stored]:

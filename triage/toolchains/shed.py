@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -64,8 +65,7 @@ class Toolshed:
         chosen = [
             place
             for place in self.releases(family)
-            if (low is None or Version(place.revision.name) >= low)
-            and (high is None or Version(place.revision.name) <= high)
+            if (low is None or Version(place.revision.name) >= low) and (high is None or Version(place.revision.name) <= high)
         ]
         if not chosen:
             raise BadInput(f"no release of {family} lies between {since or 'the first'} and {until or 'the newest'}")
@@ -158,6 +158,13 @@ class Toolshed:
         task.finish()
         return answers
 
+    def python_roots(self, family: str) -> list[Path]:
+        """The installed releases whose Python modules this interpreter can import, newest first."""
+        ours = ".".join(map(str, sys.version_info[:2]))
+        package = self._compiler(family).distribution
+        here = reversed(installed(self.folder, package))
+        return [folder_of(self.folder, package, release) for release in here if release.python == ours]
+
     def is_installed(self, place: Place) -> bool:
         """Whether obtaining needs no download."""
         return place.release is None or is_whole(self._folder(place, place.release))
@@ -168,9 +175,7 @@ class Toolshed:
     def _obtain(self, place: Place) -> Toolchain:
         compiler = self._compiler(place.family)
         if place.release is not None:
-            root = install(
-                self.folder, compiler.distribution, place.release, self.index.url, self._progress, self._stop
-            )
+            root = install(self.folder, compiler.distribution, place.release, self.index.url, self._progress, self._stop)
             hold(root)
         else:
             root = place.path or Path()

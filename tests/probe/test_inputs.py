@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.execution import Limits
+from triage.model.outcome import Untestable
+from triage.probe import inputs as module
+from triage.probe.inputs import Inputs, Prepared
+
+
+def case(path: Path, kind: InputKind, **args: str) -> Case:
+    return Case(
+        "r",
+        "r",
+        "",
+        "iree",
+        path,
+        Input(path, kind, tuple(args.items())),
+        Target("llvm-cpu"),
+        limits=Limits(timeout=30),
+    )
+
+
+def test_a_generator_is_run_again_when_what_it_imports_changed(tmp_path: Path) -> None:
+    script, part = tmp_path / "gen.py", tmp_path / "shapes.py"
+    part.write_text("N = 4")
+    script.write_text("import shapes; print(f'tensor<{shapes.N}xf32>')")
+    first = Inputs(tmp_path / "made", threading.Event()).prepare(case(script, InputKind.GENERATOR))
+    part.write_text("N = 8")
+    second = Inputs(tmp_path / "made", threading.Event()).prepare(case(script, InputKind.GENERATOR))
+    assert isinstance(first, Prepared)
+    assert isinstance(second, Prepared)
+    assert (first.path.read_text(), second.path.read_text()) == ("tensor<4xf32>\n", "tensor<8xf32>\n")
+    assert first.digest != second.digest
+
+
+def test_an_input_that_vanished_is_the_recipes_fault(tmp_path: Path) -> None:
+    answer = Inputs(tmp_path / "made", threading.Event()).prepare(case(tmp_path / "gone.mlir", InputKind.MLIR))
+    assert isinstance(answer, Untestable)
+    assert "gone.mlir" in answer.reason
+
+
+def test_another_toolchains_importer_is_used_where_ours_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, code in (
+        ("broken", "import no_such_module_anywhere"),
+        ("whole", "import sys; open(sys.argv[3], 'w').write('imported ' + open(sys.argv[1]).read())"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "an_importer.py").write_text(code)
+    monkeypatch.setattr(module, "_IMPORTER", "an_importer")
+    (tmp_path / "m.onnx").write_text("model")
+    roots = [tmp_path / "broken", tmp_path / "whole"]
+    store = Inputs(tmp_path / "made", threading.Event(), importers=lambda: roots)
+    answer = store.prepare(case(tmp_path / "m.onnx", InputKind.ONNX))
+    assert isinstance(answer, Prepared), answer
+    assert answer.path.read_text() == "imported model"
+    assert not list((tmp_path / "made").glob(".making-*"))
