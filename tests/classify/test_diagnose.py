@@ -1,7 +1,5 @@
 """What one run means: never nothing for a run that failed, never a failure for one that did not."""
 
-
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

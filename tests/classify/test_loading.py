@@ -88,7 +88,7 @@ def test_every_problem_is_told_with_its_place(tmp_path: Path) -> None:
         ("family: x\nclasses: []\nmore: 1\n", "unknown key 'more'"),
         (OWN.replace("class: too-purple", "class: Too Purple"), "a class is named"),
         (OWN.replace("where: line", "where: nowhere"), "unknown `where`"),
-        (OWN.replace("        anchor: purple level\n", ""), "needs an `anchor`"),
+        (OWN.replace("        anchor: purple level\n", ""), "needs `begins`"),
         (OWN.replace("    remedies: [Paint it.]\n", ""), "`remedies` is missing"),
         (OWN + OWN[OWN.index("  - class") :], "already defined"),
     ],

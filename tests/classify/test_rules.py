@@ -5,7 +5,7 @@ import re
 import pytest
 
 from triage.classify import Rule, Scanner, class_names, load_rules, packaged_rules, rule_for
-from triage.classify.rule import Where
+from triage.classify.rule import NEEDLES, Where
 
 RULES = packaged_rules()
 EXAMPLES = [pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i in range(len(rule.examples))]
@@ -43,7 +43,8 @@ def test_regexes(rule: Rule) -> None:
     for pattern in rule.patterns:
         groups |= set(re.compile(pattern.regex).groupindex)
         if pattern.where in (Where.LINE, Where.CRASH):
-            assert pattern.anchors
+            assert pattern.begins or pattern.anchors or any(needle in pattern.regex for needle in NEEDLES)
+            assert not pattern.anchors, "costs a pass over every stream"
     for regex in (*rule.context, *rule.frames):
         groups |= set(re.compile(regex).groupindex)
     for alternatives in rule.identity:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from tests.docs.classes import classes_page
 from tests.docs.commands import commands, commands_page
 from triage.cli.app import app
 
@@ -32,6 +33,10 @@ def command_lines(page: Path) -> Iterator[tuple[int, str]]:
 
 def test_the_page_of_commands_is_what_help_prints() -> None:
     assert (ROOT / "docs" / "commands.md").read_text() == commands_page(), "run: python -m tests.docs.commands"
+
+
+def test_the_page_of_classes_is_what_the_rules_say() -> None:
+    assert (ROOT / "docs" / "classes.md").read_text() == classes_page(), "run: python -m tests.docs.classes"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

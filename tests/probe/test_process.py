@@ -107,7 +107,8 @@ def test_a_stop_ends_the_run_and_records_nothing(tmp_path: Path) -> None:
 def test_kill_9_of_this_program_ends_the_compiler_as_well(tmp_path: Path) -> None:
     mark = f"mark-{os.getpid()}-kill9"
     code = (
-        "import sys; from pathlib import Path; from triage.probe.process import run; from triage.model.execution import Limits\n"
+        "import sys; from pathlib import Path\n"
+        "from triage.model.execution import Limits; from triage.probe.process import run\n"
         f"run([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}], Limits(), Path({str(tmp_path)!r}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])

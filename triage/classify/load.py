@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from triage.classify.rule import Example, Pattern, Rule, Where
+from triage.classify.rule import NEEDLES, Example, Pattern, Rule, Where
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Ending
 from triage.model.outcome import Cause
@@ -27,7 +27,7 @@ KEYS = {
     "passes", "frames", "endings", "signals", "explains", "examples", "near_misses",
 }  # fmt: skip
 REQUIRED = ("class", "rank", "explanation", "remedies", "examples", "near_misses")
-PATTERN_KEYS = {"regex", "where", "anchor"}
+PATTERN_KEYS = {"regex", "where", "begins", "anchor"}
 EXAMPLE_KEYS = {"text", "details", "signature"}
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 
@@ -157,13 +157,15 @@ def _check_pattern(pattern: Any, place: Place, complain: Complaint, check_regexe
     if isinstance(pattern, str):
         pattern = {"regex": pattern}
     if not isinstance(pattern, dict) or not isinstance(pattern.get("regex"), str) or pattern.keys() - PATTERN_KEYS:
-        complain(place, "a pattern is a regex, or a mapping of `regex`, `where`, `anchor`")
+        complain(place, "a pattern is a regex, or a mapping of `regex`, `where`, `begins`, `anchor`")
         return set()
     where = pattern.get("where", Where.ERROR)
     if where not in {member.value for member in Where}:
         complain(place, f"unknown `where` {where!r}; one of {', '.join(Where)}")
-    elif where in (Where.LINE, Where.CRASH) and not pattern.get("anchor"):
-        complain(place, f"a `{where}` pattern needs an `anchor`: a literal that its lines hold")
+    elif where in (Where.LINE, Where.CRASH) and not (
+        pattern.get("begins") or pattern.get("anchor") or any(needle in pattern["regex"] for needle in NEEDLES)
+    ):
+        complain(place, f"a `{where}` pattern needs `begins`, what its message begins with, or an `anchor`, a literal")
     return _check_regex(pattern["regex"], place, complain, check_regexes)
 
 
@@ -206,7 +208,12 @@ def _rule(entry: Mapping[str, Any], family: str, origin: str) -> Rule:
 def _pattern(pattern: str | Mapping[str, Any]) -> Pattern:
     if isinstance(pattern, str):
         return Pattern(pattern)
-    return Pattern(pattern["regex"], Where(pattern.get("where", "error")), tuple(_list(pattern.get("anchor"))))
+    return Pattern(
+        pattern["regex"],
+        Where(pattern.get("where", "error")),
+        tuple(_list(pattern.get("begins"))),
+        tuple(_list(pattern.get("anchor"))),
+    )
 
 
 def _list(value: Any) -> list[Any]:

@@ -16,6 +16,10 @@ CONSEQUENCE = 80
 """Ranks from here on are what a failure causes: told only when nothing better stands in the output."""
 
 
+NEEDLES = ("rror", "ailed")
+"""Nearly every message holds one of them, printed IR hardly ever does: their lines are always read."""
+
+
 class Where(StrEnum):
     """Which part of the output a pattern is searched in."""
 
@@ -28,10 +32,16 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One wording. Every matching line holds one of the literals `anchors`; `line` and `crash` patterns need them."""
+    """One wording, and how its lines are found in a stream.
+
+    begins: literals, one of which begins the message, after a program's name, a place and a CI system's prefixes.
+    anchors: literals, one of which every matching line holds anywhere; each costs a pass over the stream.
+    Neither is needed where every matching line holds `error` or `failed`.
+    """
 
     regex: str
     where: Where = Where.ERROR
+    begins: tuple[str, ...] = ()
     anchors: tuple[str, ...] = ()
 
     def search(self, text: str) -> re.Match[str] | None:

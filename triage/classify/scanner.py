@@ -11,14 +11,11 @@ from triage.classify.findings import Finding, Findings
 from triage.classify.line import HEADLINE, Diagnostic, Line, clean, diagnostic
 from triage.classify.load import packaged_rules
 from triage.classify.passes import FailingPass, failing_pass
-from triage.classify.rule import Pattern, Rule, Where
+from triage.classify.rule import NEEDLES, Pattern, Rule, Where
 from triage.classify.sieve import Sieve
 from triage.model.failure import Failure
 
-NEEDLES = ("rror",)
-"""Searched everywhere in the stream: nearly every message holds it, printed IR hardly ever does."""
-
-_ANCHORS = ("ailed", "0x0000", "Stack dump", "crash backtrace", "Traceback (most", "##[group]", "##[endgroup]")
+_BEGINNINGS = ("Stack dump", "PLEASE submit", "Please report", "Traceback (most", "##[group]", "##[endgroup]")
 _TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
@@ -28,7 +25,7 @@ _EXCEPTION = re.compile(
 )
 
 FOLLOW = 8
-"""Lines read after an error: the source line, the caret, `called from`, the head of the printed operation."""
+"""Lines read after an error for its context: source line, caret, `called from`, head of the printed operation."""
 
 ECHO = 300
 """Lines of a CI step's script that are passed over when their end is missing."""
@@ -49,11 +46,9 @@ class Scanner:
         self._rules = [(rule, pattern) for rule in rules for pattern in rule.patterns]
         self._by_name = {rule.name: rule for rule in rules}
         self._framed = [rule for rule in rules if rule.frames]
-        own = [anchor for rule, pattern in self._rules if "/" in rule.origin for anchor in pattern.anchors]
-        # Rules from outside may name any text at any place of a line: theirs are searched like the needles.
-        needles = (*NEEDLES, *(anchor for anchor in own if not any(needle in anchor for needle in NEEDLES)))
-        anchors = [anchor for _, pattern in self._rules for anchor in pattern.anchors]
-        self._sieve = Sieve(needles, (*anchors, *_ANCHORS))
+        anchors = {anchor for _, pattern in self._rules for anchor in pattern.anchors}
+        begins = {text for _, pattern in self._rules for text in pattern.begins}
+        self._sieve = Sieve((*NEEDLES, *anchors), (*begins, *_BEGINNINGS))
         self._findings = Findings()
         self._known: dict[tuple[str, str | None], tuple[Rule, Pattern] | None] = {}
         self._open: Finding | None = None  # waits for what the next lines add
@@ -149,7 +144,8 @@ class Scanner:
     def _begin(self, finding: Finding) -> None:
         self._settle()
         self._open = finding
-        self._sieve.follow = max(self._sieve.follow, FOLLOW)
+        if finding.rule.context:
+            self._sieve.follow = max(self._sieve.follow, FOLLOW)
 
     def _context(self, text: str) -> None:
         assert self._open is not None

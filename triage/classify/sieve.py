@@ -5,39 +5,67 @@ here, at the speed of `bytes.find`, and memory holds one piece of the stream and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
 
 HEAD = 16 << 10
 """Bytes of a line that are read. What matters stands at its beginning; one printed operation can be 100 MB long."""
 
 PIECE = 1 << 20
 
-# A line that can begin a message: capitals, digits, paths, brackets, `#4 0x..`, `model.mlir:7:`, `program: `, and a few
-# texts in small letters. Printed IR begins its lines otherwise, after any indentation; `//` is a comment of the IR.
-_WORDS = rb"analysis|called|fatal|free|memory|size|symbol|to|virtual"
-_BEGINNING = (
-    rb"(?=[A-Z0-9.<\[(*='`_]|/(?:[^/]|/ -----// IR Dump After \S++ Failed)|#[\d#]|"
-    rb"[a-z][\w.+/-]*+(?:: |:\d|\(\): | (?:" + _WORDS + rb")\b))"
-)
 _TIME = rb"(?=[2\xef])(?:\xef\xbb\xbf)?[\dT:.-]++Z "
-_PLAIN = re.compile(rb"\n(?:" + _TIME + rb")?+[ \t\x1b]*+" + _BEGINNING)
-_TABBED = re.compile(rb"\n(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t)?+(?:" + _TIME + rb")?+[ \t\x1b]*+" + _BEGINNING)
+# What stands before a message: `program: `, `file:7:3: `, `[12/34] `, `line 3: `, a process number, `E   `, colours,
+# `3/40 Test #3: name ....`.
+_PREFIXES = (
+    rb"(?:[\w.+/<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
+    rb"\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+)*"
+)
+_FRAME = rb"#\d++ 0x|\d++ ++\S++ ++0x"
+_TABBED = rb"(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t)?+"
 _TABBED_LINE = re.compile(rb"\n[^\t\n]{0,200}\t[^\t\n]{0,200}\t" + _TIME)
+
+
+@cache
+def _messages(begins: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Lines that begin with one of the texts, or with a frame of a stack: plain ones, and those with two columns of a
+    CI system's before their time. `%`, quotes and closing brackets begin the lines of printed IR.
+    """
+    message = rb"[ \t]*+(?![%\"}^])(?:" + _FRAME + rb"|" + _PREFIXES + rb"(?:" + _trie(begins).encode() + rb"))"
+    time = rb"(?:" + _TIME + rb")?+"
+    return re.compile(rb"\n" + time + message), re.compile(rb"\n" + _TABBED + time + message)
+
+
+def _trie(texts: Iterable[str]) -> str:
+    """A regex for the texts that reads each character once."""
+    root: dict[str, Any] = {}
+    for text in texts:
+        node = root
+        for character in text:
+            node = node.setdefault(character, {})
+        node[""] = {}
+
+    def regex(node: dict[str, Any]) -> str:
+        if "" in node:
+            return ""
+        choices = [re.escape(character) + regex(child) for character, child in sorted(node.items())]
+        return choices[0] if len(choices) == 1 else f"(?:{'|'.join(choices)})"
+
+    return regex(root)
 
 
 class Sieve:
     """Cuts a stream into lines and yields the interesting ones.
 
-    A line is interesting when its head holds one of `needles`, or begins like a message and holds one of `anchors`.
+    A line is interesting when its head holds one of `needles`, or its message begins with one of `begins`.
     After a line was yielded the reader may set `follow`: so many of the lines after it are yielded as well.
     The outcome does not depend on how the stream was cut into pieces.
     """
 
-    def __init__(self, needles: Sequence[str], anchors: Sequence[str] = ()) -> None:
+    def __init__(self, needles: Sequence[str], begins: Sequence[str] = ()) -> None:
         self.needles = tuple(needle.encode() for needle in needles)
-        wanted = sorted({anchor.encode() for anchor in anchors}, key=len, reverse=True)
-        self._anchored = re.compile(b"|".join(map(re.escape, wanted))) if wanted else None
-        self._beginnings: re.Pattern[bytes] | None = None
+        self._begins = tuple(sorted(set(begins)))
+        self._message: re.Pattern[bytes] | None = None
         self._carry = b"\n"  # always begins with the line break before the line it holds
         self._line = 1  # number of the line that `_carry` holds
         self._skipping = False  # inside a line whose head was already seen
@@ -106,15 +134,11 @@ class Sieve:
                     starts.add(start)
                 after = data.find(b"\n", at, end)
                 at = data.find(needle, after, end) if after >= 0 else -1
-        if self._anchored is not None:
-            for match in self._beginning(data).finditer(data, 0, end):
-                start = match.start()
-                after = data.find(b"\n", start + 1, end)
-                if self._anchored.search(data, start, min(end if after < 0 else after, start + 1 + HEAD)):
-                    starts.add(start)
+        if self._begins:
+            starts.update(match.start() for match in self._messages(data).finditer(data, 0, end))
         return sorted(starts)
 
-    def _beginning(self, data: bytes) -> re.Pattern[bytes]:
-        if self._beginnings is None:  # decided by the first line, so that it is the same however the stream is cut
-            self._beginnings = _TABBED if _TABBED_LINE.match(data) else _PLAIN
-        return self._beginnings
+    def _messages(self, data: bytes) -> re.Pattern[bytes]:
+        if self._message is None:  # decided by the first line, so that it is the same however the stream is cut
+            self._message = _messages(self._begins)[1 if _TABBED_LINE.match(data) else 0]
+        return self._message

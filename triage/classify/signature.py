@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 LENGTH = 160
 """Characters of normalised text that enter a signature."""
@@ -24,6 +25,7 @@ _LIST = re.compile(r"#(?:\s*,\s*#)+")
 _SPACE = re.compile(r"\s+")
 
 
+@lru_cache(maxsize=4096)
 def normalised(message: str) -> str:
     """`message` without SSA names, numbers, shapes, addresses, paths, locations, symbols and type parameters.
 
