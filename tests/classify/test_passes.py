@@ -47,6 +47,14 @@ def test_phase(name: str, phase: str | None) -> None:
         ("// -----// IR Dump After AbcPass Failed (iree-hal-abc) //----- //", FailingPass("AbcPass", "iree-hal-abc")),
         ("// -----// IR Dump After AbcPass Failed (a-b) ('func.func' operation: @f) //----- //", FailingPass("AbcPass", "a-b")),
         ("// -----// IR Dump After mlir::(anonymous namespace)::AbcPass Failed () //----- //", FailingPass("AbcPass")),
+        (
+            "m.mlir:0:0: note: Pipeline failed while executing `SelectPass` on 'builtin.module' operation: reproducer generated",
+            FailingPass("SelectPass"),
+        ),
+        (
+            "// -----// IR Dump After CloneToConsumersPass Failed: iree-stream-clone-to-consumers //----- //",
+            FailingPass("CloneToConsumersPass", "iree-stream-clone-to-consumers"),
+        ),
         ("k.py:33:0: note: Pipeline failed while executing [`TritonX` on 'tt.func' operation: @k]: see", FailingPass("TritonX")),
         ("// -----// IR Dump After AbcPass (iree-hal-abc) //----- //", None),
         ("// -----// IR Dump Before AbcPass (iree-hal-abc) //----- //", None),

@@ -3,6 +3,7 @@
 import gzip
 import io
 import itertools
+import time
 import tracemalloc
 
 import pytest
@@ -170,3 +171,11 @@ def test_bytes_that_are_no_text() -> None:
     assert classify_log(io.BytesIO(bytes(range(256)) * 1000)) == ()
     assert classes(b"\xff\xfe m.mlir:1:1: \xff\n" + LEGALIZE.encode()) == ["legalization"]
     assert scan() == ()
+
+
+@pytest.mark.parametrize("word", ["1x", "a<", "(", "a", "/a", "a.", "'a.b' op ", "x: ", '"', "1 ", "[x] "])
+def test_no_line_takes_long(word: str) -> None:
+    started = time.process_time()
+    for start in ("m.mlir:1:1: error: ", "error ", ""):
+        scan(f"{start}{word * (HEAD // len(word))}\n".encode())
+    assert time.process_time() - started < 1.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -313,3 +314,28 @@ def test_doctor_says_what_is_there(home: Path, triage: Triage) -> None:
     assert done.returncode == 0
     assert checks["iree installed"]["grade"] == "good"
     assert {"home", "disk", "uv", "address layout", "evidence", "ONNX import"} <= set(checks)
+
+
+def test_kill_9_loses_at_most_the_compile_in_flight(home: Path, triage: Triage, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    for number in range(12):
+        recipe(folder, f"case-{number}", GOOD.replace("4", str(number + 3)))
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(folder), "--jobs", "1"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while stored(home) < 3:
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.kill()
+    running.wait()
+    kept = stored(home)
+    results = json.loads(triage("run", folder, "--format", "json").stdout)["results"]
+    assert [one["status"] for one in results] == ["passed"] * 12
+    assert sum(one["cached"] for one in results) == kept
+    assert not list((home / "scratch").iterdir())
+
+
+def stored(home: Path) -> int:
+    try:
+        return sqlite3.connect(home / "evidence.db").execute("SELECT count(*) FROM probes").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0

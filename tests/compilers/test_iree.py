@@ -71,9 +71,12 @@ def test_what_a_version_cannot_do_is_untestable_and_never_bad() -> None:
 
 def test_naming_the_pass_changes_only_what_is_printed() -> None:
     first = IREE.invocation(CASE, NEW)
-    second = IREE.naming_the_pass(first)
+    second = IREE.naming_the_pass(first, crashed=False)
     assert second.options == first.options
     assert "--mlir-print-ir-after-failure" in second.printing
+    third = IREE.naming_the_pass(first, crashed=True)
+    assert third.options == first.options
+    assert "--mlir-pass-pipeline-local-reproducer" in third.printing
 
 
 def elf(path: Path) -> Path:

@@ -41,20 +41,28 @@ def diagnose(
         failures, _, printed_too = _texts(execution.stdout, rules)
         printed = printed or printed_too
     clear = tuple(failure for failure in failures if not unclear(failure, rules))
+    named = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
     if ended := _ending(execution, rules):
         return Diagnosis(clear or (ended,) if execution.ending is Ending.OVER_OUTPUT else (ended, *clear))
     if died := _died(execution, rules):
         # What the text says of the crash is more than the signal.
         clear = tuple(failure for failure in clear if failure.signature != "segfault")  # a stack without any symbol
-        told = any(failure.family in ("crash", died.family) for failure in clear)
-        return Diagnosis(clear if told else (*clear, died))
+        if any(failure.family in ("crash", died.family) for failure in clear):
+            return Diagnosis(clear)
+        if named is None:
+            return Diagnosis((*clear, died), needs_pass=not clear)
+        return Diagnosis((*clear, _in_pass(died, named)))
     if clear:
         return Diagnosis(failures)
     failures = failures or remarks[:1]
-    named = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
     if named is None:
         return Diagnosis(failures or (silent(rules, None),), needs_pass=True)
     return Diagnosis(with_pass(failures, named, rules))
+
+
+def _in_pass(died: Failure, named: FailingPass) -> Failure:
+    """A crash whose stack has no names: the pass it happened in tells it from others."""
+    return replace(died, signature=f"{died.signature} in {named.name}", failing_pass=named.name, phase=named.phase)
 
 
 def _texts(captured: Captured, rules: Sequence[Rule]) -> tuple[tuple[Failure, ...], tuple[Failure, ...], FailingPass | None]:

@@ -77,8 +77,11 @@ class Findings:
         self._without_pass: list[Finding] = []
         self.first_pass: FailingPass | None = None
 
-    def add(self, finding: Finding) -> None:
-        """Count it; of several places with one signature the one first in the source speaks for all."""
+    def add(self, finding: Finding) -> str:
+        """Count it; of several places with one signature the one first in the source speaks for all.
+
+        Returns a key for `again`.
+        """
         if "signal" in finding.captures:
             finding.captures["signal"] = signal_name(finding.captures["signal"]) or finding.captures["signal"]
         key = ("remark " if finding.remark else "") + finding.signature
@@ -94,6 +97,12 @@ class Findings:
                 record.finding = finding
         if finding.failing_pass is None and len(self._without_pass) < LIMIT:
             self._without_pass.append(finding)
+        return key
+
+    def again(self, key: str) -> None:
+        """The very same line once more, further down."""
+        if record := self._records.get(key):
+            record.count += 1
 
     def failed(self, found: FailingPass) -> None:
         """A pass was said to have failed: it is the pass of what was reported since the last one."""

@@ -104,7 +104,8 @@ def _loud(line: Line) -> Diagnostic | None:
 
 
 def _without_place(message: str) -> tuple[str, str | None]:
-    """MLIR repeats an unprintable location inside the message: `error: loc("x":1:2): failed ...`."""
+    """A location that MLIR or a native backend put inside the message: `error: loc("x":1:2): failed ...`."""
+    message = message.removeprefix("<unknown>:0:0: ")
     if match := _LOC.match(message):
         return message[match.end() :], f"{match['file']}:{match['line']}:{match['column']}"
     if match := _FUSED.match(message):

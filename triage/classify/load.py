@@ -163,7 +163,7 @@ def _check_pattern(pattern: Any, place: Place, complain: Complaint, check_regexe
     if where not in {member.value for member in Where}:
         complain(place, f"unknown `where` {where!r}; one of {', '.join(Where)}")
     elif where in (Where.LINE, Where.CRASH) and not (
-        pattern.get("begins") or pattern.get("anchor") or any(needle in pattern["regex"] for needle in NEEDLES)
+        pattern.get("begins") or pattern.get("anchor") or any(text in pattern["regex"] for text in (*NEEDLES, "Assertion"))
     ):
         complain(place, f"a `{where}` pattern needs `begins`, what its message begins with, or an `anchor`, a literal")
     return _check_regex(pattern["regex"], place, complain, check_regexes)

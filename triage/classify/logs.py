@@ -20,7 +20,7 @@ def classify_log(
 ) -> tuple[Failure, ...]:
     """The failures in a log, root cause first; empty when there is none.
 
-    A stream that begins as gzip is decompressed. `progress` is told the bytes of text read so far, once per MiB.
+    A stream that begins as gzip is decompressed. `progress` is told the bytes of text read so far, every 64 KiB.
 
     Raises:
         BadInput: the compressed stream is damaged.
@@ -46,7 +46,7 @@ def _pieces(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _decompressed(data: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    """Text of a gzip stream in pieces of at most one MiB, whatever its ratio; members may follow each other."""
+    """Text of a gzip stream in pieces of one size at most, whatever its ratio; members may follow each other."""
     unpack = zlib.decompressobj(wbits=31)
     while data:
         try:

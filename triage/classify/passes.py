@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from triage.classify.line import clean
 from triage.classify.sieve import Sieve
 
-_DUMP = re.compile(r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?: \((?P<argument>[^)\s]*)\))?")
-_PIPELINE = re.compile(r"Pipeline failed while executing \[`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
+_DUMP = re.compile(r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?")
+_PIPELINE = re.compile(r"Pipeline failed while executing \[?`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
 
 # Arguments first: they name the dialect. The order matters, longer prefixes come first.
 _ARGUMENTS = (
@@ -144,7 +144,7 @@ class PassScanner:
     """
 
     def __init__(self) -> None:
-        self._sieve = Sieve((" Failed (", "Pipeline failed while executing"))
+        self._sieve = Sieve((" Failed", "Pipeline failed while executing"))
         self.failed: list[FailingPass] = []
 
     def feed(self, data: bytes) -> None:

@@ -16,8 +16,8 @@ CONSEQUENCE = 80
 """Ranks from here on are what a failure causes: told only when nothing better stands in the output."""
 
 
-NEEDLES = ("rror", "ailed")
-"""Nearly every message holds one of them, printed IR hardly ever does: their lines are always read."""
+NEEDLES = ("rror",)
+"""Nearly every message holds it, printed IR hardly ever does: such lines are always read."""
 
 
 class Where(StrEnum):
@@ -36,7 +36,7 @@ class Pattern:
 
     begins: literals, one of which begins the message, after a program's name, a place and a CI system's prefixes.
     anchors: literals, one of which every matching line holds anywhere; each costs a pass over the stream.
-    Neither is needed where every matching line holds `error` or `failed`.
+    Neither is needed where every matching line holds `error`, nor for a failed assertion.
     """
 
     regex: str

@@ -8,24 +8,34 @@ from collections.abc import Iterable, Sequence
 from triage.classify import crash
 from triage.classify.claims import unclear, with_pass
 from triage.classify.findings import Finding, Findings
-from triage.classify.line import HEADLINE, Diagnostic, Line, clean, diagnostic
+from triage.classify.line import Diagnostic, Line, clean, diagnostic
 from triage.classify.load import packaged_rules
+from triage.classify.matching import EXCEPTION, Matcher
 from triage.classify.passes import FailingPass, failing_pass
-from triage.classify.rule import NEEDLES, Pattern, Rule, Where
+from triage.classify.rule import NEEDLES, Rule, Where
 from triage.classify.sieve import Sieve
 from triage.model.failure import Failure
 
-_BEGINNINGS = ("Stack dump", "PLEASE submit", "Please report", "Traceback (most", "##[group]", "##[endgroup]")
+_BEGINNINGS = (
+    "remark: ",
+    "note: Pipeline failed",
+    "Stack dump",
+    "PLEASE submit",
+    "Please report",
+    "Traceback (most",
+    "##[group]",
+    "##[endgroup]",
+)
 _TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
-_EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
-    r"(?:[A-Za-z_]\w*\.)*OutOfResources)(?:: (?P<message>.*))?\Z"
-)
-
 FOLLOW = 8
 """Lines read after an error for its context: source line, caret, `called from`, head of the printed operation."""
+
+REPEATS = 4096
+"""Lines that are remembered: a log that repeats its errors is counted, not read again."""
+
+_STAMP = len("2025-06-04T12:34:56.1234567Z ")
 
 ECHO = 300
 """Lines of a CI step's script that are passed over when their end is missing."""
@@ -43,18 +53,21 @@ class Scanner:
 
     def __init__(self, rules: Sequence[Rule] | None = None) -> None:
         rules = self._given = packaged_rules() if rules is None else rules
-        self._rules = [(rule, pattern) for rule in rules for pattern in rule.patterns]
+        patterns = [pattern for rule in rules for pattern in rule.patterns]
+        self._matcher = Matcher(rules)
         self._by_name = {rule.name: rule for rule in rules}
         self._framed = [rule for rule in rules if rule.frames]
-        anchors = {anchor for _, pattern in self._rules for anchor in pattern.anchors}
-        begins = {text for _, pattern in self._rules for text in pattern.begins}
+        anchors = {anchor for pattern in patterns for anchor in pattern.anchors}
+        begins = {text for pattern in patterns for text in pattern.begins}
         self._sieve = Sieve((*NEEDLES, *anchors), (*begins, *_BEGINNINGS))
         self._findings = Findings()
-        self._known: dict[tuple[str, str | None], tuple[Rule, Pattern] | None] = {}
         self._open: Finding | None = None  # waits for what the next lines add
         self._crash: Finding | None = None  # waits for its stack
         self._trace: list[str] | None = None  # files of the traceback being read
         self._trace_lines = 0
+        self._repeats: dict[bytes, str] = {}  # lines that need no second reading, and where they are counted
+        self._words = b""  # the line being read
+        self._opened = b""  # the line that `_open` was found in
         self._cause: Finding | None = None  # an exception that the next traceback says it came from
         self._echo_until = 0  # last line of the script that a CI system shows before it runs it
         self.remarks: tuple[Failure, ...] = ()
@@ -82,6 +95,12 @@ class Scanner:
 
     def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
         for number, raw in lines:
+            words = raw[_STAMP:] if raw[_STAMP - 2 : _STAMP] == b"Z " else raw
+            if (key := self._repeats.get(words)) and self._trace is None and number > self._echo_until:
+                self._settle()
+                self._findings.again(key)
+                continue
+            self._words = words
             self._line(number, clean(raw))
 
     def _line(self, number: int, line: Line) -> None:
@@ -101,23 +120,17 @@ class Scanner:
         self._match(number, line, diagnostic(line))
 
     def _match(self, number: int, line: Line, said: Diagnostic | None) -> None:
-        known = self._lookup(line, said)
-        if known is None:
+        echoed = self._open and said is None and line.indented and not line.annotation  # the source, under an error
+        hit = None if echoed else self._matcher.find(line, said)
+        if hit is None:
             if said and said.severity == "error" and said.surely and "unknown" in self._by_name:
                 self._begin(Finding(self._by_name["unknown"], said.message, number, said.location))
             elif self._open and not (said and said.severity != "note"):
                 self._context(line.text)
             return
-        rule, pattern = known
-        text = _subject(pattern.where, line, said)
-        match = pattern.search(text or "")
-        captures = {name: value for name, value in match.groupdict().items() if value} if match else {}
-        words = text or line.text
-        if match and pattern.where in (Where.LINE, Where.CRASH):
-            words = words[match.start() :]  # without the program and the path before it
-        finding = Finding(rule, words[:HEADLINE], number, said.location if said else None, captures)
-        finding.remark = pattern.where is Where.REMARK
-        if pattern.where is Where.CRASH:
+        finding = Finding(hit.rule, hit.words, number, said.location if said else None, hit.captures)
+        finding.remark = hit.where is Where.REMARK
+        if hit.where is Where.CRASH:
             self._settle()
             self._settle_crash()
             finding.stack = crash.Stack()
@@ -126,24 +139,9 @@ class Scanner:
         else:
             self._begin(finding)
 
-    def _lookup(self, line: Line, said: Diagnostic | None) -> tuple[Rule, Pattern] | None:
-        key = (line.text[:1024], said.severity if said else None)
-        if key not in self._known:
-            if len(self._known) > 4096:
-                self._known.clear()
-            self._known[key] = next(
-                (
-                    (rule, pattern)
-                    for rule, pattern in self._rules
-                    if (text := _subject(pattern.where, line, said)) is not None and pattern.search(text)
-                ),
-                None,
-            )
-        return self._known[key]
-
     def _begin(self, finding: Finding) -> None:
         self._settle()
-        self._open = finding
+        self._open, self._opened = finding, self._words
         if finding.rule.context:
             self._sieve.follow = max(self._sieve.follow, FOLLOW)
 
@@ -154,7 +152,9 @@ class Scanner:
 
     def _settle(self) -> None:
         if self._open:
-            self._findings.add(self._open)
+            key = self._findings.add(self._open)
+            if not self._open.rule.context and len(self._repeats) < REPEATS:
+                self._repeats[self._opened] = key
             self._open = None
 
     def _settle_crash(self) -> None:
@@ -211,7 +211,7 @@ class Scanner:
             return True
         if line.indented and line.annotation != "pytest":
             return True
-        ended = _EXCEPTION.match(line.text)
+        ended = EXCEPTION.match(line.text)
         if ended or self._trace_lines > FOLLOW_TRACE:
             files, self._trace = self._trace, None
             if ended:
@@ -220,14 +220,12 @@ class Scanner:
         return False
 
     def _exception(self, number: int, line: Line, files: Sequence[str]) -> None:
-        trace = "\n".join(files)
-        for rule, pattern in self._rules:
-            if pattern.where is Where.EXCEPTION and (match := pattern.search(f"{line.text}\n{trace}")):
-                captures = {name: value for name, value in match.groupdict().items() if value}
-                finding = Finding(rule, line.text[:HEADLINE], number, None, captures)
-                cause, self._cause = self._cause, None  # one failure, told by the rule that knows it best
-                self._begin(cause if cause and cause.rule.rank < rule.rank else finding)
-                return
+        hit = self._matcher.exception(line, files)
+        if hit is None:
+            return
+        finding = Finding(hit.rule, hit.words, number, None, hit.captures)
+        cause, self._cause = self._cause, None  # one failure, told by the rule that knows it best
+        self._begin(cause if cause and cause.rule.rank < hit.rule.rank else finding)
 
     def _echoed(self, number: int, line: Line) -> bool:
         """Whether the line is part of a CI step's script, which may quote any message without meaning it."""
@@ -238,19 +236,6 @@ class Scanner:
             self._echo_until = 0
             return True
         return number <= self._echo_until
-
-
-def _subject(where: Where, line: Line, said: Diagnostic | None) -> str | None:
-    """The text that patterns of this kind are searched in; None when the line has none."""
-    match where:
-        case Where.LINE | Where.CRASH:
-            return line.text if said is None or said.severity == "error" else None
-        case Where.ERROR:
-            return said.message if said and said.severity == "error" else None
-        case Where.REMARK:
-            return said.message if said and said.severity == "remark" else None
-        case Where.EXCEPTION:
-            return line.text if _EXCEPTION.match(line.text) else None
 
 
 def _claims(rule: Rule, stack: crash.Stack) -> bool:

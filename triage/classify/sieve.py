@@ -12,18 +12,21 @@ from typing import Any
 HEAD = 16 << 10
 """Bytes of a line that are read. What matters stands at its beginning; one printed operation can be 100 MB long."""
 
-PIECE = 1 << 20
+PIECE = 1 << 16
+"""Bytes searched at a time: they stay in the processor's cache from one search to the next."""
 
-_TIME = rb"(?=[2\xef])(?:\xef\xbb\xbf)?[\dT:.-]++Z "
+_TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other times are prefixes
 # What stands before a message: `program: `, `file:7:3: `, `[12/34] `, `line 3: `, a process number, `E   `, colours,
 # `3/40 Test #3: name ....`.
 _PREFIXES = (
     rb"(?:[\w.+/<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
-    rb"\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+)*"
+    rb"\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+|\xef\xbb\xbf|\d{4}-\d\d-\d\d[T ][\d:.,]++Z?+ ++){0,8}"
 )
+_ASSERTION = rb"(?:[\w.+-]++: )?+[^\s:]++:\d++: (?=[^\n]{0,4000}?Assertion )"
+_FAILED_PASS = rb"// -----// IR Dump After (?:\(anonymous namespace\)|[^\s(])++ Failed"
 _FRAME = rb"#\d++ 0x|\d++ ++\S++ ++0x"
 _TABBED = rb"(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t)?+"
-_TABBED_LINE = re.compile(rb"\n[^\t\n]{0,200}\t[^\t\n]{0,200}\t" + _TIME)
+_TABBED_LINE = re.compile(rb"\n[^\t\n]{1,200}\t[^\t\n]{1,200}\t(?:\xef\xbb\xbf)?20\d\d-")
 
 
 @cache
@@ -31,9 +34,9 @@ def _messages(begins: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[by
     """Lines that begin with one of the texts, or with a frame of a stack: plain ones, and those with two columns of a
     CI system's before their time. `%`, quotes and closing brackets begin the lines of printed IR.
     """
-    message = rb"[ \t]*+(?![%\"}^])(?:" + _FRAME + rb"|" + _PREFIXES + rb"(?:" + _trie(begins).encode() + rb"))"
-    time = rb"(?:" + _TIME + rb")?+"
-    return re.compile(rb"\n" + time + message), re.compile(rb"\n" + _TABBED + time + message)
+    anything = b"|".join((_trie(begins).encode(), _FRAME, _FAILED_PASS, _ASSERTION))
+    message = rb" {0,3}+(?![ %\"}^])" + _PREFIXES + b"(?:" + anything + b")"
+    return re.compile(rb"\n" + _TIME + message), re.compile(rb"\n" + _TABBED + _TIME + message)
 
 
 def _trie(texts: Iterable[str]) -> str:

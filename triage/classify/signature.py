@@ -21,6 +21,7 @@ _SHAPE = re.compile(r"\b(?:\d+|\?)(?:x(?:\d+|\?))*x(?=[a-z!])|(?:\b\d+|\?)(?:x(?
 _OPERATION = re.compile(r"\A'[\w.]+' op ")  # a capture of its own, where it matters
 _HEX = re.compile(r"\b0x[0-9a-fA-F]+\b")
 _NUMBER = re.compile(r"(?<![\w.])#?[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_NODE = re.compile(r"\bt\d+\b")  # a node of instruction selection
 _LIST = re.compile(r"#(?:\s*,\s*#)+")
 _SPACE = re.compile(r"\s+")
 
@@ -45,6 +46,7 @@ def normalised(message: str) -> str:
     text = _SYMBOL.sub("@", text)
     text = _VALUE.sub("%", text)
     text = _SHAPE.sub("#x", text)
+    text = _NODE.sub("t#", text)
     text = _NUMBER.sub("#", text)
     text = _LIST.sub("#", text)
     return _SPACE.sub(" ", text).strip(" .:;,")[:LENGTH].rstrip()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
+from importlib.metadata import version
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from triage import __version__
 from triage.cli import bisect, classify, doctor, evidence, history, nightly, recipe, run, toolchains
 from triage.cli.screen import set_quiet
 
@@ -34,13 +34,13 @@ app.command("doctor")(doctor.doctor)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"triage {__version__}")
+        typer.echo(f"triage {version('iree-triage')}")
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    version: Annotated[
+    shown: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr; errors still are told.")] = False,
@@ -50,7 +50,7 @@ def options(
     A recipe (YAML) says what to compile; `triage recipe new` writes one. Every result is kept, so that nothing is
     compiled twice and an interrupted command goes on where it stopped.
     """
-    del version
+    del shown
     set_quiet(quiet)
 
 

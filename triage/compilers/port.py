@@ -56,5 +56,5 @@ class Compiler(Protocol):
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         """The options for this case on this version, or why there can be none."""
 
-    def naming_the_pass(self, invocation: Invocation) -> Invocation:
-        """The same compile, printing which pass failed."""
+    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:
+        """The same compile, printing which pass failed; `crashed`: the one before ended by a signal."""

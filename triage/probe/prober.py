@@ -91,7 +91,8 @@ class Prober:
         agreeing = faces.count(_face(chosen))
         failing_pass = None
         if needs_pass(chosen):
-            failing_pass = self._name_pass(case, toolchain, prepared, invocation)
+            crashed = chosen.ending is Ending.SIGNALLED
+            failing_pass = self._name_pass(case, toolchain, prepared, invocation, crashed=crashed)
         return Record(
             key=key,
             case_name=case.name,
@@ -112,9 +113,11 @@ class Prober:
             size = output.stat().st_size if execution.ok and output.is_file() else None
             return replace(execution, output_bytes=size)
 
-    def _name_pass(self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation) -> FailingPass | None:
+    def _name_pass(
+        self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation, *, crashed: bool
+    ) -> FailingPass | None:
         """The failing pass, from a second run that prints it together with IR of any length, read as it comes."""
-        named = self._compilers[case.compiler].naming_the_pass(invocation)
+        named = self._compilers[case.compiler].naming_the_pass(invocation, crashed=crashed)
         scanner = PassScanner()
         with self._workplace() as place:
             argv = named.argv(toolchain.program, prepared.path, place / "out")

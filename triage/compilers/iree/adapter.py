@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,13 @@ _NAMES_THE_TARGET = ("iree-hal-target-device", "iree-hal-target-backends")
 # A failed operation is printed whole after its error: hundreds of MB for a large model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 _NAME_PASS = ("--mlir-print-ir-after-failure", "--mlir-disable-threading", "--mlir-elide-elementsattrs-if-larger=16")
+# A crash prints no dump. The reproducer's machinery outlives it and names the pass; it copies the module before each
+# pass, which a failure without a crash can do without.
+_NAME_CRASHED_PASS = (
+    f"--mlir-pass-pipeline-crash-reproducer={os.devnull}",
+    "--mlir-pass-pipeline-local-reproducer",
+    "--mlir-disable-threading",
+)
 
 
 class Iree:
@@ -68,9 +76,9 @@ class Iree:
         # and a large input's dump has been lost to it.
         return Invocation((*target, *phase, *given), printing, {"LLVM_DISABLE_SYMBOLIZATION": "1"})
 
-    def naming_the_pass(self, invocation: Invocation) -> Invocation:
+    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:
         given = {flag_name(text) for text in invocation.options}
-        extra = tuple(text for text in _NAME_PASS if flag_name(text) not in given)
+        extra = tuple(text for text in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(text) not in given)
         return replace(invocation, printing=(*invocation.printing, *extra))
 
 

@@ -1,0 +1,55 @@
+"""A crash whose stack has no names is told from others by the pass it happened in."""
+
+from __future__ import annotations
+
+from triage.classify import FailingPass, PassScanner, diagnose
+from triage.model.execution import Captured, Ending, Execution
+
+NAMELESS = """Please report issues to the tracker and include the crash backtrace.
+Stack dump:
+0.\tProgram arguments: iree-compile m.mlir
+0  libIREECompiler.so 0x00007fffeedb49a8 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) + 40
+1  libIREECompiler.so 0x00007fffeedb231e llvm::sys::RunSignalHandlers() + 238
+2  libc.so.6          0x00007fffe885a050
+3  libIREECompiler.so 0x00007ffff0f703e2
+4  libIREECompiler.so 0x00007fffef124bdb mlir::detail::OpToOpPassAdaptor::run(mlir::Pass*, mlir::Operation*) + 635
+"""
+NAMED = NAMELESS.replace("0x00007ffff0f703e2", "0x00007ffff0f703e2 mlir::Type::getIntOrFloatBitWidth() const + 44")
+SELECT = FailingPass("LLVMGPUSelectLoweringStrategyPass")
+
+
+def crash(text: str) -> Execution:
+    return Execution(("iree-compile",), Ending.SIGNALLED, None, 11, 0.1, 0.1, 100.0, Captured(), Captured(text))
+
+
+def test_a_crash_without_names_asks_for_the_pass() -> None:
+    diagnosis = diagnose(crash(NAMELESS))
+    assert diagnosis.needs_pass
+    assert diagnosis.failures[0].signature == "segfault:SIGSEGV"
+
+
+def test_the_pass_identifies_it() -> None:
+    [failure] = diagnose(crash(NAMELESS), SELECT).failures
+    assert failure.signature == "segfault:SIGSEGV in LLVMGPUSelectLoweringStrategyPass"
+    assert (failure.failing_pass, failure.phase) == (SELECT.name, "executable-targets")
+
+
+def test_names_on_the_stack_are_enough() -> None:
+    diagnosis = diagnose(crash(NAMED))
+    assert not diagnosis.needs_pass
+    assert "getIntOrFloatBitWidth" in diagnosis.failures[0].signature
+
+
+def test_silence_with_a_signal_asks_for_the_pass() -> None:
+    assert diagnose(crash("")).needs_pass
+
+
+def test_both_formats_of_a_failing_pass_are_read_from_a_long_dump() -> None:
+    for line in (
+        "// -----// IR Dump After CloneToConsumersPass Failed (iree-stream-clone-to-consumers) //----- //",
+        "// -----// IR Dump After CloneToConsumersPass Failed: iree-stream-clone-to-consumers //----- //",
+    ):
+        scanner = PassScanner()
+        for piece in (b"module {" * 5000, b"\n", line.encode(), b"\n", b"%0 = x\n" * 5000):
+            scanner.feed(piece)
+        assert scanner.finish() == FailingPass("CloneToConsumersPass", "iree-stream-clone-to-consumers")

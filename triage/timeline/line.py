@@ -1,0 +1,156 @@
+"""A timeline: the first-parent line of a repository, and what lies where on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+
+from triage.model.commit import ChangedFile, Commit
+from triage.model.errors import BadInput
+from triage.timeline.dates import moment, newest_at
+from triage.timeline.kept import line_of
+from triage.timeline.links import Links, links_of
+from triage.timeline.log import NAMES, SIZES, read_names, read_sizes
+from triage.timeline.pins import PinMove, read_moves, read_pin
+from triage.timeline.placement import Placement, Span
+from triage.timeline.repository import GitRefused, Repository, UnknownCommit
+from triage.timeline.tags import Tag, matching, read_tags
+
+
+class Timeline:
+    """The line that ends in one commit. Only reads the repository; what it learns holds as long as the object lives."""
+
+    def __init__(self, repository: Path | Repository, cache: Path | None = None, ref: str = "HEAD") -> None:
+        """`repository`: a folder in a work tree, or a git directory. `cache`: the folder that keeps lines between runs.
+        `ref`: the commit that ends the line; of a range its bad end serves, whatever is checked out.
+
+        BadInput: no repository, an empty one, no such `ref` (UnknownCommit). EnvironmentFailure: git does not run.
+        """
+        self.repository = repository if isinstance(repository, Repository) else Repository(repository)
+        self.ref = ref
+        self.head = self.repository.resolve(ref)
+        #: Oldest first, without their files.
+        self.commits: Sequence[Commit] = tuple(line_of(self.repository, cache, self.head))
+        self._files: dict[str, tuple[ChangedFile, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.commits)
+
+    @cached_property
+    def _at(self) -> dict[str, int]:
+        return {commit.sha: index for index, commit in enumerate(self.commits)}
+
+    def index_of(self, name: str) -> int:
+        """The index of a commit of the line, by sha (whole or not), branch or tag.
+
+        UnknownCommit when the repository has none of that name, BadInput when it does not lie on the line.
+        """
+        placement = self.place(name)
+        if not placement.exact:
+            near = self.commits[placement.index]
+            raise BadInput(
+                f"{name} is no commit of the first-parent line of {self.ref}; the last one it contains is "
+                f"{near.sha[:10]} {near.subject}"
+            )
+        return placement.index
+
+    def place(self, name: str) -> Placement:
+        """Where a commit lies, or where its branch left the line. name: a sha (whole or not), branch or tag.
+
+        UnknownCommit when the repository has none of that name, BadInput when it shares no history with the line.
+        """
+        if name in self._at:
+            return Placement(self._at[name], name)
+        sha = self.repository.resolve(name)
+        if sha in self._at:
+            return Placement(self._at[sha], sha)
+        # The commits of the line that a commit contains are the line's beginning, so that counting the others is enough.
+        beyond = int(self.repository.ask("rev-list", "--count", "--first-parent", self.head, f"^{sha}", "--"))
+        if beyond >= len(self):
+            advice = f" ({self.repository.fetch_advice})" if self.repository.is_shallow else ""
+            raise BadInput(f"{name} has no history in common with {self.ref}{advice}")
+        return Placement(len(self) - beyond - 1, sha, exact=False)
+
+    def between(self, good: str, bad: str) -> Span:
+        """The commits that may have changed something between two: good excluded, bad included.
+
+        An end that comes from a branch is placed where the branch left the line, and its placement says so. BadInput
+        when good is not older than bad; otherwise the errors of `place`.
+        """
+        span = Span(self.place(good), self.place(bad))
+        if span.indices:
+            return span
+        if span.good.index > span.bad.index:
+            raise BadInput(
+                f"the good commit {good} ({self._brief(span.good)}) is newer than the bad commit {bad} "
+                f"({self._brief(span.bad)}): exchange them, or look for the fix instead of the regression"
+            )
+        if span.good.exact and span.bad.exact:
+            raise BadInput(f"{good} and {bad} are the same commit: {self._brief(span.good)}")
+        raise BadInput(
+            f"between {good} and {bad} lie commits of a branch only: both have {self._brief(span.good)} as their last "
+            f"commit of the first-parent line of {self.ref}"
+        )
+
+    def _brief(self, placement: Placement) -> str:
+        commit = self.commits[placement.index]
+        return f"{commit.sha[:10]} of {commit.date[:10]}"
+
+    def with_files(self, indices: Iterable[int]) -> tuple[Commit, ...]:
+        """These commits with the files they changed against their first parent; one call of git for all of them.
+
+        In a clone without file contents the sizes are 0: asking for them would fetch each file.
+        """
+        wanted = [self.commits[index] for index in indices]
+        missing = [commit.sha for commit in wanted if commit.sha not in self._files]
+        if missing:
+            self._files |= dict.fromkeys(missing, ()) | self._changed(missing)
+        return tuple(replace(commit, files=self._files[commit.sha]) for commit in wanted)
+
+    def _changed(self, shas: Sequence[str]) -> dict[str, tuple[ChangedFile, ...]]:
+        if not self.repository.is_partial:
+            try:
+                return read_sizes(self.repository.ask(*SIZES, lines=shas).decode("utf-8", "replace"))
+            except GitRefused:  # a file's content is missing here; the names need none
+                pass
+        return read_names(self.repository.ask(*NAMES, lines=shas).decode("utf-8", "replace"))
+
+    @cached_property
+    def _tags(self) -> dict[str, Tag]:
+        return read_tags(self.repository)
+
+    def tags(self, pattern: str = "*") -> tuple[Tag, ...]:
+        """The tags whose name fits a shell pattern such as `iree-*rc*`, whether they lie on the line or not."""
+        return matching(self._tags, pattern)
+
+    def tag(self, name: str) -> Tag | None:
+        """The tag of exactly this name."""
+        return self._tags.get(name)
+
+    def newest_at(self, when: str | date) -> int:
+        """The index of the newest commit at or before a date (to its end, UTC) or time. BadInput: all are later."""
+        until = moment(when)
+        index = newest_at((commit.date for commit in self.commits), until)
+        if index < 0:
+            raise BadInput(f"no commit is as old as {when}: the first is of {self.commits[0].date[:10]}")
+        return index
+
+    def pin(self, index: int, path: str) -> str | None:
+        """The sha that a commit pins at `path`, a submodule or a file that holds one; None when there is nothing."""
+        return read_pin(self.repository, self.commits[index].sha, path)
+
+    def pin_moves(self, indices: Iterable[int], path: str) -> Mapping[int, PinMove]:
+        """Which of these commits moved the pin at `path` (a submodule, or a file that holds a sha), from where to where."""
+        moves = read_moves(self.repository, (self.commits[index].sha for index in indices), path)
+        return {self._at[sha]: move for sha, move in moves.items()}
+
+    @cached_property
+    def links(self) -> Links | None:
+        """The repository's pages on the web; None without a remote on the network."""
+        return links_of(self.repository.remote)
+
+
+__all__ = ["Timeline", "UnknownCommit"]
