@@ -68,6 +68,7 @@ class Belief:
     """Probabilities of each place to be the first bad one, given `evidence`, in any order and with repeats.
 
     prior: shape (N,), non-negative, sums to 1, 0 at place 0; `from_weights` and `uniform` make one.
+    recalled: how many of the first pieces of evidence were known before the search began and cost it nothing.
     noise: with `EXACT`, evidence that contradicts itself does not end the search: a place with both verdicts loses its
     say, and of several changes from good to bad the one nearest to the bad end is pursued, because it led there.
     """
@@ -75,6 +76,7 @@ class Belief:
     prior: Floats
     evidence: Evidence = ()
     noise: Noise = EXACT
+    recalled: int = 0
 
     @classmethod
     def uniform(cls, places: int, noise: Noise = EXACT) -> Belief:
@@ -127,6 +129,17 @@ class Belief:
             if not 0 <= index < self.places:
                 raise ValueError(f"there is no place {index} among {self.places}")
         return replace(self, evidence=self.evidence + new)
+
+    def recall(self, evidence: Iterable[tuple[int, Verdict]]) -> Belief:
+        """With probes that were known before the search begins.
+
+        Raises:
+            ValueError: an index is none of the places, or the search has begun.
+        """
+        if len(self.evidence) > self.recalled:
+            raise ValueError("what is recalled comes before what is observed")
+        known = self.observe_all(evidence)
+        return replace(known, recalled=len(known.evidence))
 
     def with_noise(self, noise: Noise) -> Belief:
         """The same evidence, trusted differently."""
