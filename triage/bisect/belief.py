@@ -262,7 +262,8 @@ class Belief:
 
     def blocks(self, closed: Collection[int] = ()) -> tuple[Block, ...]:
         """The suspects in runs that cannot be told apart, oldest first. `closed`: places that cannot be probed, beside
-        those that were skipped."""
+        those that were skipped.
+        """
         shut = np.zeros(self.places, dtype=np.bool_)
         shut[[*self.skipped, *closed]] = True
         if self.noise.exact:

@@ -52,10 +52,9 @@ def next_probes(
     if not len(cuts.at):
         return ()
     if jobs == 1 and belief.noise.exact:
-        return (_root(cuts.thinned(_TREE_CUTS, _room(belief, cuts)), _room(belief, cuts)),)
+        return (_kept_to_promise(belief, cuts, _root(cuts.thinned(_TREE_CUTS))),)
     if jobs == 1:
-        rate = _bits(belief, cuts) / cuts.prices
-        return (int(cuts.at[_first_best(rate)]),)
+        return (int(cuts.at[_first_best(_bits(belief, cuts) / cuts.prices)]),)
     return _batch(cuts.thinned(max(_BATCH_CUTS, 4 * jobs)), jobs)
 
 
@@ -109,21 +108,13 @@ class _Cuts:
         answer: Floats = self.prices / self.testable
         return answer
 
-    def thinned(self, count: int, room: tuple[int, int] | None = None) -> _Cuts:
-        """At most `count` of them: of those between equal steps of probability, the one whose answer is cheapest.
-        `room`: positions that are the only ones to be considered, first and last."""
+    def thinned(self, count: int) -> _Cuts:
+        """At most `count` of them: in each of as many equal steps of probability the one whose answer is cheapest."""
         if len(self.at) <= count:
             return self
-        step = np.minimum((self.below * count).astype(np.int64), count - 1)
-        if room is not None:
-            # Where the next cut may lie is thinned less than the rest: half of the count is kept for it.
-            inside = np.zeros(len(self.at), dtype=np.bool_)
-            inside[room[0] : room[1] + 1] = True
-            first, last = self.below[room[0]], self.below[room[1]]
-            fine = ((self.below - first) / max(last - first, 1e-300) * (count // 2)).astype(np.int64)
-            step = np.where(inside, np.minimum(fine, count // 2 - 1), count + step // 2)
-        middle = np.abs(self.below * count - np.floor(self.below * count) - 0.5)
-        order = np.lexsort((self.at, middle, self.dear, step))
+        scaled = self.below * count
+        step = np.minimum(scaled.astype(np.int64), count - 1)
+        order = np.lexsort((self.at, np.abs(scaled - step - 0.5), self.dear, step))
         _, firsts = np.unique(step[order], return_index=True)
         return self.only(np.sort(order[firsts]))
 
@@ -169,21 +160,126 @@ def _surprise(p: Floats) -> Floats:
 
 def _first_best(score: Floats) -> int:
     """The first of the best, equal up to rounding: sums of probabilities differ in their last digits by machine."""
-    return int(np.flatnonzero(score >= score.max() * (1 - 1e-9))[0])
+    return int(np.flatnonzero(score >= score.max() - 1e-9 * abs(score.max()))[0])
 
 
-def _room(belief: Belief, cuts: _Cuts) -> tuple[int, int] | None:
-    """First and last cut that keep the promise of `next_probes`; None when prices differ, which makes it idle."""
+def _root(cuts: _Cuts) -> int:
+    """The place that the cheapest search tree asks first: least expected seconds until one suspect is left.
+
+    Exact by dynamic programming over all runs of suspects, shortest first; the cost of a run is the price of its first
+    cut times its probability plus the costs of both sides.
+    """
+    dear = cuts.dear
+    edges = np.concatenate([[0.0], cuts.below, [1.0]])
+    parts = len(edges) - 1
+    # The same costs twice, so that all ways to cut all runs of one length are plain slices: by first part and by end.
+    from_first, to_end = np.zeros((parts + 1, parts + 1)), np.zeros((parts + 1, parts + 1))
+    for length in range(2, parts + 1):
+        runs = parts - length + 1
+        held = edges[length:] - edges[:runs]
+        cost = held[:, None] * sliding_window_view(dear, length - 1)
+        cost += from_first[:runs, 1:length] + to_end[length:, length - 1 : 0 : -1]
+        best = cost.min(axis=1)
+        from_first[:runs, length] = best
+        to_end[length:, length] = best
+    equal = np.flatnonzero(cost[0] <= best[0] * (1 + 1e-9))
+    return int(cuts.at[equal[_first_best(-np.abs(cuts.below[equal] - 0.5))]])
+
+
+def _kept_to_promise(belief: Belief, cuts: _Cuts, place: int) -> int:
+    """`place`, or the nearest one that leaves either side few enough parts for the probes that halving would need.
+
+    A wrong prior could otherwise cost a probe for each halving of a small probability. With unequal prices the number of
+    probes is not what matters, and nothing is promised.
+    """
     if cuts.prices.max() > 1.5 * cuts.prices.min():
-        return None
-    start = Belief(belief.prior, belief.evidence[: belief.recalled])
-    low, high = start.bounds
+        return place
+    low, high = Belief(belief.prior, belief.evidence[: belief.recalled]).bounds
     asked = sum(verdict is not Verdict.SKIP for _, verdict in belief.evidence[belief.recalled :])
     parts = len(cuts.at) + 1
-    left = max(math.ceil(math.log2(max(high - low, 1))) + _SPARE - asked, math.ceil(math.log2(parts)))
-    largest = 2 ** (left - 1)  # parts on either side that the probes left after this one can tell apart
-    return max(0, parts - largest - 1), min(len(cuts.at) - 1, largest - 1)
+    left = max(math.ceil(math.log2(high - low)) + _SPARE - asked, math.ceil(math.log2(parts)))
+    largest = 2 ** (left - 1)
+    position = int(np.searchsorted(cuts.at, place))
+    return int(cuts.at[min(max(position, parts - largest - 1), largest - 1)])
 
 
-def _root(cuts: _Cuts, room: tuple[int, int] | None) -> int:
-    raise NotImplementedError
+def _batch(cuts: _Cuts, jobs: int) -> tuple[int, ...]:
+    """Cuts whose answers together tell most for each second of the round."""
+    levels = np.unique(cuts.prices)
+    if len(levels) > _PRICE_LEVELS:
+        levels = np.unique(np.quantile(levels, np.linspace(0, 1, _PRICE_LEVELS), method="higher"))
+    best: tuple[float, tuple[int, ...]] = (-math.inf, ())
+    for dearest in levels:
+        affordable = cuts.only(cuts.prices <= dearest)
+        chosen = _spread(affordable, jobs)
+        rate = _joint_bits(affordable, chosen) / float(dearest)
+        if rate > best[0] * (1 + 1e-9):
+            best = (rate, tuple(int(affordable.at[cut]) for cut in chosen))
+    return best[1]
+
+
+def _spread(cuts: _Cuts, jobs: int) -> list[int]:
+    """Positions of up to `jobs` cuts that part the probability as evenly as may be: each in turn is moved to where it
+    tells most beside the others, until none moves.
+    """
+    if len(cuts.at) <= jobs:
+        return list(range(len(cuts.at)))
+    chosen: list[int] = []
+    for part in range(1, jobs + 1):
+        ideal = np.abs(cuts.below - part / (jobs + 1))
+        ideal[chosen] = math.inf
+        chosen.append(int(np.argmin(ideal)))
+    chosen.sort()
+    for _ in range(_SWEEPS):
+        moved = False
+        for one in list(chosen):
+            others = [cut for cut in chosen if cut != one]
+            gain = _added_bits(cuts, others)
+            better = _first_best(gain)
+            if gain[better] > gain[one] * (1 + 1e-9) + 1e-12:
+                chosen = sorted([*others, better])
+                moved = True
+        if not moved:
+            break
+    return chosen
+
+
+def _neighbours(cuts: _Cuts, chosen: list[int], least: float) -> list[tuple[int, int, float]]:
+    """Pairs of cuts with the chance, at least `least`, that both are answered and none between them is; the ends of the
+    line are -1 and C.
+    """
+    pairs = []
+    ends = [-1, *chosen, len(cuts.at)]
+    for left, first in enumerate(ends[:-1]):
+        chance = float(cuts.testable[first]) if left else 1.0
+        for second in ends[left + 1 :]:
+            answered = float(cuts.testable[second]) if second < len(cuts.at) else 1.0
+            if chance * answered >= least:
+                pairs.append((first, second, chance * answered))
+            chance *= 1 - answered
+            if chance < least:
+                break
+    return pairs
+
+
+def _joint_bits(cuts: _Cuts, chosen: list[int]) -> float:
+    """What the answers of all of them together are expected to tell."""
+    edges = np.concatenate([cuts.below, [1.0, 0.0]])  # the end of the line, and its beginning as index -1
+    pairs = _neighbours(cuts, chosen, 1e-6)
+    held = np.array([edges[second] - edges[first] for first, second, _ in pairs])
+    return float(_surprise(np.maximum(held, 0.0)) @ np.array([chance for *_, chance in pairs]))
+
+
+def _added_bits(cuts: _Cuts, others: list[int]) -> Floats:
+    """What each cut would add to the answers of `others`, shape (C,)."""
+    gain = np.zeros(len(cuts.at))
+    for first, second, chance in _neighbours(cuts, others, 0.02):
+        start = float(cuts.below[first]) if first >= 0 else 0.0
+        end = float(cuts.below[second]) if second < len(cuts.at) else 1.0
+        between = cuts.below[first + 1 : second]
+        halves = _surprise(np.maximum(between - start, 0.0)) + _surprise(np.maximum(end - between, 0.0))
+        whole = _surprise(np.full(1, max(end - start, 0.0)))
+        gain[first + 1 : second] += chance * (halves - whole)
+    gain[others] = 0.0
+    added: Floats = gain * cuts.testable
+    return added

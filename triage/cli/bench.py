@@ -56,6 +56,14 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     return cases
 
 
+def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
+    """The cases whose name contains `text`; all without one. BadInput when there is none."""
+    chosen = tuple(case for case in cases if text is None or text in case.name)
+    if not chosen:
+        raise BadInput(f"no case's name contains {text!r}; there is: {', '.join(case.name for case in cases)}")
+    return chosen
+
+
 def one_case(cases: Sequence[Case], name: str | None) -> Case:
     """The case a command is about. `name` may be the case's name or what stands in its brackets."""
     chosen = [case for case in cases if name is None or name in (case.name, case.name.partition("[")[2].rstrip("]"))]

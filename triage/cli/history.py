@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from triage.bisect.history import histories
-from triage.cli.bench import load_cases, open_bench
+from triage.cli.bench import cases_named, load_cases, open_bench
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import Format, console, show, show_json
@@ -34,10 +34,8 @@ def history(
     Without --every, releases between two that agree are mostly not compiled: a short window of failures can be
     missed there. Places where other cases change, and those a recipe's `expect` names, are looked at first.
     """
-    cases = [one for one in load_cases(paths) if case is None or case in one.name]
+    cases = cases_named(load_cases(paths), case)
     with open_bench(jobs, fresh=fresh) as bench:
-        if not cases:
-            return Exit.INCONCLUSIVE
         [family] = {one.compiler for one in cases}
         places = bench.shed.between(family, since, until)
         found = histories(bench, cases, places, share=1.0 if every else share, fresh=fresh)

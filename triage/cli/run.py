@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import load_cases, open_bench, places_of
+from triage.cli.bench import cases_named, load_cases, open_bench, places_of
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import Format, console, show, show_json
@@ -37,10 +37,8 @@ def run(
 
     - `triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest` compares two releases
     """
-    cases = [one for one in load_cases(paths) if case is None or case in one.name]
+    cases = cases_named(load_cases(paths), case)
     with open_bench(jobs, fresh=fresh) as bench:
-        if not cases:
-            return Exit.INCONCLUSIVE
         places = places_of(bench, cases, toolchain or [])
         if dry_run:
             for line in bench.command_lines([Job(one, place) for place in places for one in cases]):

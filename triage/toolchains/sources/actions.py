@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PUBLIC = "https://api.github.com"
 _JSON = "application/vnd.github+json"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _PAGE = 100
 _CAP = 1000  # of a search by date the API shows no more results than these
 
@@ -26,13 +27,14 @@ _CAP = 1000  # of a search by date the API shows no more results than these
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of the workflow: `status` queued, in_progress, completed, …; `conclusion` success, failure, …, None before
-    its end."""
+    its end. `attempt` counts how often it was started.
+    """
 
     id: int
     sha: str
     status: str
     conclusion: str | None
-    created: str
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Actions:
 
     def runs(self, workflow: str, since: datetime, until: datetime, branch: str | None = None) -> Iterator[Run]:
         """The runs created between two times, the newest first. EnvironmentFailure when they cannot be listed."""
-        span = f"{since.isoformat(timespec='seconds')}..{until.isoformat(timespec='seconds')}"
+        span = f"{since.astimezone(UTC):{_TIME}}..{until.astimezone(UTC):{_TIME}}"
         asked: dict[str, str | int] = {"created": span} | ({"branch": branch} if branch else {})
         path = f"actions/workflows/{quote(workflow, safe='')}/runs"
         first = self._page(path, asked, 1)

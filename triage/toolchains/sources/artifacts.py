@@ -7,9 +7,10 @@ import os
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -109,31 +110,28 @@ class CommitArtifacts:
     def _is_ready(self, run: Run) -> bool:
         return run.status == "completed" and (self._any_conclusion or run.conclusion == "success")
 
-    def _left_behind(self, runs: Iterable[Run]) -> dict[int, Artifact | None]:
-        """The artifact of each run. What was read before is not asked for again: only time changes it."""
+    def _left_behind(self, runs: Sequence[Run]) -> dict[int, Artifact]:
+        """The artifact by run. One that was read before is not asked for again: only time changes it."""
         known = self._recall()
-        missing = [run.id for run in runs if str(run.id) not in known]
+        missing = [run for run in runs if _mark(run) not in known]
         if missing:
             task = self._place.progress.task("artifacts", total=len(missing))
             with ThreadPoolExecutor(_TOGETHER) as pool:
-                for run, artifacts in zip(missing, pool.map(self._ask, missing), strict=True):
-                    known[str(run)] = artifacts
+                for run, artifact in zip(missing, pool.map(self._ask, missing), strict=True):
+                    if artifact is not None:
+                        known[_mark(run)] = artifact
                     task.advance()
             task.finish()
             self._remember(known)
-        return {int(run): Artifact(**told) if told else None for run, told in known.items()}
+        return {run.id: known[_mark(run)] for run in runs if _mark(run) in known}
 
-    def _ask(self, run: int) -> dict[str, object] | None:
+    def _ask(self, run: Run) -> Artifact | None:
         try:
-            found = self._actions.artifacts(run, self._artifact)
+            return max(self._actions.artifacts(run.id, self._artifact), key=lambda one: one.id, default=None)
         except Unobtainable:  # the run itself was deleted
             return None
-        newest = max(found, key=lambda one: one.id, default=None)
-        if newest is None:
-            return None
-        return {name: getattr(newest, name) for name in ("id", "name", "size", "expired", "expires")}
 
-    def _offer(self, timeline: Timeline, index: int, runs: Sequence[Run], left: Mapping[int, Artifact | None]) -> Offer:
+    def _offer(self, timeline: Timeline, index: int, runs: Sequence[Run], left: Mapping[int, Artifact]) -> Offer:
         commit = timeline.commits[index]
         revision = Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject)
         placement = Placement(index, commit.sha)
@@ -178,20 +176,24 @@ class CommitArtifacts:
         slug = f"{self._actions.slug}-{self._artifact}".replace("/", "-")
         return self._place.home / "index" / f"artifacts-{slug}.json"
 
-    def _recall(self) -> dict[str, dict[str, object] | None]:
+    def _recall(self) -> dict[str, Artifact]:
         try:
-            kept_ones = json.loads(self._note().read_text())
-            return {run: told for run, told in kept_ones.items() if told is None or Artifact(**told)}
+            return {run: Artifact(**told) for run, told in json.loads(self._note().read_text()).items()}
         except (OSError, ValueError, TypeError, AttributeError):
             return {}
 
-    def _remember(self, known: Mapping[str, dict[str, object] | None]) -> None:
+    def _remember(self, known: Mapping[str, Artifact]) -> None:
         note = self._note()
         with suppress(OSError):
             note.parent.mkdir(parents=True, exist_ok=True)
             draft = note.with_suffix(f".{os.getpid()}")
-            draft.write_text(json.dumps(known))
+            draft.write_text(json.dumps({run: asdict(artifact) for run, artifact in known.items()}))
             draft.replace(note)
+
+
+def _mark(run: Run) -> str:
+    """What a run started again loses: its earlier artifacts are gone."""
+    return f"{run.id}.{run.attempt}"
 
 
 def _has_expired(artifact: Artifact) -> bool:

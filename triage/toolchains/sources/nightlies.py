@@ -66,7 +66,8 @@ class Nightlies:
 
     def listed(self) -> Mapping[str, Listed]:
         """The wheels for this platform by version, oldest first. EnvironmentFailure when the page was never seen and
-        cannot be had now."""
+        cannot be had now.
+        """
         if self._asked is None:
             self._asked = self._ask()
         return self._asked

@@ -51,11 +51,13 @@ class Source(Protocol):
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """What there is for these places, oldest first; several offers may share a place. EnvironmentFailure when the
-        source cannot be asked."""
+        source cannot be asked.
+        """
 
     def obtain(self, offer: Offer) -> Path:
         """The folder of the toolchain, brought here if need be. Unobtainable when there is none; EnvironmentFailure
-        when it could not be brought now."""
+        when it could not be brought now.
+        """
 
 
 @dataclass(frozen=True, slots=True)

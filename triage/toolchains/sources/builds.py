@@ -1,0 +1,194 @@
+"""Compilers built from source, one commit after the other in the same build folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from triage.model.errors import EnvironmentFailure
+from triage.model.revision import Revision
+from triage.timeline import Placement, Repository, Timeline
+from triage.toolchains.home import disk_errors
+from triage.toolchains.install import is_whole
+from triage.toolchains.sources.port import Offer, Unobtainable, Workplace
+from triage.toolchains.sources.prices import Prices
+from triage.toolchains.sources.running import Log, TimedOut, run
+from triage.toolchains.sources.store import kept
+from triage.toolchains.sources.worktree import Builder, builder
+
+_FIRST_SECONDS = 3600.0
+_NEXT_SECONDS = 600.0
+_MACHINE = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How a commit is built: shell commands, run in the source folder with the variables of `SourceBuilds`. `configure`
+    runs before each build. `timeout`: seconds for all commands of one commit together. `env`: variables beside the
+    inherited ones.
+    """
+
+    build: tuple[str, ...]
+    configure: tuple[str, ...] = ()
+    submodules: bool = True
+    timeout: float = 4 * 3600.0
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """What tells apart two ways to build the same commit."""
+        told = json.dumps([self.configure, self.build, self.submodules, sorted(self.env.items())])
+        return blake2b(told.encode(), digest_size=4).hexdigest()
+
+
+class SourceBuilds:
+    """Builds every commit of the range. The commands find TRIAGE_SOURCE (the checked-out commit), TRIAGE_BUILD (a folder
+    that is kept for the next commit), TRIAGE_COMMIT and TRIAGE_JOBS, and put the toolchain into TRIAGE_OUT. That folder
+    is moved afterwards, and TRIAGE_BUILD changes: the toolchain must not refer to either.
+    """
+
+    name = "builds"
+
+    def __init__(self, place: Workplace, prices: Prices, repository: Repository, project: str, steps: Steps) -> None:
+        self._place = place
+        self._prices = prices
+        self._repository = repository
+        self._project = project
+        self._steps = steps
+        self._jobs = len(os.sched_getaffinity(0))
+
+    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+        """One for each commit of the range; a build that failed before is told beforehand."""
+        return [self._offer(timeline, index) for index in indices]
+
+    def obtain(self, offer: Offer) -> Path:
+        """See the port. A failed build is remembered with its log, and not tried again until `forget`."""
+        sha = offer.item
+        failed = self._failed(sha)
+        if failed is not None:
+            raise failed
+        if is_whole(self._place.toolchains / self._named(sha)):
+            return self._place.toolchains / self._named(sha)
+        with disk_errors("keep the log of a build"):
+            self._log(sha).parent.mkdir(parents=True, exist_ok=True)
+        task = self._place.progress.task(f"build {sha[:10]}")
+        try:
+            return kept(self._place, self._named(sha), f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
+        finally:
+            task.finish()
+
+    def forget(self, sha: str) -> None:
+        """Let a build that failed be tried again."""
+        self._log(sha).with_suffix(".json").unlink(missing_ok=True)
+
+    def _offer(self, timeline: Timeline, index: int) -> Offer:
+        commit = timeline.commits[index]
+        revision = Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject)
+        failed = self._failed(commit.sha)
+        here = is_whole(self._place.toolchains / self._named(commit.sha))
+        seconds = 0.0 if here else self._prices.seconds(f"builds:{self._project}:next", _NEXT_SECONDS)
+        reason = None if failed is None else str(failed)
+        return Offer(self.name, revision, Placement(index, commit.sha), seconds, commit.sha, reason)
+
+    def _named(self, sha: str) -> str:
+        return f"build-{self._project}-{sha[:16]}-{self._steps.digest()}"
+
+    def _log(self, sha: str) -> Path:
+        return self._place.home / "logs" / f"{self._named(sha)}.log"
+
+    def _failed(self, sha: str) -> Unobtainable | None:
+        try:
+            kept_reason = json.loads(self._log(sha).with_suffix(".json").read_text())["reason"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return Unobtainable(str(kept_reason), self._log(sha))
+
+    def _fill(self, root: Path, sha: str) -> None:
+        with Log(self._log(sha)) as log, builder(self._repository, self._place) as mine:
+            env = self._environment(mine, root, sha)
+            mine.check_out(sha, log, env, submodules=self._steps.submodules)
+            used = mine.is_used
+            with self._prices.timing(f"builds:{self._project}:{'next' if used else 'first'}"):
+                reason = self._build(mine, root, log, env)
+                if reason is not None and used:
+                    # What earlier commits left in the build folder can break a build that is sound.
+                    log.write(b"\n=== failed in a used build folder; again in an empty one ===\n")
+                    mine.empty()
+                    _empty(root)
+                    reason = self._build(mine, root, log, env)
+        if reason is not None:
+            raise self._refused(sha, reason)
+
+    def _refused(self, sha: str, reason: str) -> EnvironmentFailure:
+        """The error for a failed build; remembered, unless it is the machine's fault."""
+        text = self._log(sha).read_text("utf-8", "replace")
+        for sign in _MACHINE:
+            if sign in text:
+                return EnvironmentFailure(f"cannot build {sha[:10]}: {sign} (log: {self._log(sha)})")
+        note = self._log(sha).with_suffix(".json")
+        with disk_errors("remember a failed build"):
+            draft = note.with_suffix(f".{os.getpid()}")
+            draft.write_text(json.dumps({"reason": f"{sha[:10]} does not build: {reason}"}))
+            draft.replace(note)
+        return Unobtainable(f"{sha[:10]} does not build: {reason}", self._log(sha))
+
+    def _build(self, mine: Builder, root: Path, log: Log, env: Mapping[str, str]) -> str | None:
+        """Why it failed; None when it did not."""
+        limit = self._steps.timeout
+        for command in (*self._steps.configure, *self._steps.build):
+            log.write(f"\n$ {command}\n".encode())
+            begun = self._clock()
+            try:
+                done = run(["sh", "-c", command], log, self._place, env=env, cwd=mine.source, timeout=limit)
+            except TimedOut:
+                # How long a build takes is the machine's doing: another day or another machine may be faster.
+                raise EnvironmentFailure(
+                    f"the build took more than {self._steps.timeout:.0f} s and was stopped (log: {log.path})"
+                ) from None
+            limit -= self._clock() - begun
+            if done.status < 0 or done.status == 137:
+                raise EnvironmentFailure(f"the build was killed by a signal (log: {log.path})")
+            if done.status != 0:
+                return f"`{command.strip().splitlines()[0][:80]}` ended with {done.status}"
+        return None if any(root.iterdir()) else "the commands put nothing into TRIAGE_OUT"
+
+    @staticmethod
+    def _clock() -> float:
+        return os.times().elapsed
+
+    def _environment(self, mine: Builder, root: Path, sha: str) -> dict[str, str]:
+        env = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
+        env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": env.get("GIT_CONFIG_NOSYSTEM", "0")}
+        if shutil.which("ccache"):
+            env = {
+                "CMAKE_C_COMPILER_LAUNCHER": "ccache",
+                "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+                "CCACHE_DIR": str(self._place.home / "ccache"),
+                # Builders share what they compiled although each has a path of its own.
+                "CCACHE_BASEDIR": str(mine.folder),
+                "CCACHE_NOHASHDIR": "1",
+            } | env
+        env |= self._steps.env
+        return env | {
+            "TRIAGE_SOURCE": str(mine.source),
+            "TRIAGE_BUILD": str(mine.build),
+            "TRIAGE_OUT": str(root),
+            "TRIAGE_COMMIT": sha,
+            "TRIAGE_JOBS": str(self._jobs),
+        }
+
+
+# A git hook that started this program would lead the builds' git to its own repository.
+_GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"})
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
