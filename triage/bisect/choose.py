@@ -24,8 +24,9 @@ Indices = NDArray[np.int64]
 
 _TREE_CUTS = 127  # cuts a search tree is built over; its time grows with the cube
 _BATCH_CUTS = 255  # cuts a batch is picked from
-_PRICE_LEVELS = 8  # different dearest prices tried for a round
-_SWEEPS = 8  # times each cut of a batch is moved to its best place
+_PRICE_LEVELS = 5  # different dearest prices tried for a round
+_WORTH_MOVING = 1e-3  # what a cut of a batch must gain to be moved
+_SWEEPS = 4  # times each cut of a batch is moved to its best place
 _SPARE = 1  # probes that a prior may cost beyond what halving needs
 _BASE = (0.05, 1.0)  # weight of untestable, of all probes, before any: 5 % of places say nothing
 _LEAST_PRICE = 1e-9  # seconds; what is free is taken first, and no division by 0 comes of it
@@ -154,7 +155,7 @@ def _entropy(chance: ArrayLike) -> Floats:
 
 def _surprise(p: Floats) -> Floats:
     """-p log2 p, in bits."""
-    bits: Floats = -p * np.log2(np.where(p > 0, p, 1.0))
+    bits: Floats = -p * np.log2(np.where(p > 0, p, 1.0))  # rounding may leave a difference of sums below 0
     return bits
 
 
@@ -230,13 +231,13 @@ def _spread(cuts: _Cuts, jobs: int) -> list[int]:
         ideal[chosen] = math.inf
         chosen.append(int(np.argmin(ideal)))
     chosen.sort()
-    for _ in range(_SWEEPS):
+    for _ in range(max(1, _SWEEPS * 8 // max(8, jobs))):
         moved = False
         for one in list(chosen):
             others = [cut for cut in chosen if cut != one]
             gain = _added_bits(cuts, others)
             better = _first_best(gain)
-            if gain[better] > gain[one] * (1 + 1e-9) + 1e-12:
+            if gain[better] > gain[one] * (1 + _WORTH_MOVING):
                 chosen = sorted([*others, better])
                 moved = True
         if not moved:
@@ -272,14 +273,15 @@ def _joint_bits(cuts: _Cuts, chosen: list[int]) -> float:
 
 def _added_bits(cuts: _Cuts, others: list[int]) -> Floats:
     """What each cut would add to the answers of `others`, shape (C,)."""
-    gain = np.zeros(len(cuts.at))
-    for first, second, chance in _neighbours(cuts, others, 0.02):
-        start = float(cuts.below[first]) if first >= 0 else 0.0
-        end = float(cuts.below[second]) if second < len(cuts.at) else 1.0
-        between = cuts.below[first + 1 : second]
-        halves = _surprise(np.maximum(between - start, 0.0)) + _surprise(np.maximum(end - between, 0.0))
-        whole = _surprise(np.full(1, max(end - start, 0.0)))
-        gain[first + 1 : second] += chance * (halves - whole)
+    pairs = _neighbours(cuts, others, 0.02)
+    firsts = np.array([first for first, *_ in pairs])[:, None]
+    seconds = np.array([second for _, second, _ in pairs])[:, None]
+    edges = np.concatenate([cuts.below, [1.0, 0.0]])  # the end of the line, and its beginning as index -1
+    start, end = edges[firsts], edges[seconds]
+    here = np.arange(len(cuts.at))
+    inside = (here > firsts) & (here < seconds)
+    halves = _surprise(np.where(inside, cuts.below - start, 0.0)) + _surprise(np.where(inside, end - cuts.below, 0.0))
+    gain = np.array([chance for *_, chance in pairs]) @ (halves - np.where(inside, _surprise(end - start), 0.0))
     gain[others] = 0.0
     added: Floats = gain * cuts.testable
     return added

@@ -17,6 +17,8 @@ from triage.model.revision import Revision
 from triage.probe.workbench import Job, Workbench
 from triage.toolchains.shed import Place
 
+_COST_OF_A_WINDOW = 3  # compiles: the one that hits it, and one to narrow down each of its ends
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -103,9 +105,8 @@ def histories(
         while True:
             needed = survey.narrow()
             if not needed:
-                # A window that is found costs more compiles to narrow down, so the last of the share is kept for that.
                 left = allowed - sum(compiles.values())
-                needed = survey.explore(min(max(bench.jobs, left // 4), left)) if left > 0 else []
+                needed = survey.explore(left // _COST_OF_A_WINDOW)
             if not needed:
                 break
             ask(needed)

@@ -1,4 +1,9 @@
-"""Which commits a failure makes suspicious before anything is probed."""
+"""How suspicious each commit of a range is before anything is probed: a prior for the belief of a bisect.
+
+A commit's suspicion is two to the sum of its features' bits, made to sum to 1 over the range and mixed with a floor, so
+that a wrong guess costs little and no commit is ever excluded. What the features are worth stands in `prior_weights.yaml`,
+what a project's paths and words mean in `prior_projects.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +13,60 @@ from dataclasses import dataclass
 import numpy as np
 
 from triage.bisect.belief import Floats
+from triage.bisect.prior_clues import Clues
+from triage.bisect.prior_features import feature_matrix, features
+from triage.bisect.prior_tables import project_names, project_table
 from triage.model.commit import Commit
-from triage.model.failure import Failure
 
+__all__ = ["Clues", "Reason", "commit_prior", "explain", "project_names", "suspicion"]
 
-@dataclass(frozen=True, slots=True)
-class Clues:
-    """What is known of a failure.
-
-    failure_class: a rule's name. backend: as in a recipe's target. text: the diagnostics. failing_pass: class name or
-    argument of a pass. files, passes: what other evidence (IR that differs after a pass) makes suspicious.
-    """
-
-    failure_class: str = "unknown"
-    backend: str | None = None
-    phase: str | None = None
-    failing_pass: str | None = None
-    text: str = ""
-    files: tuple[str, ...] = ()
-    passes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, failure: Failure, backend: str | None = None, text: str = "") -> Clues:
-        """From a diagnosed failure."""
-        return cls(failure.failure_class, backend, failure.phase, failure.failing_pass, text or failure.headline)
+FLOOR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a commit is more or less suspicious: `bits` is positive for it, negative against it."""
+    """Why a commit is more suspicious (`bits` above 0) or less so; one bit is a factor of two."""
 
+    feature: str
     text: str
     bits: float
 
 
 def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> Floats:
-    """Shape (len(commits),), positive, sums to 1: how suspicious each commit of a range is, in the range's order."""
-    return np.full(len(commits), 1 / len(commits))
+    """Shape (len(commits),), positive, sums to 1: the chance of each to be the first bad one, in their order.
+
+    project: whose tables are used, one of `project_names()`; any other repository gets what holds for all of them.
+
+    Raises:
+        ValueError: there are no commits.
+    """
+    if not commits:
+        raise ValueError("a range without commits has no prior")
+    weights = np.array([feature.weight for feature in features()])
+    return suspicion(feature_matrix(commits, clues, project_table(project)), weights)
 
 
-def explain(commits: Sequence[Commit], index: int, clues: Clues, project: str | None = "iree") -> tuple[Reason, ...]:
-    """Why `commits[index]` stands where it does in the prior, strongest first."""
-    return ()
+def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
+    """Probabilities, shape (C,), from features, shape (C, F), and their bits, shape (F,)."""
+    bits = matrix @ weights
+    odds = np.exp2(bits - bits.max())
+    mixed: Floats = (1 - floor) * odds / odds.sum() + floor / len(odds)
+    return mixed
+
+
+def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> tuple[tuple[Reason, ...], ...]:
+    """For each commit why it stands where it does in `commit_prior`, strongest reason first; no reason for most."""
+    matrix = feature_matrix(commits, clues, project_table(project)) if commits else np.zeros((0, 0))
+    return tuple(
+        tuple(
+            sorted(
+                (
+                    Reason(feature.name, feature.says, round(float(value) * feature.weight, 2))
+                    for feature, value in zip(features(), row, strict=True)
+                    if value and feature.weight
+                ),
+                key=lambda reason: -abs(reason.bits),
+            )
+        )
+        for row in matrix
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.model.case import Case
@@ -27,6 +28,22 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CommitNote:
+    """What a person wants to know of a suspected commit. pull_request: its number; url: of the pull request or the commit;
+    files: what it changed; pinned: the path of a submodule it moved, and from where to where.
+    """
+
+    sha: str
+    subject: str
+    date: str
+    pull_request: int | None = None
+    url: str | None = None
+    files: tuple[str, ...] = ()
+    pinned: tuple[str, str, str] | None = None
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Bisection:
     """What a bisect found out, and how.
 
@@ -34,7 +51,8 @@ class Bisection:
     suspects: revisions that may have brought the change, with probabilities that sum to 1; one of them for a culprit.
     confirmed: the pair was probed a second time, nothing recalled, and agreed. reason: why it is inconclusive; cause: of the
     untestable end, where that is why.
-    other_failures, untestable: what was met on the way that says nothing about the failure being chased.
+    notes: of the suspects that are commits, by sha. other_failures, untestable: what was met on the way that says
+    nothing about the failure being chased.
     """
 
     case: Case
@@ -52,3 +70,4 @@ class Bisection:
     untestable: tuple[tuple[Revision, str], ...] = ()
     reason: str | None = None
     cause: Cause | None = None
+    notes: Mapping[str, CommitNote] = field(default_factory=dict)

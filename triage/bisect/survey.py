@@ -59,6 +59,8 @@ class Survey:
             ),
         )
         chosen: list[tuple[str, int]] = []
+        if count <= 0:
+            return chosen
         for _, name, index in scored:
             row = self.states[name]
             low = max(at for at in row if at < index)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli import bisect, classify, doctor, evidence, history, nightly, recipe, run, toolchains
+from triage.cli import bisect, classify, doctor, evidence, history, nightly, recipe, run, suspects, toolchains
 from triage.cli.screen import set_quiet
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("classify")(classify.classify)
 app.command("history")(history.history)
 app.command("nightly")(nightly.nightly)
 app.command("bisect")(bisect.bisect)
+app.command("suspects")(suspects.suspects)
 app.add_typer(toolchains.app, name="toolchains")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(evidence.app, name="evidence")

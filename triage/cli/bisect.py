@@ -9,18 +9,28 @@ from typing import Annotated
 import typer
 
 from triage.bisect.releases import bisect_releases
-from triage.bisect.result import Answer, Kind
+from triage.bisect.result import Answer, Bisection, Kind
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.options import FormatOption, JobsOption, RecipePath
-from triage.cli.screen import Format, show, show_json
+from triage.cli.options import JobsOption, ProjectOption, RecipePath, RepoOption
+from triage.cli.screen import show, show_json
+from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.failure import Failure
 from triage.model.outcome import Cause
 from triage.probe.judge import Match, any_failure, same_class, same_family, same_signature
 from triage.probe.workbench import Workbench
+from triage.report.bisection import bisection_block
+from triage.report.certificate import certificate
 from triage.report.shapes import bisection_json
-from triage.report.terminal import bisection_block
+
+
+class BisectFormat(StrEnum):
+    """How a bisect's answer is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
 
 
 class Identity(StrEnum):
@@ -32,7 +42,7 @@ class Identity(StrEnum):
     ANY = "any"
 
 
-_MATCHES: dict[Identity, Callable[[Failure], Match]] = {
+MATCHES: dict[Identity, Callable[[Failure], Match]] = {
     Identity.SIGNATURE: same_signature,
     Identity.CLASS: same_class,
     Identity.FAMILY: same_family,
@@ -54,45 +64,68 @@ def bisect(
     match: Annotated[
         Identity, typer.Option(help="What counts as the same failure; any other one says nothing.")
     ] = Identity.SIGNATURE,
+    repo: RepoOption = None,
+    project: ProjectOption = None,
+    confidence: Annotated[float, typer.Option(min=0.5, max=1.0, help="Of commits: how sure is sure enough.")] = 0.95,
+    repeats: Annotated[int, typer.Option(min=1, help="Of commits: compile each so often; for failures that flicker.")] = 1,
     jobs: JobsOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on after an interruption; what is known is used in any case.")
     ] = False,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[
+        BisectFormat, typer.Option("--format", "-f", help="How the answer is written to stdout.")
+    ] = BisectFormat.TEXT,
 ) -> Exit:
-    """Find the release that brought a failure, or with --find fix the one that took it away.
+    """Find the release that brought a failure, with --repo the commit; or with --find fix the one that took it away.
 
     Both ends are verified, another failure is never taken for this one, and the answer is confirmed by probing the
     pair again. Without bounds: the change that led to the newest release's state.
 
     - `triage bisect recipes/cuda-matmul-f32.yaml --good 2.9.0 --bad 3.5.0`
 
-    - `triage bisect recipes/cuda-matmul-f32.yaml --find fix`
+    - `triage bisect recipes/cuda-matmul-f32.yaml --find fix --repo ~/iree`
     """
     del resume
     chosen = one_case(load_cases([recipe]), case)
+    before, after = (good, bad) if find is Kind.REGRESSION else (bad, good)
     with open_bench(jobs) as bench:
-        places = bench.shed.releases(chosen.compiler)
-        at = {name: _index(bench, chosen.compiler, name) for name in (good, bad) if name}
-        before, after = (good, bad) if find is Kind.REGRESSION else (bad, good)
-        first, last = (at[name] if name else None for name in (before, after))
-        if first is not None and last is not None and first >= last:
-            raise BadInput(_wrong_order(find, before, after))
-        found = bisect_releases(bench, chosen, places, kind=find, before=first, after=last, match=_MATCHES[match])
-    if output is Format.JSON:
-        show_json(bisection_json(found))
-    else:
-        show([bisection_block(found)])
+        if repo is None:
+            found = _along_releases(bench, chosen, find, before, after, match)
+        else:
+            # Numerics and git are for commits alone, and slow to import.
+            from triage.bisect.plan import Chase, bisect_between
+
+            chase = Chase(bench, chosen, repo, project, find, MATCHES[match], confidence, repeats)
+            found = bisect_between(chase, before, after)
+    match output:
+        case BisectFormat.JSON:
+            show_json(bisection_json(found))
+        case BisectFormat.MARKDOWN:
+            typer.echo(certificate(found))
+        case BisectFormat.TEXT:
+            show([bisection_block(found)])
     if found.answer is Answer.CULPRIT:
         return Exit.OK
     return Exit.ENVIRONMENT if found.cause is Cause.ENVIRONMENT else Exit.INCONCLUSIVE
+
+
+def _along_releases(
+    bench: Workbench, case: Case, find: Kind, before: str | None, after: str | None, match: Identity
+) -> Bisection:
+    places = bench.shed.releases(case.compiler)
+    first, last = (_index(bench, case.compiler, name) if name else None for name in (before, after))
+    if first is not None and last is not None and first >= last:
+        raise BadInput(_wrong_order(find, before, after))
+    return bisect_releases(bench, case, places, kind=find, before=first, after=last, match=MATCHES[match])
 
 
 def _index(bench: Workbench, family: str, text: str) -> int:
     name = bench.shed.place(text, family).revision.name
     names = [place.revision.name for place in bench.shed.releases(family)]
     if name not in names:
-        raise BadInput(f"{text!r} is no stable release of the index; bisecting goes along {names[0]} .. {names[-1]}")
+        raise BadInput(
+            f"{text!r} is no stable release of the index ({names[0]} .. {names[-1]}); commits and nightlies need --repo"
+        )
     return names.index(name)
 
 

@@ -14,8 +14,8 @@ from triage.cli.options import FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import show, show_json
 from triage.nightly.compare import Change
 from triage.nightly.night import run_nightly, shard
+from triage.report.night import night_blocks
 from triage.report.shapes import night_json
-from triage.report.terminal import night_blocks
 
 
 class NightFormat(StrEnum):

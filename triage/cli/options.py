@@ -16,4 +16,11 @@ JobsOption = Annotated[
     typer.Option("--jobs", "-j", min=1, help="Compiles at once. Default: one for each core; memory also bounds it."),
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Compile again even where the result is known.")]
+RepoOption = Annotated[
+    Path | None, typer.Option("--repo", metavar="DIR", help="A clone of the compiler: go on to commits, and to nightlies.")
+]
+ProjectOption = Annotated[
+    Path | None,
+    typer.Option("--project", metavar="FILE", help="Where compilers of commits come from. Default: triage.yaml, else shipped."),
+]
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the answer is written to stdout.")]

@@ -17,7 +17,8 @@ class ChangedFile:
 @dataclass(frozen=True, slots=True)
 class Commit:
     """`sha` is full; `parent` the first parent's, None for the root; `date` the committer's, ISO 8601 with its offset.
-    `files` are the changes against the first parent, so that a merge shows what it brought to the line."""
+    `files` are the changes against the first parent, so that a merge shows what it brought to the line.
+    """
 
     sha: str
     parent: str | None

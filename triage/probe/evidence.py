@@ -100,6 +100,14 @@ class Evidence:
             ).fetchone()
         return float(row[0]) if row else None
 
+    def failures_of(self, case_name: str) -> Iterator[Record]:
+        """What is known of a case's failed runs, the newest first."""
+        with self._errors(), self._lock:
+            rows = self._db.execute(
+                "SELECT facts FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 64", (case_name,)
+            ).fetchall()
+        return (record for row in rows if not (record := _unpack(row[0])).execution.ok)
+
     def count(self) -> int:
         """How many records there are."""
         with self._errors(), self._lock:

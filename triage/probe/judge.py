@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from triage.classify import FailingPass, diagnose, rule_for
 from triage.model.execution import Ending, Execution
 from triage.model.failure import Failure
 from triage.model.outcome import Cause, Compiled, Failed, Outcome, Status, Untestable, Verdict
 from triage.model.probe import Probe
+from triage.probe.evidence import Record
 from triage.recipes import expectation_for
 
 Match = Callable[[Failure], bool]
@@ -57,6 +58,15 @@ def _environment(execution: Execution) -> Untestable | None:
 def needs_pass(execution: Execution) -> bool:
     """Whether only a second run that names the failing pass can tell what went wrong."""
     return _environment(execution) is None and diagnose(execution).needs_pass
+
+
+def known_failure(records: Iterable[Record]) -> Failure | None:
+    """The first failure in what is known; untestable runs are passed over."""
+    for record in records:
+        outcome = judge(record.execution, record.failing_pass, flaky=record.disagreements > 0)
+        if isinstance(outcome, Failed):
+            return outcome.failure
+    return None
 
 
 def status_of(probe: Probe) -> Status:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triage.bisect.history import Change as HistoryChange
 from triage.bisect.history import History, plain_status
-from triage.bisect.result import Bisection
+from triage.bisect.result import Bisection, CommitNote
 from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
@@ -16,6 +16,9 @@ from triage.nightly.compare import Change, Night, Pair
 from triage.probe.judge import status_of
 
 Json = dict[str, Any]
+
+if TYPE_CHECKING:  # brings numerics that no other report needs
+    from triage.bisect.ranking import Suspect
 
 
 def revision_json(revision: Revision | None) -> Json | None:
@@ -128,7 +131,10 @@ def bisection_json(found: Bisection) -> Json:
         "status": found.answer.value,
         "before": revision_json(found.before),
         "after": revision_json(found.after),
-        "suspects": [{**(revision_json(one) or {}), "probability": chance} for one, chance in found.suspects],
+        "suspects": [
+            {**(revision_json(one) or {}), "probability": chance, **_note_json(found.notes.get(one.commit or ""))}
+            for one, chance in found.suspects
+        ],
         "confirmed": found.confirmed,
         "failure": failure_json(found.failure),
         "probes": found.probes,
@@ -139,6 +145,39 @@ def bisection_json(found: Bisection) -> Json:
         ],
         "untestable": [{"revision": revision_json(one), "reason": reason} for one, reason in found.untestable],
         "reason": found.reason,
+    }
+
+
+def _note_json(note: CommitNote | None) -> Json:
+    if note is None:
+        return {}
+    pinned = dict(zip(("path", "before", "after"), note.pinned, strict=True)) if note.pinned else None
+    return {
+        "pull_request": note.pull_request,
+        "url": note.url,
+        "files": list(note.files),
+        "pin_moved": pinned,
+        "reasons": list(note.reasons),
+    }
+
+
+def suspects_json(suspects: Iterable[Suspect], failure: Failure | None) -> Json:
+    """The answer of `triage suspects`."""
+    return {
+        "failure": failure_json(failure),
+        "suspects": [
+            {
+                "name": one.commit.sha[:10],
+                "commit": one.commit.sha,
+                "date": one.commit.date[:10],
+                "subject": one.commit.subject,
+                "probability": round(one.probability, 5),
+                "pull_request": one.pull_request,
+                "url": one.url,
+                "reasons": [reason.text for reason in one.reasons],
+            }
+            for one in suspects
+        ],
     }
 
 

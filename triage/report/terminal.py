@@ -7,19 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.bisect.result import Answer, Bisection, Kind
 from triage.classify import rule_for
 from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Status, Untestable
 from triage.model.probe import Probe
-from triage.nightly.compare import Change, Night, Pair
 from triage.probe.judge import status_of
-from triage.report.words import numbers_text, revision_text
+from triage.report.words import numbers_text
 
 STYLES = {
     Status.PASSED: "green",
@@ -133,88 +130,3 @@ def log_blocks(logs: Mapping[str, Sequence[Failure]]) -> Iterable[RenderableType
             times = f", {failure.count} times" if failure.count > 1 else ""
             yield Text(f"\nline {failure.line}{times}", style="dim")
             yield failure_block(failure)
-
-
-def bisection_block(found: Bisection) -> RenderableType:
-    """The answer of a bisect with its certificate: the pair, the failure, what was met on the way, what it cost."""
-    lines: list[RenderableType] = []
-    old, new = ("last good", "first bad") if found.kind is Kind.REGRESSION else ("last bad", "first good")
-    match found.answer:
-        case Answer.CULPRIT:
-            verb = "came with" if found.kind is Kind.REGRESSION else "was fixed in"
-            lines.append(Text.from_markup(f"[bold]{escape(found.case.name)}[/] {verb} [bold]{revision_text(found.after)}[/]"))
-        case Answer.SUSPECTS:
-            names = ", ".join(revision.name for revision, _ in found.suspects)
-            lines.append(Text.from_markup(f"[bold]{escape(found.case.name)}[/]: one of [bold]{names}[/]"))
-        case Answer.INCONCLUSIVE:
-            lines.append(Text.from_markup(f"[bold]{escape(found.case.name)}[/]: [yellow]inconclusive[/]"))
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    if found.reason:
-        table.add_row("why", Text(found.reason))
-    if found.before and found.after:
-        table.add_row(old, revision_text(found.before))
-        table.add_row(new, revision_text(found.after))
-    if found.failure:
-        numbers = numbers_text(found.failure)
-        table.add_row("failure", Text(f"{found.failure.failure_class}: {found.failure.headline}"))
-        if numbers:
-            table.add_row("numbers", Text(numbers))
-        table.add_row("signature", Text(found.failure.signature))
-    for revision, failure in found.other_failures:
-        table.add_row("another", Text(f"{revision.name} fails otherwise: {failure.failure_class}: {failure.headline}"))
-    for revision, reason in found.untestable:
-        table.add_row("untestable", Text(f"{revision.name}: {reason}"))
-    checked = "both probed again, and agreed" if found.confirmed else "not confirmed"
-    known = f", {found.cached} of them known before" if found.cached else ""
-    table.add_row("certainty", f"{checked}; {found.probes} probes in {found.rounds} rounds{known}")
-    lines.append(Padding(table, (0, 0, 0, 2)))
-    lines.extend(Text(f"  {hint}", style="dim") for hint in hints(found))
-    return Group(*lines)
-
-
-def hints(found: Bisection) -> Iterable[str]:
-    """What to do next where the answer is not one revision."""
-    if found.answer is Answer.SUSPECTS and found.failure and found.other_failures:
-        kin = {failure.family for _, failure in found.other_failures}
-        if found.failure.family in kin:
-            yield "The failure between has the same family: `--match family` follows it through its change of class."
-        else:
-            first = found.other_failures[0][0].name
-            yield f"An older failure hides the change: `--bad {first}` bisects that one; `--match any` takes any for bad."
-
-
-def night_blocks(night: Night) -> Iterable[RenderableType]:
-    """A nightly: what regressed with its failure and origin, what was fixed, what changed, then the count."""
-    yield Text.from_markup(f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {len(night.pairs)} cases")
-    titles = {
-        Change.REGRESSED: ("Regressed", "bold red"),
-        Change.CHANGED: ("Fails otherwise than before", "magenta"),
-        Change.FIXED: ("Fixed", "green"),
-        Change.KNOWN: ("Known failures", "cyan"),
-    }
-    for change, (title, style) in titles.items():
-        if pairs := night.of(change):
-            yield Text(f"\n{title} ({len(pairs)})", style=style)
-            for pair in pairs:
-                yield from _pair_lines(pair)
-    for pair in night.slower:
-        old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
-        yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")
-    counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in Change)
-    yield Text(f"\n{counts}. {night.compiles} compiles, {night.cached} answers known before, {night.seconds:.1f} s.")
-
-
-def _pair_lines(pair: Pair) -> Iterable[RenderableType]:
-    failure = pair.failure
-    yield Text.assemble("  ", (pair.name, "bold"), f"  {failure.failure_class}: {failure.headline}" if failure else "")
-    if failure and failure.details:
-        yield Text(f"      {numbers_text(failure)}", style="dim")
-    for found in pair.bisections:
-        verb = "came between" if found.kind is Kind.REGRESSION else "went away between"
-        if found.before and found.after:
-            sure = "" if found.confirmed else f" (one of {', '.join(one.name for one, _ in found.suspects)})"
-            yield Text(f"      {verb} {revision_text(found.before)} and {revision_text(found.after)}{sure}")
-        else:
-            yield Text(f"      origin not found: {found.reason}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -25,12 +25,15 @@ from triage.toolchains.rev import AtPath, AtVersion, Installed, Newest, parse_re
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A revision and where its compiler comes from: a release of the index, or a folder or binary at `path`."""
+    """A revision and where its compiler comes from: a release of the index, a folder or binary at `path`, or whatever
+    `bring` returns, which may take long and raises EnvironmentFailure where there is none.
+    """
 
     family: str
     revision: Revision
     release: Release | None = None
     path: Path | None = None
+    bring: Callable[[], Path] | None = field(default=None, compare=False)
 
 
 class Toolshed:
@@ -167,6 +170,8 @@ class Toolshed:
 
     def is_installed(self, place: Place) -> bool:
         """Whether obtaining needs no download."""
+        if place.bring is not None:
+            return False
         return place.release is None or is_whole(self._folder(place, place.release))
 
     def _folder(self, place: Place, release: Release) -> Path:
@@ -178,7 +183,9 @@ class Toolshed:
             root = install(self.folder, compiler.distribution, place.release, self.index.url, self._progress, self._stop)
             hold(root)
         else:
-            root = place.path or Path()
+            root = place.bring() if place.bring else place.path or Path()
+            if root.is_relative_to(self.folder):
+                hold(root)
             if not root.exists():
                 raise EnvironmentFailure(f"there is no {root}")
         program = compiler.locate(root)

@@ -60,7 +60,7 @@ class Actions:
     def runs(self, workflow: str, since: datetime, until: datetime, branch: str | None = None) -> Iterator[Run]:
         """The runs created between two times, the newest first. EnvironmentFailure when they cannot be listed."""
         span = f"{since.astimezone(UTC):{_TIME}}..{until.astimezone(UTC):{_TIME}}"
-        asked: dict[str, str | int] = {"created": span} | ({"branch": branch} if branch else {})
+        asked: Mapping[str, str] = {"created": span, "branch": branch} if branch else {"created": span}
         path = f"actions/workflows/{quote(workflow, safe='')}/runs"
         first = self._page(path, asked, 1)
         total = int(first.get("total_count", 0))
@@ -100,7 +100,7 @@ class Actions:
             )
         self._web.download(f"{self.api}/repos/{self.slug}/actions/artifacts/{artifact}/zip", target, what)
 
-    def _page(self, path: str, asked: Mapping[str, str | int], number: int) -> dict[str, Any]:
+    def _page(self, path: str, asked: Mapping[str, str], number: int) -> dict[str, Any]:
         url = f"{self.api}/repos/{self.slug}/{path}"
         answer = self._web.get(url, {**asked, "per_page": _PAGE, "page": number}, accept=_JSON)
         match answer.status_code:

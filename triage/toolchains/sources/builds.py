@@ -15,6 +15,7 @@ from triage.model.revision import Revision
 from triage.timeline import Placement, Repository, Timeline
 from triage.toolchains.home import disk_errors
 from triage.toolchains.install import is_whole
+from triage.toolchains.sources.elf import library_paths
 from triage.toolchains.sources.port import Offer, Unobtainable, Workplace
 from triage.toolchains.sources.prices import Prices
 from triage.toolchains.sources.running import Log, TimedOut, run
@@ -154,7 +155,10 @@ class SourceBuilds:
                 raise EnvironmentFailure(f"the build was killed by a signal (log: {log.path})")
             if done.status != 0:
                 return f"`{command.strip().splitlines()[0][:80]}` ended with {done.status}"
-        return None if any(root.iterdir()) else "the commands put nothing into TRIAGE_OUT"
+        if not any(root.iterdir()):
+            return "the commands put nothing into TRIAGE_OUT"
+        _refuse_ties(root, mine)
+        return None
 
     @staticmethod
     def _clock() -> float:
@@ -162,7 +166,7 @@ class SourceBuilds:
 
     def _environment(self, mine: Builder, root: Path, sha: str) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
-        env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": env.get("GIT_CONFIG_NOSYSTEM", "0")}
+        env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
         if shutil.which("ccache"):
             env = {
                 "CMAKE_C_COMPILER_LAUNCHER": "ccache",
@@ -184,6 +188,20 @@ class SourceBuilds:
 
 # A git hook that started this program would lead the builds' git to its own repository.
 _GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"})
+
+
+def _refuse_ties(root: Path, mine: Builder) -> None:
+    """EnvironmentFailure when a binary would load libraries from the builder, where the next build replaces them: its
+    verdicts would be those of other commits.
+    """
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            tied = [one for one in library_paths(path) if Path(one).is_relative_to(mine.folder)]
+            if tied:
+                raise EnvironmentFailure(
+                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({tied[0]}), which the "
+                    "next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
+                )
 
 
 def _empty(folder: Path) -> None:

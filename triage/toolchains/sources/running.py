@@ -104,10 +104,7 @@ def _read(process: subprocess.Popen[bytes], log: Log, said: bytearray, place: Wo
                 if key.fileobj is process.stdout:
                     said += data
                     del said[: -(1 << 16)]
-            if place.stop.is_set():
-                raise Interrupted("stopped")
-            if end is not None and time.monotonic() > end:
-                raise TimedOut
+            _go_on(place, end)
             if process.poll() is not None:
                 gone = gone or time.monotonic()
                 if time.monotonic() - gone > _AFTERWARDS:  # a daemon it started holds the pipe
@@ -116,10 +113,15 @@ def _read(process: subprocess.Popen[bytes], log: Log, said: bytearray, place: Wo
         with suppress(subprocess.TimeoutExpired):
             process.wait(0.1)
             return
-        if place.stop.is_set():
-            raise Interrupted("stopped")
-        if end is not None and time.monotonic() > end:
-            raise TimedOut
+        _go_on(place, end)
+
+
+def _go_on(place: Workplace, end: float | None) -> None:
+    """Raise when it is time to stop."""
+    if place.stop.is_set():
+        raise Interrupted("stopped")
+    if end is not None and time.monotonic() > end:
+        raise TimedOut
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

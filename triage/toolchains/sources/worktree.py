@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
-from triage.model.errors import EnvironmentFailure
+from triage.model.errors import EnvironmentFailure, TriageError
 from triage.timeline import Repository
 from triage.toolchains.home import disk_errors
 from triage.toolchains.sources.port import Workplace
@@ -104,8 +104,12 @@ def builder(repository: Repository, place: Workplace) -> Iterator[Builder]:
                     mine.empty()
                 mine.build.mkdir(exist_ok=True)
                 busy.touch()
-                yield mine
-                busy.unlink()  # not when the block fails: then the build folder is in doubt
+                try:
+                    yield mine
+                except TriageError:  # whatever ran was ended in good order
+                    busy.unlink()
+                    raise
+                busy.unlink()  # not after anything unforeseen: then the build folder is in doubt
                 return
     raise EnvironmentFailure(f"all {_MOST} builders of {repository.path} are in use")
 

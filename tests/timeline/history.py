@@ -1,0 +1,69 @@
+"""Real git repositories, written commit by commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+# Nothing of the machine's own git settings reaches a test.
+ENV = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_COMMITTER_NAME": "C",
+    "GIT_COMMITTER_EMAIL": "c@example.org",
+    # Submodules of tests lie on this machine, which git only allows when told.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "protocol.file.allow",
+    "GIT_CONFIG_VALUE_0": "always",
+}
+
+
+@dataclass
+class History:
+    """A work tree. Commits are a minute apart, from 2025-06-01 12:00 on, unless a date is given."""
+
+    path: Path
+    count: int = 0
+
+    @classmethod
+    def begin(cls, path: Path) -> History:
+        path.mkdir(parents=True, exist_ok=True)
+        history = cls(path)
+        history.git("init", "--quiet", "--initial-branch=main")
+        return history
+
+    def git(self, *words: str, date: str | None = None, data: bytes | None = None) -> str:
+        env = os.environ | ENV | ({"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {})
+        done = subprocess.run(["git", *words], cwd=self.path, env=env, capture_output=True, check=False, input=data)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode().strip()
+
+    def write(self, name: str, text: str | bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def commit(self, subject: str = "", files: dict[str, str | bytes] | None = None, date: str | None = None) -> str:
+        """A commit of everything that changed; its sha."""
+        self.count += 1
+        for name, text in (files or {}).items():
+            self.write(name, text)
+        self.git("add", "--all")
+        words = ("commit", "--quiet", "--allow-empty", "--allow-empty-message", "--cleanup=verbatim", "--file=-")
+        self.git(*words, date=date or self.now(), data=subject.encode())
+        return self.head()
+
+    def merge(self, other: str, subject: str = "merge") -> str:
+        self.count += 1
+        self.git("merge", "--quiet", "--no-ff", "-m", subject, other, date=self.now())
+        return self.head()
+
+    def now(self) -> str:
+        return f"2025-06-01T{12 + self.count // 60:02}:{self.count % 60:02}:00+00:00"
+
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.timeline.history import History
+from triage.model.commit import ChangedFile, Commit
+from triage.timeline import PinMove, Timeline, pull_request
+from triage.timeline.links import Links, links_of
+from triage.timeline.log import read_line, read_sizes, write_line
+
+
+def files(timeline: Timeline, index: int) -> dict[str, tuple[int, int]]:
+    [commit] = timeline.with_files([index])
+    return {one.path: (one.added, one.removed) for one in commit.files}
+
+
+def test_files_are_told_with_their_sizes(history: History) -> None:
+    history.commit("root", {"a.c": "1\n2\n", "ünï cødé/編.mlir": "x\n", "tab\tand\nline": "x\n", "-": "y\n"})
+    history.commit("binary and text", {"a.c": "1\n3\n4\n", "blob": b"\0\1\2" * 100})
+    history.commit("nothing")
+    history.git("rm", "--quiet", "a.c")
+    history.commit("gone")
+    timeline = Timeline(history.path)
+    assert files(timeline, 0) == {"a.c": (2, 0), "ünï cødé/編.mlir": (1, 0), "tab\tand\nline": (1, 0), "-": (1, 0)}
+    assert files(timeline, 1) == {"a.c": (2, 1), "blob": (0, 0)}
+    assert files(timeline, 2) == {}
+    assert files(timeline, 3) == {"a.c": (0, 3)}
+
+
+def test_names_that_look_like_gits_own_words(history: History) -> None:
+    sha = history.commit("root")
+    history.commit("odd", {sha: "1\n", "1\t2\tx": "1\n"})
+    timeline = Timeline(history.path)
+    assert files(timeline, 1) == {sha: (1, 0), "1\t2\tx": (1, 0)}
+    assert files(timeline, 0) == {}
+
+
+def test_a_renamed_file_stands_under_its_new_name(history: History) -> None:
+    history.commit("root", {"old/name.cpp": "line\n" * 50, "same.cpp": "other\n" * 50})
+    history.git("mv", "old", "new")
+    history.write("new/name.cpp", "line\n" * 50 + "more\n")
+    history.commit("move")
+    assert files(Timeline(history.path), 1) == {"new/name.cpp": (1, 0)}
+
+
+def test_a_merge_shows_what_it_brought_to_the_line(history: History) -> None:
+    history.commit("root", {"a": "1\n"})
+    history.git("switch", "--quiet", "--create", "side")
+    history.commit("s", {"b": "1\n2\n"})
+    history.git("switch", "--quiet", "main")
+    history.commit("m", {"c": "1\n"})
+    history.merge("side")
+    assert files(Timeline(history.path), 2) == {"b": (2, 0)}
+
+
+def test_files_of_any_indices_in_the_order_asked(history: History) -> None:
+    for number in range(6):
+        history.commit(str(number), {f"f{number}": "x\n"})
+    timeline = Timeline(history.path)
+    assert [commit.files[0].path for commit in timeline.with_files([4, 1, 4])] == ["f4", "f1", "f4"]
+    assert [commit.subject for commit in timeline.with_files(range(3))] == ["0", "1", "2"]
+    assert timeline.with_files([]) == ()
+
+
+def test_a_clone_without_contents_is_not_made_to_fetch_them(history: History, tmp_path: Path) -> None:
+    history.commit("root", {"a": "1\n"})
+    history.commit("next", {"a": "2\n", "b": "1\n"})
+    history.git("config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "clone"
+    command = ["git", "clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{history.path}", clone]
+    subprocess.run(command, check=True)
+    history.path.rename(tmp_path / "moved")  # nothing can be fetched
+    assert files(Timeline(clone), 1) == {"a": (0, 0), "b": (0, 0)}
+
+
+@pytest.fixture
+def pinned(history: History, tmp_path: Path) -> tuple[History, list[str]]:
+    """A submodule at third_party/llvm that moves in the third commit, and a file with a sha that moves in the fourth."""
+    llvm = History.begin(tmp_path / "llvm")
+    shas = [llvm.commit("one"), llvm.commit("two")]
+    history.commit("root")
+    history.git("submodule", "--quiet", "add", str(llvm.path), "third_party/llvm")
+    history.git("-C", "third_party/llvm", "checkout", "--quiet", shas[0])
+    history.commit("add", {"llvm-hash.txt": shas[0] + "\n"})
+    history.git("-C", "third_party/llvm", "checkout", "--quiet", shas[1])
+    history.commit("Integrate LLVM", {"x": "1"})
+    history.commit("file", {"llvm-hash.txt": shas[1] + "\n"})
+    history.git("rm", "--quiet", "--cached", "third_party/llvm")
+    history.git("commit", "--quiet", "-m", "drop")
+    return history, shas
+
+
+def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
+    history, (one, two) = pinned
+    timeline = Timeline(history.path)
+    every = range(len(timeline))
+    assert timeline.pin_moves(every, "third_party/llvm") == {
+        1: PinMove("third_party/llvm", None, one),
+        2: PinMove("third_party/llvm", one, two),
+        4: PinMove("third_party/llvm", two, None),
+    }
+    assert timeline.pin_moves(every, "llvm-hash.txt") == {
+        1: PinMove("llvm-hash.txt", None, one),
+        3: PinMove("llvm-hash.txt", one, two),
+    }
+    assert timeline.pin_moves(every, "nothing/here") == {}
+    assert timeline.pin(2, "third_party/llvm") == timeline.pin(3, "llvm-hash.txt") == two
+    assert timeline.pin(0, "third_party/llvm") is None
+    assert files(timeline, 2) == {"third_party/llvm": (1, 1), "x": (1, 0)}
+
+
+def test_pins_are_found_from_a_subfolder(pinned: tuple[History, list[str]]) -> None:
+    history, (one, two) = pinned
+    history.write("sub/x", "")
+    assert Timeline(history.path / "sub").pin_moves([2], "third_party/llvm")[2] == PinMove("third_party/llvm", one, two)
+
+
+@pytest.mark.parametrize(
+    ("subject", "number"),
+    [
+        ("[GPU] Collapse dimensions (#20320)", 20320),
+        ('Revert "x (#12)" (#34) ', 34),
+        ("Merge pull request #7 from a/b", 7),
+        ("see (#12) for more", None),
+        ("fix #12", None),
+        ("", None),
+    ],
+)
+def test_pull_requests(subject: str, number: int | None) -> None:
+    assert pull_request(subject) == number
+
+
+@pytest.mark.parametrize(
+    ("remote", "web"),
+    [
+        ("https://github.com/iree-org/iree.git", "https://github.com/iree-org/iree"),
+        ("https://user:secret@github.com/iree-org/iree", "https://github.com/iree-org/iree"),
+        ("git@github.com:iree-org/iree.git", "https://github.com/iree-org/iree"),
+        ("ssh://git@ghe.example.org:2222/a/b.git/", "https://ghe.example.org/a/b"),
+        ("http://localhost:8080/a/b", "http://localhost:8080/a/b"),
+        ("git://example.org/a.git", "https://example.org/a"),
+        ("/srv/git/iree.git", None),
+        ("../iree", None),
+        ("file:///srv/iree", None),
+        ("C:/iree", None),
+        (None, None),
+    ],
+)
+def test_pages_of_remotes(remote: str | None, web: str | None) -> None:
+    links = links_of(remote)
+    assert (links.web if links else None) == web
+
+
+def test_links(history: History) -> None:
+    history.commit("one")
+    assert Timeline(history.path).links is None
+    history.git("remote", "add", "fork", "git@github.com:me/iree.git")
+    history.git("remote", "add", "origin", "git@github.com:iree-org/iree.git")
+    links = Timeline(history.path).links
+    assert links == Links("https://github.com/iree-org/iree")
+    assert links.slug == "iree-org/iree"
+    assert links.commit("abc") == "https://github.com/iree-org/iree/commit/abc"
+    assert links.pull(3) == "https://github.com/iree-org/iree/pull/3"
+
+
+WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+SHAS = st.text("0123456789abcdef", min_size=40, max_size=40)
+COMMITS = st.builds(Commit, SHAS, st.none() | SHAS, WORDS, WORDS)
+
+
+@given(st.lists(COMMITS))
+def test_a_line_is_read_as_it_was_written(commits: list[Commit]) -> None:
+    assert read_line(write_line(commits)) == commits
+
+
+@given(st.lists(COMMITS, min_size=1), st.integers(1, 30))
+def test_a_line_that_was_cut_is_refused_or_shorter(commits: list[Commit], cut: int) -> None:
+    try:
+        read = read_line(write_line(commits)[:-cut])
+    except ValueError:
+        return
+    assert read == commits[: len(read)]
+    assert len(read) < len(commits)
+
+
+def test_a_rename_with_a_path_like_a_sha_is_read() -> None:
+    sha, other = "a" * 40, "b" * 40
+    text = f"\0{sha}\0\n1\t2\t\0{other}\0{sha}\0-\t-\tx\0\0{other}\0"
+    assert read_sizes(text) == {sha: (ChangedFile(sha, 1, 2), ChangedFile("x", 0, 0)), other: ()}

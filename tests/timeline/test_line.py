@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.timeline.history import History
+from triage.model.errors import BadInput
+from triage.timeline import Timeline, UnknownCommit
+from triage.timeline.repository import Repository
+
+
+def test_commits_are_the_first_parents_oldest_first(history: History) -> None:
+    first = history.commit("first")
+    history.git("switch", "--quiet", "--create", "side")
+    history.commit("on the side")
+    history.git("switch", "--quiet", "main")
+    second = history.commit("second")
+    third = history.merge("side", "Merge pull request #7 from a/side")
+    timeline = Timeline(history.path)
+    assert [commit.sha for commit in timeline.commits] == [first, second, third]
+    assert [commit.parent for commit in timeline.commits] == [None, first, second]
+    assert timeline.commits[0].date == "2025-06-01T12:01:00+00:00"
+    assert timeline.commits[2].subject == "Merge pull request #7 from a/side"
+    assert timeline.commits[1].files == ()
+
+
+WEIRD = [
+    "",
+    "tab\tand \\n and \x1b[31m",
+    "ünï — 編譯器 🙂",
+    "%H %x00 $(rm -rf /)",
+    "carriage\rreturn",
+    "1\t2\tlooks/like/numstat.c",
+    "b48a5955575cf8924ffc191f3b0804976e5738b9",
+    "-- --all",
+    "two\nlines become one subject\n\nand a body",
+]
+
+
+def test_any_subject_survives_git_and_the_cache(history: History, tmp_path: Path) -> None:
+    for subject in WEIRD:
+        history.commit(subject)
+    fresh = Timeline(history.path, tmp_path / "cache")
+    assert [commit.subject for commit in fresh.commits[:-1]] == WEIRD[:-1]
+    assert fresh.commits[-1].subject == "two lines become one subject"
+    assert Timeline(history.path, tmp_path / "cache").commits == fresh.commits
+
+
+def test_bytes_that_are_no_utf8_do_not_stop_it(history: History) -> None:
+    history.commit("before")
+    history.git("commit", "--quiet", "--allow-empty", "--file=-", data=b"latin \xe9 subject")
+    assert Timeline(history.path).commits[-1].subject.startswith("latin ")
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(moves=st.lists(st.sampled_from(["commit", "branch", "merge", "reset", "switch"]), min_size=1, max_size=14))
+def test_the_kept_line_is_always_what_git_says(tmp_path_factory: pytest.TempPathFactory, moves: list[str]) -> None:
+    """Whatever happens to the branch between two looks, the cache changes nothing but the time it takes."""
+    folder = tmp_path_factory.mktemp("moves")
+    history = History.begin(folder / "repo")
+    history.commit("root")
+    sides = 0
+    for number, move in enumerate(moves):
+        match move:
+            case "commit":
+                history.commit(f"commit {number}")
+            case "branch":
+                sides += 1
+                history.git("switch", "--quiet", "--create", f"side{sides}")
+                history.commit(f"side {number}")
+            case "merge":
+                other = "main" if history.git("branch", "--show-current") != "main" else f"side{sides}"
+                if sides:
+                    history.merge(other)
+            case "reset" if len(Timeline(history.path)) > 1:
+                history.git("reset", "--quiet", "--hard", "HEAD~1")
+            case "switch" if sides:
+                history.git("switch", "--quiet", "main" if number % 2 else f"side{sides}")
+        expected = history.git("rev-list", "--first-parent", "--reverse", "HEAD").split()
+        line = Timeline(history.path, folder / "cache")
+        assert [commit.sha for commit in line.commits] == expected
+        assert [commit.parent for commit in line.commits] == [None, *expected[:-1]]
+
+
+def test_a_grown_line_only_asks_for_what_is_new(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = [history.commit(f"c{number}") for number in range(5)]
+    Timeline(history.path, tmp_path / "cache")
+    new = history.commit("new")
+    asked: list[tuple[str, ...]] = []
+    real = Repository.ask
+
+    def ask(self: Repository, *words: str, **options: object) -> bytes:
+        asked.append(words)
+        return real(self, *words, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Repository, "ask", ask)
+    assert Timeline(history.path, tmp_path / "cache").commits[-1].sha == new
+    assert [words[-2:-1] for words in asked if words[0] == "log"] == [(f"^{old[-1]}",)]
+    asked.clear()
+    assert len(Timeline(history.path, tmp_path / "cache", ref=old[2])) == 3
+    assert not [words for words in asked if words[0] == "log"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "folder", "other form"])
+def test_a_damaged_cache_is_read_anew(history: History, tmp_path: Path, damage: str) -> None:
+    shas = [history.commit(f"c{number}") for number in range(5)]
+    cache = tmp_path / "cache"
+    Timeline(history.path, cache)
+    [note] = cache.iterdir()
+    match damage:
+        case "cut":
+            os.truncate(note, note.stat().st_size - 100)
+        case "empty":
+            os.truncate(note, 0)
+        case "garbage":
+            note.write_bytes(b"\xff\xfe\0")
+        case "folder":
+            note.unlink()
+            note.mkdir()
+        case "other form":
+            note.write_bytes(b"first-parent-line-0\n" + note.read_bytes().partition(b"\n")[2])
+    assert [commit.sha for commit in Timeline(history.path, cache).commits] == shas
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_else(history: History, tmp_path: Path) -> None:
+    history.commit("one")
+    (tmp_path / "file").write_text("")
+    assert len(Timeline(history.path, tmp_path / "file" / "cache")) == 1
+
+
+def test_another_repository_in_the_same_place_is_not_mistaken(tmp_path: Path) -> None:
+    one = History.begin(tmp_path / "repo")
+    one.commit("of the first")
+    Timeline(one.path, tmp_path / "cache")
+    one.path.rename(tmp_path / "gone")
+    other = History.begin(tmp_path / "repo")
+    other.commit("of the second", date="2024-01-01T00:00:00+00:00")
+    [only] = Timeline(other.path, tmp_path / "cache").commits
+    assert only.subject == "of the second"
+
+
+def test_what_is_no_repository_is_said(tmp_path: Path, history: History) -> None:
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(BadInput, match="is not in a git repository"):
+        Timeline(tmp_path / "plain")
+    with pytest.raises(BadInput, match="there is no folder"):
+        Timeline(tmp_path / "missing")
+    with pytest.raises(BadInput, match="has no commits yet"):
+        Timeline(history.path)
+
+
+def test_unknown_names_say_what_was_meant(history: History) -> None:
+    history.commit("one")
+    history.git("tag", "iree-3.5.0rc20250604")
+    timeline = Timeline(history.path)
+    with pytest.raises(UnknownCommit, match=r"did you mean iree-3\.5\.0rc20250604\?"):
+        timeline.place("iree-3.5.0rc20250605")
+    with pytest.raises(UnknownCommit, match=r"no commit deadbeef .*git fetch --tags"):
+        timeline.place("deadbeef")
+    for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing"):
+        with pytest.raises(UnknownCommit):
+            timeline.place(name)
+    blob = history.git("hash-object", "-w", "--stdin", data=b"no commit")
+    with pytest.raises(UnknownCommit):
+        timeline.place(blob)
+
+
+def test_a_shallow_clone_says_how_to_complete_it(history: History, tmp_path: Path) -> None:
+    shas = [history.commit(f"c{number}") for number in range(5)]
+    subprocess.run(["git", "clone", "-q", "--depth=2", f"file://{history.path}", tmp_path / "clone"], check=True)
+    cache = tmp_path / "cache"
+    assert len(Timeline(tmp_path / "clone", cache)) == 2
+    with pytest.raises(UnknownCommit, match="git fetch --unshallow"):
+        Timeline(tmp_path / "clone").place(shas[0])
+    subprocess.run(["git", "fetch", "-q", "--unshallow"], cwd=tmp_path / "clone", check=True)
+    assert len(Timeline(tmp_path / "clone", cache)) == 5
+
+
+def test_settings_and_variables_of_the_user_change_nothing(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = history.commit("one", {"a": "1\n" * 20})
+    history.git("mv", "a", "b")
+    history.commit("rename")
+    plain = Timeline(history.path).with_files(range(2))
+    for setting in ("log.showSignature=true", "color.ui=always", "diff.renames=false", "diff.external=/bin/false"):
+        history.git("config", *setting.split("="))
+    history.git("config", "diff.orderFile", "/missing")
+    other = History.begin(tmp_path / "other")
+    other.commit("elsewhere")
+    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "no-index"))
+    timeline = Timeline(history.path)
+    assert timeline.commits[0].sha == first
+    assert timeline.with_files(range(2)) == plain
+
+
+def test_reading_leaves_the_work_tree_and_the_index_alone(history: History) -> None:
+    history.commit("one", {"a": "1"})
+    history.commit("two", {"a": "2"})
+    history.write("a", "changed by hand")
+    os.utime(history.path / "a", (1, 1))  # a refresh of the index would write this down
+    before = {path: path.read_bytes() for path in history.path.rglob("*") if path.is_file()}
+    timeline = Timeline(history.path)
+    timeline.with_files(range(2))
+    timeline.between("HEAD~1", "HEAD")
+    timeline.tags()
+    timeline.pin_moves(range(2), "a")
+    assert {path: path.read_bytes() for path in history.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_subfolder_a_worktree_and_a_bare_clone_are_the_same_line(history: History, tmp_path: Path) -> None:
+    history.commit("one", {"folder/a": "1"})
+    history.commit("two", {"folder/a": "2"})
+    history.git("worktree", "add", "--quiet", str(tmp_path / "tree"))
+    subprocess.run(["git", "clone", "-q", "--bare", history.path, tmp_path / "bare.git"], check=True)
+    expected = Timeline(history.path).with_files(range(2))
+    for path in (history.path / "folder", history.path / ".git", tmp_path / "tree", tmp_path / "bare.git"):
+        assert Timeline(path).with_files(range(2)) == expected

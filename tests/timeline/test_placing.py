@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.timeline.history import History
+from triage.model.errors import BadInput
+from triage.timeline import Placement, Timeline
+from triage.timeline.dates import moment, newest_at
+from triage.timeline.tags import day_in
+
+
+@pytest.fixture
+def branched(history: History) -> dict[str, str]:
+    """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other: without a common commit."""
+    shas = {"a": history.commit("a")}
+    history.git("switch", "--quiet", "--create", "side")
+    shas["s"] = history.commit("s")
+    history.git("switch", "--quiet", "main")
+    shas["b"] = history.commit("b")
+    history.git("switch", "--quiet", "--create", "release")
+    shas["r1"], shas["r2"] = history.commit("r1"), history.commit("r2")
+    history.git("tag", "--annotate", "--message=x", "v1.0")
+    history.git("switch", "--quiet", "main")
+    shas["c"] = history.merge("side")
+    shas["d"] = history.commit("d")
+    history.git("switch", "--quiet", "--orphan", "other")
+    shas["o"] = history.commit("o")
+    history.git("switch", "--quiet", "main")
+    return shas
+
+
+def test_commits_of_the_line_are_exact_by_any_name(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    assert timeline.place(branched["b"]) == Placement(1, branched["b"])
+    assert timeline.place(branched["b"][:9]) == Placement(1, branched["b"])
+    assert timeline.index_of("main") == timeline.index_of("HEAD") == 3
+    assert timeline.index_of("HEAD~1") == 2
+
+
+def test_commits_of_a_branch_are_placed_where_it_left_the_line(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    assert timeline.place("release") == Placement(1, branched["r2"], exact=False)
+    assert timeline.place("v1.0") == Placement(1, branched["r2"], exact=False)
+    # What a merge brought in was written on top of the commit it left from.
+    assert timeline.place("side") == Placement(0, branched["s"], exact=False)
+    with pytest.raises(BadInput, match="is no commit of the first-parent line of HEAD; the last one it contains is"):
+        timeline.index_of("release")
+    with pytest.raises(BadInput, match="no history in common"):
+        timeline.place("other")
+
+
+def test_a_span_leaves_the_good_end_out(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    span = timeline.between(branched["a"], "main")
+    assert list(span.indices) == [1, 2, 3]
+    assert span.good.exact
+    from_release = timeline.between("v1.0", "main")
+    assert list(from_release.indices) == [2, 3]
+    assert not from_release.good.exact
+
+
+def test_a_span_without_commits_says_why(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    with pytest.raises(BadInput, match=r"is newer than the bad commit .*: exchange them"):
+        timeline.between("main", branched["a"])
+    with pytest.raises(BadInput, match="are the same commit"):
+        timeline.between("main", "HEAD")
+    with pytest.raises(BadInput, match="commits of a branch only"):
+        timeline.between(branched["b"], "release")
+
+
+def test_the_bad_end_serves_as_the_line_whatever_is_checked_out(history: History, branched: dict[str, str]) -> None:
+    history.git("switch", "--quiet", "--detach", branched["a"])
+    assert len(Timeline(history.path)) == 1
+    assert list(Timeline(history.path, ref="main").between(branched["a"], "main").indices) == [1, 2, 3]
+
+
+def test_tags_know_their_commits_and_days(history: History) -> None:
+    sha = history.commit("one")
+    history.git("tag", "iree-3.5.0rc20250604")
+    history.git("tag", "-a", "-m", "x", "v3.5.0")
+    history.git("tag", "-a", "-m", "x", "a-blob", history.git("hash-object", "-w", "--stdin", data=b"x"))
+    timeline = Timeline(history.path)
+    assert [(tag.name, tag.sha, tag.date) for tag in timeline.tags()] == [
+        ("iree-3.5.0rc20250604", sha, "2025-06-04"),
+        ("v3.5.0", sha, None),
+    ]
+    assert [tag.name for tag in timeline.tags("iree-*rc*")] == ["iree-3.5.0rc20250604"]
+    assert timeline.tag("v3.5.0") is not None
+    assert timeline.tag("v3.5.1") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("iree-3.5.0rc20250604", "2025-06-04"),
+        ("candidate-20230501.506", "2023-05-01"),
+        ("v3.5.0", None),
+        ("x-20251399", None),
+        ("sha-120250604", None),
+        ("nightly-2025-06-04", "2025-06-04"),
+        ("3.0.0.post20240716052845", None),
+        ("3.2.0.dev20241011+git4f2c8e1", "2024-10-11"),
+    ],
+)
+def test_days_in_names(text: str, day: str | None) -> None:
+    assert day_in(text) == day
+
+
+def test_the_newest_commit_of_a_day(history: History) -> None:
+    for day in ("2025-06-01", "2025-06-03", "2025-06-03", "2025-06-07"):
+        history.commit(day, date=f"{day}T23:30:00-02:00")  # the next day, in UTC
+    timeline = Timeline(history.path)
+    assert timeline.newest_at("2025-06-02") == 0
+    assert timeline.newest_at("2025-06-03") == 0
+    assert timeline.newest_at("2025-06-03T23:30:00-02:00") == 2
+    assert timeline.newest_at(date(2025, 6, 4)) == 2
+    assert timeline.newest_at("2030-01-01") == 3
+    with pytest.raises(BadInput, match="no commit is as old as 2025-06-01"):
+        timeline.newest_at("2025-06-01")
+    with pytest.raises(BadInput, match="is no date"):
+        timeline.newest_at("last tuesday")
+
+
+BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+@given(gaps=st.lists(st.integers(0, 100), min_size=1, max_size=60), asked=st.integers(-10, 4000))
+def test_along_true_clocks_it_is_the_last_one_not_after(gaps: list[int], asked: int) -> None:
+    times, now = [], 0
+    for gap in gaps:
+        now += gap
+        times.append(now)
+    when = BEGIN + timedelta(hours=asked)
+    expected = max((index for index, time in enumerate(times) if time <= asked), default=-1)
+    assert newest_at([(BEGIN + timedelta(hours=time)).isoformat() for time in times], when) == expected
+
+
+@given(count=st.integers(10, 40), asked=st.integers(4, 30), wrong=st.integers(0, 39), clock=st.integers(-5000, 5000))
+def test_one_wrong_clock_moves_it_by_one_at_most(count: int, asked: int, wrong: int, clock: int) -> None:
+    times = list(range(count))
+    times[wrong % count] = clock
+    dates = [(BEGIN + timedelta(hours=time)).isoformat() for time in times]
+    assert abs(newest_at(dates, BEGIN + timedelta(hours=asked)) - min(asked, count - 1)) <= 1
+
+
+def test_moments() -> None:
+    assert moment("2025-06-04") == datetime(2025, 6, 4, 23, 59, 59, 999999, tzinfo=UTC)
+    assert moment("2025-06-04T10:00:00") == datetime(2025, 6, 4, 10, tzinfo=UTC)

@@ -1,0 +1,140 @@
+"""The part of GitHub's REST API that the sources ask, on loopback."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+TOKEN = "good-token"
+ARTIFACT = "linux_x86_64_release_packages"
+
+
+def archive(*files: Path) -> bytes:
+    """A zip with these files in it."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as inside:
+        for path in files:
+            inside.write(path, path.name)
+    return sink.getvalue()
+
+
+@dataclass
+class LoopbackGitHub:
+    """`url` is the API's base. Answers in `refusals` (status, headers) are given first, each once."""
+
+    url: str = ""
+    page: int = 100
+    cap: int = 1000
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    archives: dict[int, bytes] = field(default_factory=dict)
+    refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)
+    tokens: set[str | None] = field(default_factory=set)
+    broken_off: int = 0
+
+    def run(
+        self,
+        sha: str,
+        created: str,
+        data: bytes | None = None,
+        *,
+        status: str = "completed",
+        conclusion: str | None = "success",
+        branch: str = "main",
+        days_left: float = 30,
+        expired: bool = False,
+    ) -> int:
+        """A run, with an artifact where `data` is given; the artifact's id is the run's plus 1000."""
+        number = len(self.runs) + 1
+        told = {"id": number, "head_sha": sha, "status": status, "conclusion": conclusion, "head_branch": branch}
+        self.runs.insert(0, told | {"created_at": created, "run_attempt": 1})
+        self.artifacts[number] = []
+        if data is not None:
+            expires = (datetime.now(UTC) + timedelta(days=days_left)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            entry = {"id": number + 1000, "name": ARTIFACT, "size_in_bytes": len(data), "expired": expired}
+            self.artifacts[number] = [entry | {"expires_at": expires}, entry | {"id": number + 5000, "name": "logs"}]
+            self.archives[number + 1000] = data
+        return number
+
+    def answer(self, path: str, asked: dict[str, list[str]]) -> tuple[int, Any]:
+        match path.removeprefix("/repos/iree-org/iree/").split("/"):
+            case ["actions", "workflows", "pkgci.yml", "runs"]:
+                since, until = (datetime.fromisoformat(part) for part in asked["created"][0].split(".."))
+                found = [run for run in self.runs if since <= datetime.fromisoformat(run["created_at"]) <= until]
+                found = [run for run in found if run["head_branch"] == asked.get("branch", [run["head_branch"]])[0]]
+                number = int(asked["page"][0]) - 1
+                shown = found[: self.cap][number * self.page : (number + 1) * self.page]
+                return 200, {"total_count": len(found), "workflow_runs": shown}
+            case ["actions", "runs", run, "artifacts"] if int(run) in self.artifacts:
+                wanted = asked.get("name", [ARTIFACT])[0]
+                found = [one for one in self.artifacts[int(run)] if one["name"] == wanted]
+                return 200, {"total_count": len(found), "artifacts": found}
+            case ["actions", "artifacts", artifact, "zip"] if int(artifact) in self.archives:
+                return 200, self.archives[int(artifact)]
+            case ["actions", "artifacts", _, "zip"]:
+                return 410, {"message": "Artifact has expired"}
+        return 404, {"message": "Not Found"}
+
+
+@contextmanager
+def serve_github() -> Iterator[LoopbackGitHub]:
+    """Serve until the block ends."""
+    github = LoopbackGitHub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            github.asked[parts.path.rsplit("/", 1)[-1]] += 1
+            given = self.headers.get("Authorization")
+            github.tokens.add(given)
+            if github.refusals:
+                status, headers = github.refusals.pop(0)
+                self.say(status, {"message": "refused"}, headers)
+            elif given not in (None, f"Bearer {TOKEN}"):
+                self.say(401, {"message": "Bad credentials"})
+            else:
+                self.say(*github.answer(parts.path, parse_qs(parts.query)))
+
+        def say(self, status: int, told: Any, headers: dict[str, str] | None = None) -> None:
+            data = told if isinstance(told, bytes) else json.dumps(told).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            if isinstance(told, bytes) and github.broken_off:
+                github.broken_off -= 1
+                data = data[: len(data) // 2]
+            self.wfile.write(data)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    github.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield github
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def in_seconds(seconds: float) -> str:
+    """A moment for X-RateLimit-Reset."""
+    return str(int(time.time() + seconds))

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.timeline.history import History
+from tests.toolchains.loopback import make_wheel
+from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive, in_seconds
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.timeline import Timeline
+from triage.toolchains.install import is_whole
+from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
+from triage.toolchains.sources.actions import Actions, token_for
+from triage.toolchains.sources.artifacts import CommitArtifacts
+
+PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
+
+
+@pytest.fixture
+def timeline(history: History) -> Timeline:
+    for number in range(10):
+        history.commit(f"c{number}", date=f"2025-06-{number + 1:02}T12:00:00+02:00")
+    return Timeline(history.path)
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> bytes:
+    """An artifact as it should be: the compiler's wheel among others."""
+    (tmp_path / "made").mkdir()
+    other = tmp_path / "made" / "iree_base_runtime-3.5.0.dev0-py3-none-any.whl"
+    other.write_bytes(b"not looked at")
+    return archive(make_wheel(tmp_path / "made", "3.5.0.dev0+abc"), other)
+
+
+def source(place: Workplace, prices: Prices, **choices: object) -> CommitArtifacts:
+    given = {"distribution": "iree-base-compiler", "workflow": "pkgci.yml", "artifact": ARTIFACT, "branch": "main"}
+    actions = Actions(place, "iree-org/iree")
+    return CommitArtifacts(place, prices, actions, **(given | choices))  # type: ignore[arg-type]
+
+
+def created(timeline: Timeline, index: int) -> str:
+    return timeline.commits[index].date[:10] + "T10:05:00Z"
+
+
+def run(github: LoopbackGitHub, timeline: Timeline, index: int, data: bytes | None = None, **how: object) -> int:
+    return github.run(timeline.commits[index].sha, created(timeline, index), data, **how)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_had_is_known_beforehand(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    run(github, timeline, 1, wheel)
+    run(github, timeline, 2, wheel, expired=True, days_left=-40)
+    run(github, timeline, 3, wheel, days_left=-0.01)  # not yet swept, but over
+    run(github, timeline, 4, status="in_progress", conclusion=None)
+    run(github, timeline, 5, wheel, conclusion="failure")
+    run(github, timeline, 6)
+    run(github, timeline, 7, wheel, branch="users/somebody")
+    run(github, timeline, 0, wheel)  # outside of the range
+    offers = source(place, prices).offers(timeline, range(1, 9))
+    assert [(one.placement.index, one.untestable and one.untestable[:30]) for one in offers] == [
+        (1, None),
+        (2, f"its {ARTIFACT} expired on"[:30]),
+        (3, f"its {ARTIFACT} expired on"[:30]),
+        (4, "its run of pkgci.yml is not ov"),
+        (5, "its run of pkgci.yml ended as "),
+        (6, "its run of pkgci.yml left no l"),
+    ]
+    assert offers[0].revision.commit == timeline.commits[1].sha
+    assert offers[0].seconds == 25
+    with pytest.raises(Unobtainable, match="expired"):
+        source(place, prices).obtain(offers[1])
+
+
+def test_a_second_run_of_a_commit_stands_in_for_the_first(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    good = run(github, timeline, 1, wheel)
+    run(github, timeline, 1, conclusion="cancelled")
+    [offer] = source(place, prices).offers(timeline, range(1, 2))
+    assert offer.item == str(good + 1000)
+    run(github, timeline, 2, wheel, conclusion="failure")
+    [offer] = source(place, prices, any_conclusion=True).offers(timeline, range(2, 3))
+    assert offer.untestable is None
+
+
+def test_an_artifact_is_obtained_once(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    run(github, timeline, 1, wheel)
+    mine = source(place, prices)
+    [offer] = mine.offers(timeline, range(1, 2))
+    folder = mine.obtain(offer)
+    assert (folder / PROGRAM).read_bytes() == b"\x7fELF compiler"
+    assert is_whole(folder)
+    assert source(place, prices).obtain(offer) == folder
+    assert github.asked["zip"] == 1
+    # That it is here is enough, whatever the server says of it by now.
+    github.artifacts[1][0]["expired"] = True
+    [again] = source(place, prices).offers(timeline, range(1, 2))
+    assert (again.seconds, again.untestable) == (0, None)
+    assert github.asked["artifacts"] == 1  # remembered
+
+
+def test_all_pages_are_read_and_a_capped_search_is_split(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(260):
+        github.run(f"{number:040x}", "2025-06-05T00:00:00Z")
+        github.run(f"{number:040x}", "2025-06-02T00:00:00Z")
+    for index in range(10):
+        run(github, timeline, index, wheel)
+    assert len(source(place, prices).offers(timeline, range(10))) == 10
+    assert github.asked["runs"] == 6
+    monkeypatch.setattr("triage.toolchains.sources.actions._CAP", 300)
+    github.cap = 300
+    assert len(source(place, prices).offers(timeline, range(10))) == 10
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"not a zip", "is damaged: File is not a zip file"),
+        (b"", "is damaged"),
+        (archive(), r"holds no \*\.whl for this platform, but nothing"),
+        (archive(Path(__file__)), r"holds no \*\.whl for this platform, but test_artifacts\.py"),
+    ],
+)
+def test_a_damaged_archive_is_unobtainable(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, data: bytes, said: str
+) -> None:
+    run(github, timeline, 1, data)
+    mine = source(place, prices)
+    [offer] = mine.offers(timeline, range(1, 2))
+    with pytest.raises(Unobtainable, match=said):
+        mine.obtain(offer)
+    assert not [path for path in place.toolchains.iterdir() if not path.name.endswith(".lock")]
+
+
+def test_every_way_to_cut_or_spoil_an_archive(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    run(github, timeline, 1, wheel)
+    mine = source(place, prices)
+    [offer] = mine.offers(timeline, range(1, 2))
+    for cut in (10, len(wheel) // 2, len(wheel) - 30):
+        github.archives[1001] = wheel[:cut]
+        with pytest.raises(Unobtainable, match="damaged|cannot be installed"):
+            mine.obtain(offer)
+    for at in range(60, 200, 20):  # within the wheel's data: only its checksum tells
+        github.archives[1001] = wheel[:at] + b"\xff\xfe\xfd" + wheel[at + 3 :]
+        with pytest.raises(Unobtainable, match="damaged|cannot be installed"):
+            mine.obtain(offer)
+
+
+def test_an_artifact_that_expired_since_is_unobtainable(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    run(github, timeline, 1, wheel)
+    mine = source(place, prices)
+    [offer] = mine.offers(timeline, range(1, 2))
+    github.archives.clear()
+    with pytest.raises(Unobtainable, match=r"is gone from 127\.0\.0\.1:\d+ \(410\)"):
+        mine.obtain(offer)
+
+
+def test_a_download_that_breaks_off_is_begun_again(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    run(github, timeline, 1, wheel)
+    mine = source(place, prices)
+    [offer] = mine.offers(timeline, range(1, 2))
+    github.broken_off = 1
+    assert is_whole(mine.obtain(offer))
+    assert github.asked["zip"] == 2
+
+
+def test_a_short_limit_is_waited_for_and_a_long_one_told(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    run(github, timeline, 1, wheel)
+    github.refusals = [(429, {"Retry-After": "1"}), (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": in_seconds(0)})]
+    assert len(source(place, prices).offers(timeline, range(1, 2))) == 1
+    github.refusals = [(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": in_seconds(1800)})]
+    with pytest.raises(EnvironmentFailure, match=r"limits how often it may be asked; it answers again at 20\d\d-.*refused"):
+        source(place, prices).offers(timeline, range(1, 2))
+    github.refusals = [(502, {}), (503, {})]
+    assert len(source(place, prices).offers(timeline, range(1, 2))) == 1
+
+
+def test_refusals_are_told_in_words(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(github, timeline, 1, wheel)
+    [offer] = source(place, prices).offers(timeline, range(1, 2))
+    with pytest.raises(BadInput, match=r"iree-org/iree has no workflow nothing\.yml"):
+        source(place, prices, workflow="nothing.yml").offers(timeline, range(1, 2))
+    github.refusals = [(403, {})]
+    with pytest.raises(EnvironmentFailure, match="answered 403"):
+        source(place, prices).offers(timeline, range(1, 2))
+    monkeypatch.setenv("GITHUB_TOKEN", "wrong")
+    with pytest.raises(EnvironmentFailure, match="refuses the token"):
+        source(place, prices).offers(timeline, range(1, 2))
+    monkeypatch.delenv("GITHUB_TOKEN")
+    monkeypatch.delenv("GH_TOKEN", raising=False)
+    nobody = source(place, prices)
+    assert nobody.offers(timeline, range(1, 2)) == [offer]
+    with pytest.raises(EnvironmentFailure, match=r"set GITHUB_TOKEN \(or GH_TOKEN\)"):
+        nobody.obtain(offer)
+
+
+def test_an_empty_range_asks_nothing(github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices) -> None:
+    assert list(source(place, prices).offers(timeline, range(3, 3))) == []
+    assert not github.asked
+
+
+def test_a_token_is_shown_to_github_and_named_servers_only() -> None:
+    env = {"GITHUB_TOKEN": "secret"}
+    assert token_for("https://api.github.com", env) == "secret"
+    assert token_for("https://evil.example.org/api/v3", env) is None
+    assert token_for("https://api.github.com.evil.example.org", env) is None
+    assert token_for("https://ghe.example.org/api/v3", env | {"GITHUB_API_URL": "https://ghe.example.org/api/v3"}) == "secret"
+    assert token_for("https://ghe.example.org/api/v3", env | {"GH_ENTERPRISE_TOKEN": "other"}) == "other"
+    assert token_for("https://api.github.com", {"GH_TOKEN": "gh"}) == "gh"
+    assert token_for("https://api.github.com", {}) is None
+
+
+def test_offers_can_be_sent_to_a_worker(
+    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+) -> None:
+    import pickle
+
+    run(github, timeline, 1, wheel)
+    [offer] = source(place, prices).offers(timeline, range(1, 2))
+    sent: Offer = pickle.loads(pickle.dumps(offer))
+    assert is_whole(source(place, prices).obtain(sent))

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.timeline.history import History
+from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.timeline import Timeline
+from triage.toolchains.index import Index
+from triage.toolchains.install import installed, is_whole
+from triage.toolchains.prune import stored
+from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
+from triage.toolchains.sources.nightlies import Nightlies
+from triage.toolchains.sources.releases import Releases
+
+NAME = "iree-base-compiler"
+PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LoopbackIndex]:
+    """Nightlies of four days on a page of links, among files of other projects."""
+    folder = tmp_path / "web"
+    (folder / "wheels").mkdir(parents=True)
+    for day in ("20250601", "20250602", "20250603", "20250604"):
+        make_wheel(folder / "wheels", f"3.5.0rc{day}", payload=f"\x7fELF {day}".encode())
+    with serve(folder) as index:
+        publish(folder)
+        yield index
+
+
+def publish(folder: Path) -> None:
+    names = [path.name for path in sorted((folder / "wheels").glob("*.whl"))]
+    names += ["iree_base_runtime-3.5.0rc20250601-py3-none-any.whl", "iree-dist-3.5.0-linux.tar.xz"]
+    names += ["iree_base_compiler-3.5.0rc20250601-cp311-cp311-win_amd64.whl"]
+    links = "\n".join(f"<a href=wheels/{name}>{name}</a><br>" for name in names)
+    (folder / "links.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+
+
+@pytest.fixture
+def timeline(history: History) -> Timeline:
+    """A commit at noon of each day from May 31 on; the nightlies of June 2 and 3 are the same commit, that of June 1
+    comes from a branch, that of June 4 has no tag."""
+    for day in (31, 1, 2, 3, 4):
+        month = 5 if day == 31 else 6
+        history.commit(f"day {day}", date=f"2025-{month:02}-{day:02}T12:00:00+00:00")
+    history.git("tag", "iree-3.5.0rc20250602", "HEAD~3")
+    history.git("tag", "iree-3.5.0rc20250603", "HEAD~3")
+    history.git("switch", "--quiet", "--create", "release", "HEAD~4")
+    history.commit("picked")
+    history.git("tag", "iree-3.5.0rc20250601")
+    history.git("switch", "--quiet", "main")
+    return Timeline(history.path)
+
+
+@pytest.fixture
+def nightlies(place: Workplace, prices: Prices, server: LoopbackIndex) -> Nightlies:
+    return Nightlies(place, prices, NAME, page(server), ["iree-{version}"])
+
+
+def page(server: LoopbackIndex) -> str:
+    return server.url.replace("/simple/", "/links.html")
+
+
+def brief(offers: object) -> list[tuple[str, int, bool, bool]]:
+    assert isinstance(offers, list)
+    return [(one.item[-2:], one.placement.index, one.placement.exact, one.revision.commit is not None) for one in offers]
+
+
+def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Nightlies, timeline: Timeline) -> None:
+    every = nightlies.offers(timeline, range(5))
+    assert brief(every) == [("01", 0, False, True), ("02", 1, True, True), ("03", 1, True, True), ("04", 3, False, False)]
+    assert [one.revision.date for one in every] == [f"2025-06-0{day}" for day in (1, 2, 3, 4)]
+    assert every[1].revision.subject == "day 1"
+    assert brief(nightlies.offers(timeline, range(1, 3))) == [("02", 1, True, True), ("03", 1, True, True)]
+
+
+def test_a_nightly_is_obtained_once_and_counts_as_an_install(
+    nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex, place: Workplace, prices: Prices
+) -> None:
+    [first, *_] = offers = nightlies.offers(timeline, range(1, 3))
+    assert all(one.seconds == 15 for one in offers)
+    folder = nightlies.obtain(first)
+    assert (folder / PROGRAM).read_bytes() == b"\x7fELF 20250602"
+    assert is_whole(folder)
+    assert [one.folder for one in stored(place.toolchains)] == [folder]
+    assert [one.version for one in installed(place.toolchains, NAME)] == ["3.5.0rc20250602"]
+    asked = len(server.requests)
+    assert nightlies.obtain(first) == folder
+    assert len(server.requests) == asked
+    here, other = nightlies.offers(timeline, range(1, 3))
+    assert here.seconds == 0
+    assert 0 < other.seconds < 10  # learnt
+    assert not [path for path in place.toolchains.iterdir() if path.name.endswith(".staging")]
+
+
+def test_a_simple_index_serves_as_well(place: Workplace, prices: Prices, timeline: Timeline, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    make_wheel(folder, "3.5.0rc20250602")
+    with serve(folder) as index:
+        index.publish()
+        source = Nightlies(place, prices, NAME, index.url, ["iree-{version}"], simple=True)
+        [offer] = source.offers(timeline, range(5))
+        assert is_whole(source.obtain(offer))
+
+
+def test_a_version_with_a_time_is_that_commit(
+    place: Workplace, prices: Prices, timeline: Timeline, server: LoopbackIndex
+) -> None:
+    make_wheel(server.folder / "wheels", "3.5.0.post20250603120000")
+    publish(server.folder)
+    source = Nightlies(place, prices, NAME, page(server))
+    [offer] = [one for one in source.offers(timeline, range(5)) if "post" in one.item]
+    assert (offer.placement.index, offer.placement.exact) == (3, True)
+    assert offer.revision.commit == timeline.commits[3].sha
+
+
+def test_what_is_gone_or_damaged_is_unobtainable(nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex) -> None:
+    gone, damaged = nightlies.offers(timeline, range(1, 3))
+    wheels = {path.name.split("-")[1]: path for path in (server.folder / "wheels").iterdir()}
+    wheels[gone.item].unlink()
+    os.truncate(wheels[damaged.item], 200)
+    with pytest.raises(Unobtainable, match=r"3\.5\.0rc20250602 is gone"):
+        nightlies.obtain(gone)
+    with pytest.raises(Unobtainable, match=r"iree_base_compiler-3\.5\.0rc20250603.* cannot be installed"):
+        nightlies.obtain(damaged)
+
+
+def test_without_a_network_the_last_page_stands(
+    nightlies: Nightlies,
+    timeline: Timeline,
+    place: Workplace,
+    prices: Prices,
+    server: LoopbackIndex,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("triage.toolchains.sources.web._TRIES", 2)
+    before = nightlies.offers(timeline, range(5))
+    (server.folder / "links.html").unlink()
+    again = Nightlies(place, prices, NAME, page(server), ["iree-{version}"])
+    assert again.offers(timeline, range(5)) == before
+    with pytest.raises(EnvironmentFailure, match="cannot read the nightlies' page .*404"):
+        Nightlies(place, prices, NAME, page(server) + "x").listed()
+    with pytest.raises(EnvironmentFailure, match="cannot reach 127.0.0.1:1: Connection refused"):
+        Nightlies(place, prices, NAME, "http://127.0.0.1:1/links.html").listed()
+
+
+def test_an_offer_of_another_page_is_refused(nightlies: Nightlies, timeline: Timeline) -> None:
+    [offer, *_] = nightlies.offers(timeline, range(5))
+    with pytest.raises(BadInput, match=r"lists no iree-base-compiler 9\.9"):
+        nightlies.obtain(Offer("nightlies", offer.revision, offer.placement, 0, "9.9"))
+
+
+def test_releases_lie_where_their_tags_do(
+    loopback: LoopbackIndex, place: Workplace, prices: Prices, history: History, timeline: Timeline
+) -> None:
+    history.git("tag", "v1.0.0", "HEAD~2")
+    history.git("tag", "iree-1.1.0", "release")
+    source = Releases(place, prices, NAME, ["v{version}", "iree-{version}"], Index(place.home / "index", loopback.url))
+    offers = source.offers(Timeline(history.path), range(5))
+    assert [(one.item, one.placement.index, one.placement.exact) for one in offers] == [("1.1.0", 0, False), ("1.0.0", 2, True)]
+    folder = source.obtain(offers[1])
+    assert is_whole(folder)
+    assert source.offers(Timeline(history.path), range(2, 3))[0].seconds == 0

@@ -1,0 +1,166 @@
+"""From what a user names (a repository, two revisions or none) to a search over commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from triage.bisect.commits import CONFIDENCE, CommitSearch, bisect_commits
+from triage.bisect.line import commit_line
+from triage.bisect.releases import bisect_releases
+from triage.bisect.result import Bisection, Kind
+from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.model.failure import Failure
+from triage.probe.judge import Match, same_signature
+from triage.probe.workbench import Workbench
+from triage.timeline import Repository, Span, Timeline, UnknownCommit
+from triage.toolchains.shed import Place
+from triage.toolchains.sources import ProjectFormat, Workplace, find_project, load_project, sources_of
+
+_LINES = ("HEAD", "origin/HEAD", "origin/main", "origin/master", "main", "master")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a range. `commit`: a sha or ref; `place`: its toolchain, where it is not the commit's own."""
+
+    text: str
+    commit: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Chase:
+    """What is chased and where: everything but the two revisions. `repo`: a clone; `file`: a project file named by the
+    user, else a `triage.yaml` here or in the clone serves, else the one that is shipped.
+    """
+
+    bench: Workbench
+    case: Case
+    repo: Path
+    file: Path | None = None
+    kind: Kind = Kind.REGRESSION
+    match: Callable[[Failure], Match] = same_signature
+    confidence: float = CONFIDENCE
+    repeats: int = 1
+
+    @cached_property
+    def repository(self) -> Repository:
+        """BadInput when `repo` is no clone."""
+        return Repository(self.repo)
+
+    @cached_property
+    def project(self) -> ProjectFormat:
+        """BadFiles with all mistakes of the project file."""
+        return load_project(self.file) if self.file else find_project(self.case.compiler, Path(), self.repo)
+
+
+def bisect_between(chase: Chase, before: str | None, after: str | None) -> Bisection:
+    """The commit that changed the case between two revisions, the old state's first."""
+    planned = plan(chase, before, after)
+    return planned if isinstance(planned, Bisection) else bisect_commits(planned)
+
+
+def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | Bisection:
+    """The search between two revisions. Where a release bisect has to narrow the range first and finds no pair, its
+    answer is returned instead.
+
+    BadInput: a revision that is none, or ends in the wrong order; EnvironmentFailure: no source can be asked.
+    """
+    ends = _ends(chase, before, after)
+    if isinstance(ends, Bisection):
+        return ends
+    old, new = ends
+    timeline = timeline_to(chase, new.commit)
+    span = timeline.between(old.commit, new.commit)
+    workplace = Workplace(chase.bench.shed.home, chase.bench.progress, chase.bench.stop)
+    sources = sources_of(chase.project, chase.repository, workplace, Path().absolute())
+    return CommitSearch(
+        chase.bench,
+        chase.case,
+        commit_line(timeline, span, chase.case.compiler, sources),
+        kind=chase.kind,
+        ends=(old.place, new.place),
+        match=chase.match,
+        project=chase.project.name,
+        llvm=chase.project.llvm,
+        confidence=chase.confidence,
+        repeats=chase.repeats,
+    )
+
+
+def span_between(chase: Chase, good: str, bad: str) -> tuple[Timeline, Span]:
+    """The commits between two revisions and the line they lie on; nothing is probed."""
+    old, new = end_of(chase, good), end_of(chase, bad)
+    timeline = timeline_to(chase, new.commit)
+    return timeline, timeline.between(old.commit, new.commit)
+
+
+def timeline_to(chase: Chase, newest: str) -> Timeline:
+    """The line that holds `newest`: the checked out one or the main one, else the line of `newest` itself."""
+    cache = chase.bench.shed.home / "timelines"
+    for ref in _LINES:
+        try:
+            timeline = Timeline(chase.repository, cache, ref)
+            if timeline.place(newest).exact:
+                return timeline
+        except UnknownCommit:
+            continue
+    return Timeline(chase.repository, cache, newest)
+
+
+def _ends(chase: Chase, before: str | None, after: str | None) -> tuple[End, End] | Bisection:
+    """The ends as commits. Releases between them, and ends that are not named, are settled by a release bisect."""
+    family, shed = chase.case.compiler, chase.bench.shed
+    old = end_of(chase, before) if before else None
+    new = end_of(chase, after) if after else None
+    if old and new and not (old.place and old.place.release and new.place and new.place.release):
+        return old, new
+    places = shed.releases(family)
+    names = [place.revision.name for place in places]
+    for end in (old, new):
+        if end and not (end.place and end.place.release and end.place.revision.name in names):
+            raise BadInput(f"{end.text} has no other end: name both --good and --bad where one of them is no release")
+    first, last = (names.index(end.place.revision.name) if end and end.place else None for end in (old, new))
+    if first is not None and last is not None and first >= last:
+        raise BadInput(f"{before} is not older than {after}")
+    found = bisect_releases(chase.bench, chase.case, places, kind=chase.kind, before=first, after=last, match=chase.match)
+    if found.before is None or found.after is None:
+        return found
+    return end_of(chase, found.before.name), end_of(chase, found.after.name)
+
+
+def end_of(chase: Chase, text: str) -> End:
+    """A revision as a commit. BadInput when it is neither a revision nor a name that git knows."""
+    word, colon, rest = text.partition(":")
+    if colon and word == "commit":
+        return End(text, chase.repository.resolve(rest))
+    if colon and word == "nightly":
+        return _nightly(chase, text, rest)
+    try:
+        place = chase.bench.shed.place(text, chase.case.compiler)
+    except BadInput as wrong:
+        try:
+            return End(text, chase.repository.resolve(text))
+        except UnknownCommit as unknown:
+            raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
+    toolchain = chase.bench.shed.obtain(place)
+    commit = toolchain.revision.commit
+    if commit is None:
+        raise BadInput(f"{text} does not tell which commit it was built from; name a commit instead")
+    return End(text, chase.repository.resolve(commit), place)
+
+
+def _nightly(chase: Chase, text: str, day: str) -> End:
+    """The newest tagged nightly of a day, or the newest commit of that day where there is no tag."""
+    timeline = Timeline(chase.repository, chase.bench.shed.home / "timelines", "HEAD")
+    stamp = day.replace("-", "")
+    if not (stamp.isdigit() and len(stamp) == 8):
+        raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")
+    tagged = timeline.tags(f"*{stamp}*")
+    if tagged:
+        return End(text, tagged[-1].sha)
+    return End(text, timeline.commits[timeline.newest_at(f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:]}")].sha)

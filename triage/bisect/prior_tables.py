@@ -1,0 +1,120 @@
+"""What a project's paths and words mean to a prior over its commits: the tables of `prior_projects.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+NEVER = re.compile(r"(?!)")
+BUILT = frozenset({"compiler", "runtime", "dependency", "tool"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """What one path is: its kind, the backends whose own it is, and whether the tables speak of it."""
+
+    kind: str
+    backends: frozenset[str]
+    fusion: bool
+    codegen: bool
+    plumbing: bool
+    decides: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """The compiled table of a project. `groups`: for each backend, the pattern of the code it shares with its like."""
+
+    kinds: tuple[tuple[str, re.Pattern[str]], ...]
+    upstream: re.Pattern[str]
+    backends: Mapping[str, re.Pattern[str]]
+    groups: Mapping[str, re.Pattern[str]]
+    fusion: re.Pattern[str]
+    codegen: re.Pattern[str]
+    plumbing: re.Pattern[str]
+    decides: re.Pattern[str]
+    optional: tuple[re.Pattern[str], ...] = ()
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+
+    def sense(self, path: str) -> Sense:
+        """What the path is; remembered, because a file is changed by many commits."""
+        return _sense(self, path)
+
+    def backends_in(self, text: str) -> frozenset[str]:
+        """The backends that lower case text names."""
+        return frozenset(name for name, pattern in self.backends.items() if pattern.search(text))
+
+    def shared(self, backend: str) -> re.Pattern[str]:
+        """Code of the backend's group."""
+        return self.groups.get(backend, NEVER)
+
+
+@lru_cache(maxsize=100_000)
+def _sense(project: Project, path: str) -> Sense:
+    low = path.lower()
+    kind = next((kind for kind, pattern in project.kinds if pattern.search(low)), "compiler")
+    return Sense(
+        kind,
+        project.backends_in(low),
+        bool(project.fusion.search(low)),
+        bool(project.codegen.search(low)),
+        bool(project.plumbing.search(low)),
+        bool(project.decides.search(low)),
+    )
+
+
+def project_names() -> tuple[str, ...]:
+    """The projects that have a table."""
+    return tuple(sorted(set(_tables()) - {"any"}))
+
+
+@cache
+def project_table(name: str | None) -> Project:
+    """The table of a project; what holds for every project where it has none."""
+    shared, own = _tables()["any"], _tables().get(name or "any", {})
+    if own is shared:
+        own = {}
+    backends = {key: _either([own.get("backends", {}).get(key), text]) for key, text in shared["backends"].items()}
+    groups = {backend: re.compile(text) for members, text in [*shared["groups"], *own.get("groups", [])] for backend in members}
+    return Project(
+        kinds=tuple((kind, re.compile(text)) for kind, text in [*own.get("kinds", []), *shared["kinds"]]),
+        upstream=_either([own.get("upstream"), shared["upstream"]]),
+        backends=backends,
+        groups=groups,
+        fusion=_either([own.get("fusion")]),
+        codegen=_either([own.get("codegen")]),
+        plumbing=_either([own.get("plumbing")]),
+        decides=_either([own.get("decides"), shared["decides"]]),
+        optional=tuple(re.compile(text) for text in own.get("optional", [])),
+        synonyms=_topics([*shared["synonyms"], *own.get("synonyms", [])]),
+    )
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    text = files("triage.bisect").joinpath("prior_projects.yaml").read_text("utf-8")
+    tables: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return tables
+
+
+def _either(patterns: Iterable[str | None]) -> re.Pattern[str]:
+    some = [f"(?:{text})" for text in patterns if text]
+    return re.compile("|".join(some)) if some else NEVER
+
+
+def _topics(groups: Sequence[Sequence[str]]) -> dict[str, str]:
+    return {stem(word): f"~{group[0]}" for group in groups for word in group}
+
+
+_ENDING = re.compile(r"(ations?|ings?|ions?|ies|ed|es|s|e|y)$")
+
+
+def stem(word: str) -> str:
+    """A lower case word without the ending that inflects it, so that `distributed` and `distribution` meet."""
+    return _ENDING.sub("", word) if len(word) > 4 else word

@@ -1,0 +1,47 @@
+"""A nightly on a terminal. Renderables only; nothing is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from triage.bisect.result import Kind
+from triage.nightly.compare import Change, Night, Pair
+from triage.report.words import numbers_text, revision_text
+
+
+def night_blocks(night: Night) -> Iterable[RenderableType]:
+    """A nightly: what regressed with its failure and origin, what was fixed, what changed, then the count."""
+    yield Text.from_markup(f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {len(night.pairs)} cases")
+    titles = {
+        Change.REGRESSED: ("Regressed", "bold red"),
+        Change.CHANGED: ("Fails otherwise than before", "magenta"),
+        Change.FIXED: ("Fixed", "green"),
+        Change.KNOWN: ("Known failures", "cyan"),
+    }
+    for change, (title, style) in titles.items():
+        if pairs := night.of(change):
+            yield Text(f"\n{title} ({len(pairs)})", style=style)
+            for pair in pairs:
+                yield from _pair_lines(pair)
+    for pair in night.slower:
+        old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
+        yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")
+    counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in Change)
+    yield Text(f"\n{counts}. {night.compiles} compiles, {night.cached} answers known before, {night.seconds:.1f} s.")
+
+
+def _pair_lines(pair: Pair) -> Iterable[RenderableType]:
+    failure = pair.failure
+    yield Text.assemble("  ", (pair.name, "bold"), f"  {failure.failure_class}: {failure.headline}" if failure else "")
+    if failure and failure.details:
+        yield Text(f"      {numbers_text(failure)}", style="dim")
+    for found in pair.bisections:
+        verb = "came between" if found.kind is Kind.REGRESSION else "went away between"
+        if found.before and found.after:
+            sure = "" if found.confirmed else f" (one of {', '.join(one.name for one, _ in found.suspects)})"
+            yield Text(f"      {verb} {revision_text(found.before)} and {revision_text(found.after)}{sure}")
+        else:
+            yield Text(f"      origin not found: {found.reason}")
