@@ -12,10 +12,13 @@ device affinity have to walk from end to end:
   globals   LENGTH mutable globals in a ring: each is updated by a loop and stored into the next one
   kv-cache  every device writes the new row into its own cache of each of LENGTH layers, in place in
             the caller's buffer, and reads the row back for an all-gather
+  barriers  LENGTH flow.tensor.barrier on the cache, which keep it on device 0
+  opaque    LENGTH util.optimization_barrier on the cache; the result belongs on device 1
 """
 
 import argparse
 
+CHAINS = ["none", "updates", "for", "while", "globals", "kv-cache", "barriers", "opaque"]
 HIDDEN, INNER, TOKENS = 64, 128, 16
 ROW = f"tensor<1x{HIDDEN}xf32>"
 CACHE = f"tensor<{TOKENS}x{HIDDEN}xf32>"
@@ -119,12 +122,22 @@ def update(f, name, row, cache):
     return f"%{name}"
 
 
+def barrier(f, name, row, cache):
+    f.emit(f"%{name} = flow.tensor.barrier {cache} : {CACHE} on {f.device(0)}")
+    return f"%{name}"
+
+
+def opaque(f, name, row, cache):
+    f.emit(f"%{name} = util.optimization_barrier {cache} : {CACHE}")
+    return f"%{name}"
+
+
 def chain_in_sequence(f, length, row, devices, link, pinned):
     """length links, each on the result of the one before. pinned: the interface says where the ends are."""
     cache = f.argument("cache", CACHE, device=0 if pinned else None, first=True)
     for k in range(length):
         cache = link(f, f"cache_{k}", row, cache)
-    if devices > 1:
+    if devices > 1 and link is not barrier:
         cache = f.transfer("moved", cache, CACHE, 1)
     f.result(cache, CACHE, device=1 if pinned else None)
 
@@ -166,7 +179,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=2, help="devices the program uses")
     parser.add_argument("--layers", type=int, default=1)
-    parser.add_argument("--chain", choices=["none", "updates", "for", "while", "globals", "kv-cache"], default="none")
+    parser.add_argument("--chain", choices=CHAINS, default="none")
     parser.add_argument("--length", type=int, default=1, help="links of the chain")
     parser.add_argument("--reference", choices=["promise", "affinity"], default="promise",
                         help="how a device is named: to be resolved (promise), or as a symbol that exists (affinity)")
@@ -187,6 +200,10 @@ def main():
             chain_in_sequence(f, args.length, row, args.devices, for_loop, pinned=False)
         case "while":
             chain_in_sequence(f, args.length, row, args.devices, while_loop, pinned=False)
+        case "barriers":
+            chain_in_sequence(f, args.length, row, args.devices, barrier, pinned=False)
+        case "opaque":
+            chain_in_sequence(f, args.length, row, args.devices, opaque, pinned=True)
         case "globals":
             chain_of_globals(f, args.length, row, args.devices)
         case "kv-cache":

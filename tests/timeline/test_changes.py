@@ -40,12 +40,12 @@ def test_names_that_look_like_gits_own_words(history: History) -> None:
     assert files(timeline, 0) == {}
 
 
-def test_a_renamed_file_stands_under_its_new_name(history: History) -> None:
+def test_a_renamed_file_stands_under_both_names(history: History) -> None:
     history.commit("root", {"old/name.cpp": "line\n" * 50, "same.cpp": "other\n" * 50})
     history.git("mv", "old", "new")
     history.write("new/name.cpp", "line\n" * 50 + "more\n")
     history.commit("move")
-    assert files(Timeline(history.path), 1) == {"new/name.cpp": (1, 0)}
+    assert files(Timeline(history.path), 1) == {"new/name.cpp": (51, 0), "old/name.cpp": (0, 50)}
 
 
 def test_a_merge_shows_what_it_brought_to_the_line(history: History) -> None:
@@ -188,7 +188,7 @@ def test_a_line_that_was_cut_is_refused_or_shorter(commits: list[Commit], cut: i
     assert len(read) < len(commits)
 
 
-def test_a_rename_with_a_path_like_a_sha_is_read() -> None:
+def test_only_an_empty_word_begins_a_commit() -> None:
     sha, other = "a" * 40, "b" * 40
-    text = f"\0{sha}\0\n1\t2\t\0{other}\0{sha}\0-\t-\tx\0\0{other}\0"
+    text = f"\0{sha}\0\n1\t2\t{sha}\0-\t-\tx\0\0{other}\0"
     assert read_sizes(text) == {sha: (ChangedFile(sha, 1, 2), ChangedFile("x", 0, 0)), other: ()}

@@ -64,7 +64,7 @@ def serve(folder: Path) -> Iterator[LoopbackIndex]:
             requests.append(self.path)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield LoopbackIndex(f"http://127.0.0.1:{server.server_port}/simple/", folder, requests=requests)

@@ -14,20 +14,21 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from triage.bisect.belief import Belief, Floats
+from triage.bisect.choose_tree import first_cut, first_cut_within, halving_depths
 from triage.model.outcome import Verdict
 
 Indices = NDArray[np.int64]
 
-_TREE_CUTS = 127  # cuts a search tree is built over; its time grows with the cube
+_TREE_CUTS = 127  # cuts a search tree is built over; its time grows with their cube
 _BATCH_CUTS = 255  # cuts a batch is picked from
 _PRICE_LEVELS = 5  # different dearest prices tried for a round
 _WORTH_MOVING = 1e-3  # what a cut of a batch must gain to be moved
 _SWEEPS = 4  # times each cut of a batch is moved to its best place
 _SPARE = 1  # probes that a prior may cost beyond what halving needs
+_ALIKE = 1.5  # prices within this factor count as equal
 _BASE = (0.05, 1.0)  # weight of untestable, of all probes, before any: 5 % of places say nothing
 _LEAST_PRICE = 1e-9  # seconds; what is free is taken first, and no division by 0 comes of it
 
@@ -41,8 +42,8 @@ def next_probes(
     untestable: shape (N,), the chance that a place turns out to say nothing, 1 if it is known to; when None it is learnt
     from the belief. Places that were skipped are not chosen again.
 
-    With equal prices, exact verdicts and one job, at most ceil(log2(suspects)) + 1 testable places are asked, whatever
-    the prior; without a prior, ceil(log2(suspects)).
+    With equal prices, exact verdicts, every place testable and one job at a time, a search asks for no suspect more than
+    one place beyond what plain halving would, whatever the prior: at most ceil(log2(suspects)) + 1.
 
     Raises:
         ValueError: an array has another shape, or there is no job.
@@ -53,7 +54,7 @@ def next_probes(
     if not len(cuts.at):
         return ()
     if jobs == 1 and belief.noise.exact:
-        return (_kept_to_promise(belief, cuts, _root(cuts.thinned(_TREE_CUTS))),)
+        return (_root(belief, cuts),)
     if jobs == 1:
         return (int(cuts.at[_first_best(_bits(belief, cuts) / cuts.prices)]),)
     return _batch(cuts.thinned(max(_BATCH_CUTS, 4 * jobs)), jobs)
@@ -164,44 +165,44 @@ def _first_best(score: Floats) -> int:
     return int(np.flatnonzero(score >= score.max() - 1e-9 * abs(score.max()))[0])
 
 
-def _root(cuts: _Cuts) -> int:
+def _root(belief: Belief, cuts: _Cuts) -> int:
     """The place that the cheapest search tree asks first: least expected seconds until one suspect is left.
 
-    Exact by dynamic programming over all runs of suspects, shortest first; the cost of a run is the price of its first
-    cut times its probability plus the costs of both sides.
+    With equal prices the tree keeps the promise of `next_probes`. A wrong prior could otherwise cost a probe for each
+    halving of a small probability.
     """
-    dear = cuts.dear
-    edges = np.concatenate([[0.0], cuts.below, [1.0]])
-    parts = len(edges) - 1
-    # The same costs twice, so that all ways to cut all runs of one length are plain slices: by first part and by end.
-    from_first, to_end = np.zeros((parts + 1, parts + 1)), np.zeros((parts + 1, parts + 1))
-    for length in range(2, parts + 1):
-        runs = parts - length + 1
-        held = edges[length:] - edges[:runs]
-        cost = held[:, None] * sliding_window_view(dear, length - 1)
-        cost += from_first[:runs, 1:length] + to_end[length:, length - 1 : 0 : -1]
-        best = cost.min(axis=1)
-        from_first[:runs, length] = best
-        to_end[length:, length] = best
-    equal = np.flatnonzero(cost[0] <= best[0] * (1 + 1e-9))
-    return int(cuts.at[equal[_first_best(-np.abs(cuts.below[equal] - 0.5))]])
+    few = cuts.thinned(_TREE_CUTS)
+    chances = np.diff(np.concatenate([[0.0], few.below, [1.0]]))
+    limits = _limits(belief, cuts, few)
+    if limits is not None:
+        needs, left = limits
+        chosen = first_cut_within(chances, needs, left)
+        if chosen is None:  # places that said nothing have used up what was to spare
+            chosen = first_cut_within(chances, needs, left + 1)
+        if chosen is not None:
+            return int(few.at[chosen])
+    return int(few.at[first_cut(chances, few.dear)])
 
 
-def _kept_to_promise(belief: Belief, cuts: _Cuts, place: int) -> int:
-    """`place`, or the nearest one that leaves either side few enough parts for the probes that halving would need.
-
-    A wrong prior could otherwise cost a probe for each halving of a small probability. With unequal prices the number of
-    probes is not what matters, and nothing is promised.
+def _limits(belief: Belief, cuts: _Cuts, few: _Cuts) -> tuple[Indices, int] | None:
+    """For each part between the few cuts how many probes must be left where it is reached, shape (C + 1,), and how many
+    are left; None when nothing is promised: prices differ, so that not the number of probes matters, or the search has
+    left the bounds that it began with.
     """
-    if cuts.prices.max() > 1.5 * cuts.prices.min():
-        return place
     low, high = Belief(belief.prior, belief.evidence[: belief.recalled]).bounds
+    first, last = belief.bounds
+    if cuts.prices.max() > _ALIKE * cuts.prices.min() or first < low or last > high:
+        return None
     asked = sum(verdict is not Verdict.SKIP for _, verdict in belief.evidence[belief.recalled :])
-    parts = len(cuts.at) + 1
-    left = max(math.ceil(math.log2(high - low)) + _SPARE - asked, math.ceil(math.log2(parts)))
-    largest = 2 ** (left - 1)
-    position = int(np.searchsorted(cuts.at, place))
-    return int(cuts.at[min(max(position, parts - largest - 1), largest - 1)])
+    depths = halving_depths(high - low)
+    deepest = int(depths.max())
+    # A suspect that halving finds a probe sooner takes twice the room: it is to be reached with a probe to spare.
+    shares = (deepest + 1 - depths)[first - low : last - low]
+    begins = np.concatenate([[first], few.at]) - first
+    inner = np.diff(np.concatenate([[-1], np.searchsorted(cuts.at, few.at), [len(cuts.at)]])) - 1
+    room = np.ceil(np.log2(np.add.reduceat(shares, begins))).astype(np.int64)
+    needs: Indices = np.where(inner == 0, np.maximum.reduceat(shares, begins) - 1, room)
+    return needs, deepest + _SPARE - asked
 
 
 def _batch(cuts: _Cuts, jobs: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""A span of commits as places to probe: what each costs, and how its compiler is brought here."""
+"""Places to probe, oldest first: releases, or the commits of a span; what each costs and how its compiler is brought."""
 
 from __future__ import annotations
 
@@ -7,58 +7,124 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from triage.bisect.belief import Floats
+from triage.bisect.prior import Clues, commit_prior, explain
+from triage.bisect.result import CommitNote
 from triage.model.commit import Commit
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Revision
-from triage.timeline import Span, Timeline
-from triage.toolchains.shed import Place
+from triage.timeline import Span, Timeline, pull_request
+from triage.timeline.links import links_of
+from triage.toolchains.shed import Place, Toolshed
 from triage.toolchains.sources import Offer, Source, Unobtainable
 
 _NAME = 10  # digits of a sha that name a commit
+_DOWNLOAD = 10.0  # seconds for a release that is not installed
+
+
+class Line(Protocol):
+    """Spots 0 .. N-1: 0 is the good end, N-1 the bad one."""
+
+    def __len__(self) -> int: ...
+
+    def place(self, index: int) -> Place:
+        """What is asked for a toolchain of a spot."""
+
+    def revision(self, index: int) -> Revision:
+        """How a spot is named."""
+
+    def closed(self) -> Mapping[int, str]:
+        """Spots that are known beforehand to have no compiler, and why."""
+
+    def prices(self) -> Floats:
+        """Shape (N,): seconds to obtain a compiler, infinite where there is none."""
+
+    def weights(self, clues: Clues) -> Floats:
+        """Shape (N,): how suspicious each spot is before anything was probed; the first counts for nothing."""
+
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:
+        """What a person wants to know of suspected spots, by sha."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One commit of the span. `offers`: what can be had for it, cheapest first; `untestable`: why there is nothing."""
+    """One commit of a span. `offers`: what can be had for it, cheapest first; `untestable`: why there is nothing."""
 
     commit: Commit
     offers: tuple[Offer, ...] = ()
     untestable: str | None = None
 
-    @property
-    def seconds(self) -> float:
-        """How long obtaining a compiler may take; infinite where there is none."""
-        return self.offers[0].seconds if self.offers else math.inf
-
 
 @dataclass(frozen=True, slots=True)
 class CommitLine:
-    """Spots 0 .. N-1, oldest first: 0 is the good end, N-1 the bad one. `first` is the timeline's index of spot 0."""
+    """The commits of a span with its good end. `first`: the timeline's index of spot 0; `ends`: places of the two ends
+    where they are named otherwise than by the commit; `pin`: a submodule whose moves are told; `web`: see `links_of`."""
 
     timeline: Timeline
     family: str
     first: int
     spots: tuple[Spot, ...]
     sources: Mapping[str, Source]
+    ends: tuple[Place | None, Place | None] = (None, None)
+    project: str | None = None
+    pin: str | None = None
+    web: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.spots)
 
     def place(self, index: int) -> Place:
-        """What is asked for a toolchain of a spot."""
         spot = self.spots[index]
-        return Place(self.family, revision_of(spot.commit), bring=partial(self._bring, spot))
+        return self._end(index) or Place(self.family, revision_of(spot.commit), bring=partial(self._bring, spot))
 
-    @property
-    def closed(self) -> frozenset[int]:
-        """Spots that are known beforehand to have no compiler."""
-        return frozenset(index for index, spot in enumerate(self.spots) if not spot.offers)
+    def revision(self, index: int) -> Revision:
+        commit = revision_of(self.spots[index].commit)
+        end = self._end(index)
+        return Revision(end.revision.name, commit.commit, commit.date, commit.subject) if end else commit
 
-    @property
+    def closed(self) -> Mapping[int, str]:
+        return {
+            index: spot.untestable or "nothing offers this commit"
+            for index, spot in enumerate(self.spots)
+            if not spot.offers and self._end(index) is None
+        }
+
     def prices(self) -> Floats:
-        """Shape (N,): seconds to obtain a compiler, infinite where there is none."""
-        return np.array([spot.seconds for spot in self.spots])
+        return np.array([spot.offers[0].seconds if spot.offers else math.inf for spot in self.spots])
+
+    def weights(self, clues: Clues) -> Floats:
+        return np.concatenate([[1.0], commit_prior(self._commits(), clues, self.project)])
+
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:
+        commits = self._commits()
+        reasons = explain(commits, clues, self.project)
+        links = self.timeline.links or links_of(self.web)
+        moves = self.timeline.pin_moves([self.first + index for index in indices], self.pin) if self.pin else {}
+        found: dict[str, CommitNote] = {}
+        for index in (index for index in indices if index > 0):
+            commit = commits[index - 1]
+            number, move = pull_request(commit.subject), moves.get(self.first + index)
+            found[commit.sha] = CommitNote(
+                sha=commit.sha,
+                subject=commit.subject,
+                date=commit.date,
+                pull_request=number,
+                url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
+                files=tuple(changed.path for changed in commit.files),
+                pinned=(move.path, move.before or "", move.after or "") if move else None,
+                reasons=tuple(reason.text for reason in reasons[index - 1] if reason.bits > 0)[:5],
+            )
+        return found
+
+    def _commits(self) -> tuple[Commit, ...]:
+        return self.timeline.with_files(range(self.first + 1, self.first + len(self.spots)))
+
+    def _end(self, index: int) -> Place | None:
+        return self.ends[0] if index == 0 else self.ends[1] if index == len(self.spots) - 1 else None
 
     def _bring(self, spot: Spot) -> Path:
         """The cheapest offer that holds what it promises. Unobtainable when none does, with each one's reason."""
@@ -71,33 +137,54 @@ class CommitLine:
         raise Unobtainable("; ".join(reasons) or spot.untestable or "nothing offers this commit")
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseLine:
+    """Releases of the index, from the good end to the bad one."""
+
+    places: tuple[Place, ...]
+    shed: Toolshed
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def place(self, index: int) -> Place:
+        return self.places[index]
+
+    def revision(self, index: int) -> Revision:
+        return self.places[index].revision
+
+    def closed(self) -> Mapping[int, str]:
+        return {}
+
+    def prices(self) -> Floats:
+        return np.array([0.0 if self.shed.is_installed(place) else _DOWNLOAD for place in self.places])
+
+    def weights(self, clues: Clues) -> Floats:  # noqa: ARG002 - the port's name
+        return np.ones(len(self.places))
+
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002
+        return {}
+
+
 def revision_of(commit: Commit) -> Revision:
     """A commit as a revision; its name is the short sha."""
     return Revision(commit.sha[:_NAME], commit.sha, commit.date[:10], commit.subject)
 
 
-def commit_line(timeline: Timeline, span: Span, family: str, sources: Iterable[Source]) -> CommitLine:
+def spots_of(timeline: Timeline, span: Span, sources: Iterable[Source]) -> tuple[Spot, ...]:
     """Ask every source what it has for the span's commits, its good end included. A source that cannot be asked now is
-    left out when another can; EnvironmentFailure when none can.
-    """
+    left out when another can; EnvironmentFailure when none can."""
     first, last = span.good.index, span.bad.index
-    known = {source.name: source for source in sources}
     offers: list[Offer] = []
     failures: list[EnvironmentFailure] = []
-    for source in known.values():
+    for source in sources:
         try:
             offers += source.offers(timeline, range(first, last + 1))
         except EnvironmentFailure as error:
             failures.append(error)
     if failures and not offers:
         raise failures[0]
-    return CommitLine(
-        timeline=timeline,
-        family=family,
-        first=first,
-        spots=tuple(_spot(timeline.commits[index], index, offers) for index in range(first, last + 1)),
-        sources=known,
-    )
+    return tuple(_spot(timeline.commits[index], index, offers) for index in range(first, last + 1))
 
 
 def _spot(commit: Commit, index: int, offers: Sequence[Offer]) -> Spot:

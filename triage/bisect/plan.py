@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.commits import CONFIDENCE, CommitSearch, bisect_commits
-from triage.bisect.line import commit_line
+from triage.bisect.line import CommitLine, spots_of
 from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Bisection, Kind
 from triage.model.case import Case
@@ -78,15 +78,23 @@ def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | 
     span = timeline.between(old.commit, new.commit)
     workplace = Workplace(chase.bench.shed.home, chase.bench.progress, chase.bench.stop)
     sources = sources_of(chase.project, chase.repository, workplace, Path().absolute())
+    line = CommitLine(
+        timeline=timeline,
+        family=chase.case.compiler,
+        first=span.good.index,
+        spots=spots_of(timeline, span, sources),
+        sources={source.name: source for source in sources},
+        ends=(old.place, new.place),
+        project=chase.project.name,
+        pin=chase.project.llvm,
+        web=chase.project.repository,
+    )
     return CommitSearch(
         chase.bench,
         chase.case,
-        commit_line(timeline, span, chase.case.compiler, sources),
+        line,
         kind=chase.kind,
-        ends=(old.place, new.place),
         match=chase.match,
-        project=chase.project.name,
-        llvm=chase.project.llvm,
         confidence=chase.confidence,
         repeats=chase.repeats,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = 
     if not commits:
         raise ValueError("a range without commits has no prior")
     weights = np.array([feature.weight for feature in features()])
-    return suspicion(feature_matrix(commits, clues, project_table(project)), weights)
+    return suspicion(_matrix(tuple(commits), clues, project), weights)
 
 
 def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
@@ -54,19 +55,18 @@ def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
     return mixed
 
 
-def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> tuple[tuple[Reason, ...], ...]:
-    """For each commit why it stands where it does in `commit_prior`, strongest reason first; no reason for most."""
-    matrix = feature_matrix(commits, clues, project_table(project)) if commits else np.zeros((0, 0))
-    return tuple(
-        tuple(
-            sorted(
-                (
-                    Reason(feature.name, feature.says, round(float(value) * feature.weight, 2))
-                    for feature, value in zip(features(), row, strict=True)
-                    if value and feature.weight
-                ),
-                key=lambda reason: -abs(reason.bits),
-            )
-        )
-        for row in matrix
-    )
+def explain(commits: Sequence[Commit], index: int, clues: Clues, project: str | None = "iree") -> tuple[Reason, ...]:
+    """Why `commits[index]` stands where it does in `commit_prior`, strongest reason first; empty when nothing speaks."""
+    row = _matrix(tuple(commits), clues, project)[index]
+    reasons = [
+        Reason(feature.name, feature.says, round(float(value) * feature.weight, 2))
+        for feature, value in zip(features(), row, strict=True)
+        if value and feature.weight
+    ]
+    return tuple(sorted(reasons, key=lambda reason: -abs(reason.bits)))
+
+
+@lru_cache(maxsize=4)
+def _matrix(commits: tuple[Commit, ...], clues: Clues, project: str | None) -> Floats:
+    """Remembered, because every commit of a range is explained beside all others."""
+    return feature_matrix(commits, clues, project_table(project))

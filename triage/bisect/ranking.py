@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from triage.bisect.prior import Clues, Reason, commit_prior, explain
 from triage.model.commit import Commit
 from triage.timeline import Span, Timeline, pull_request
+from triage.timeline.links import links_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +22,20 @@ class Suspect:
     url: str | None
 
 
-def rank(timeline: Timeline, span: Span, clues: Clues, project: str | None, top: int | None = None) -> Sequence[Suspect]:
-    """The span's commits, the most suspicious first; the `top` first of them, all when None."""
+def rank(
+    timeline: Timeline, span: Span, clues: Clues, project: str | None, top: int | None = None, web: str | None = None
+) -> Sequence[Suspect]:
+    """The span's commits, the most suspicious first; the `top` first of them, all when None. web: the repository's page, where
+    the clone names no remote."""
     commits = timeline.with_files(span.indices)
     chances = commit_prior(commits, clues, project)
     order = sorted(range(len(commits)), key=lambda index: (-chances[index], index))[:top]
-    links = timeline.links
+    reasons = explain(commits, clues, project)
+    links = timeline.links or links_of(web)
     found: list[Suspect] = []
     for index in order:
         commit = commits[index]
         number = pull_request(commit.subject)
         url = (links.pull(number) if number else links.commit(commit.sha)) if links else None
-        found.append(Suspect(commit, float(chances[index]), explain(commits, index, clues, project), number, url))
+        found.append(Suspect(commit, float(chances[index]), reasons[index], number, url))
     return found

@@ -48,7 +48,7 @@ def suspects(
         chase = Chase(bench, chosen, repo, project)
         timeline, span = span_between(chase, good, bad)
         clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)
-        ranked = rank(timeline, span, clues, chase.project.name, top)
+        ranked = rank(timeline, span, clues, chase.project.name, top, chase.project.repository)
     if output is Format.JSON:
         show_json(suspects_json(ranked, failure))
     else:

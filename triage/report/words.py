@@ -17,7 +17,8 @@ def revision_text(revision: Revision | None) -> str:
     """`3.4.0 (aacf93a3f9, 2025-04-30)`, with what is known of it."""
     if revision is None:
         return "?"
-    known = [part for part in (revision.commit and revision.commit[:10], revision.date) if part]
+    short = revision.commit[:10] if revision.commit and revision.commit[:10] != revision.name else None
+    known = [part for part in (short, revision.date) if part]
     return f"{revision.name} ({', '.join(known)})" if known else revision.name
 
 

@@ -14,6 +14,7 @@ _FIELDS = 4
 _CHANGES = (
     "--first-parent",
     "-m",
+    "--no-renames",
     "--ignore-submodules=none",
     "--no-ext-diff",
     "--no-textconv",
@@ -21,9 +22,9 @@ _CHANGES = (
     "-O/dev/null",
 )
 _THESE = ("log", "-z", "--no-walk=unsorted", "--stdin", "--format=%x00%H")
-SIZES = (*_THESE, *_CHANGES, "--find-renames", "--numstat")
-NAMES = (*_THESE, *_CHANGES, "--no-renames", "--name-only")
-POINTERS = (*_THESE, *_CHANGES, "--no-renames", "--no-abbrev", "--raw")
+SIZES = (*_THESE, *_CHANGES, "--numstat")
+NAMES = (*_THESE, *_CHANGES, "--name-only")
+POINTERS = (*_THESE, *_CHANGES, "--no-abbrev", "--raw")
 
 _COUNTED = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 
@@ -46,7 +47,9 @@ def write_line(commits: Iterable[Commit]) -> str:
 
 
 def read_sizes(text: str) -> dict[str, tuple[ChangedFile, ...]]:
-    """The changed files by commit of what SIZES prints. A renamed file stands under its new path."""
+    """The changed files by commit of what SIZES prints. A renamed file is one removed and one added: both folders
+    say what a commit is about.
+    """
     return {sha: tuple(_counted(entries)) for sha, entries in _blocks(text)}
 
 
@@ -67,15 +70,11 @@ def read_pointers(text: str) -> dict[str, list[tuple[str, str, str, str, str]]]:
 
 
 def _counted(entries: Sequence[str]) -> Iterator[ChangedFile]:
-    words = iter(entries)
-    for word in words:
+    for word in entries:
         found = _COUNTED.fullmatch(word)
         if found is None:
             raise ValueError(f"not a line of --numstat: {word!r}")
         added, removed, path = found.groups()
-        if not path:  # a rename: the old and the new path follow
-            next(words)
-            path = next(words)
         yield ChangedFile(path, _count(added), _count(removed))
 
 

@@ -193,7 +193,8 @@ class Toolshed:
             raise EnvironmentFailure(f"no {place.family} compiler below {root}: {compiler.where}")
         known = describe(self.home / "described", compiler, program)
         told = known.description
-        revision = replace(place.revision, commit=told.commit, date=place.revision.date or told.date)
+        commit = place.revision.commit if place.bring else told.commit  # what was asked for, not what a build calls itself
+        revision = replace(place.revision, commit=commit, date=place.revision.date or told.date)
         return Toolchain(
             family=place.family,
             revision=revision,

@@ -144,9 +144,9 @@ def test_without_a_network_the_last_page_stands(
     (server.folder / "links.html").unlink()
     again = Nightlies(place, prices, NAME, page(server), ["iree-{version}"])
     assert again.offers(timeline, range(5)) == before
-    with pytest.raises(EnvironmentFailure, match="cannot read the nightlies' page .*404"):
+    with pytest.raises(EnvironmentFailure, match=r"cannot read the nightlies' page .*404"):
         Nightlies(place, prices, NAME, page(server) + "x").listed()
-    with pytest.raises(EnvironmentFailure, match="cannot reach 127.0.0.1:1: Connection refused"):
+    with pytest.raises(EnvironmentFailure, match=r"cannot reach 127\.0\.0\.1:1: Connection refused"):
         Nightlies(place, prices, NAME, "http://127.0.0.1:1/links.html").listed()
 
 

@@ -20,7 +20,7 @@ from triage.toolchains.sources.port import Offer, Unobtainable, Workplace
 from triage.toolchains.sources.prices import Prices
 from triage.toolchains.sources.running import Log, TimedOut, run
 from triage.toolchains.sources.store import kept
-from triage.toolchains.sources.worktree import Builder, builder
+from triage.toolchains.sources.worktree import Builder, builder, has_builder
 
 _FIRST_SECONDS = 3600.0
 _NEXT_SECONDS = 600.0
@@ -64,7 +64,11 @@ class SourceBuilds:
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """One for each commit of the range; a build that failed before is told beforehand."""
-        return [self._offer(timeline, index) for index in indices]
+        if has_builder(self._repository, self._place):
+            seconds = self._prices.seconds(f"builds:{self._project}:next", _NEXT_SECONDS)
+        else:
+            seconds = self._prices.seconds(f"builds:{self._project}:first", _FIRST_SECONDS)
+        return [self._offer(timeline, index, seconds) for index in indices]
 
     def obtain(self, offer: Offer) -> Path:
         """See the port. A failed build is remembered with its log, and not tried again until `forget`."""
@@ -86,14 +90,13 @@ class SourceBuilds:
         """Let a build that failed be tried again."""
         self._log(sha).with_suffix(".json").unlink(missing_ok=True)
 
-    def _offer(self, timeline: Timeline, index: int) -> Offer:
+    def _offer(self, timeline: Timeline, index: int, seconds: float) -> Offer:
         commit = timeline.commits[index]
         revision = Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject)
         failed = self._failed(commit.sha)
         here = is_whole(self._place.toolchains / self._named(commit.sha))
-        seconds = 0.0 if here else self._prices.seconds(f"builds:{self._project}:next", _NEXT_SECONDS)
         reason = None if failed is None else str(failed)
-        return Offer(self.name, revision, Placement(index, commit.sha), seconds, commit.sha, reason)
+        return Offer(self.name, revision, Placement(index, commit.sha), 0.0 if here else seconds, commit.sha, reason)
 
     def _named(self, sha: str) -> str:
         return f"build-{self._project}-{sha[:16]}-{self._steps.digest()}"

@@ -84,7 +84,7 @@ class Web:
 
         size = int(answer.headers.get("Content-Length") or 0)
         task = self._place.progress.task(f"download {what}", total=size or None)
-        digest, got = hashlib.sha256(), 0
+        digest = hashlib.sha256()
         try:
             with answer, target.open("wb") as sink:
                 for chunk in answer.iter_content(_CHUNK):
@@ -93,13 +93,12 @@ class Web:
                     with disk_errors(f"download {what}"):
                         sink.write(chunk)
                     digest.update(chunk)
-                    got += len(chunk)
                     task.advance(len(chunk))
-        except requests.RequestException:
+        except requests.RequestException:  # also when fewer bytes came than were announced
             return None
         finally:
             task.finish()
-        return None if got < size and "Content-Encoding" not in answer.headers else digest.hexdigest()
+        return digest.hexdigest()
 
 
 def _wait(answer: requests.Response) -> float | None:

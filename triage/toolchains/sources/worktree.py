@@ -87,10 +87,9 @@ def builder(repository: Repository, place: Workplace) -> Iterator[Builder]:
     """A builder that nobody else uses: the first free one, or a new one. What a killed user of it left running is ended,
     and its build folder emptied, for nobody knows what state it is in.
     """
-    mark = blake2b(str(repository.common_dir).encode(), digest_size=6).hexdigest()
     with disk_errors("make a builder"):
         for number in range(_MOST):
-            folder = place.home / "builders" / mark / str(number)
+            folder = _builders(repository, place) / str(number)
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / ".lock").open("ab") as lock:
                 try:
@@ -112,6 +111,15 @@ def builder(repository: Repository, place: Workplace) -> Iterator[Builder]:
                 busy.unlink()  # not after anything unforeseen: then the build folder is in doubt
                 return
     raise EnvironmentFailure(f"all {_MOST} builders of {repository.path} are in use")
+
+
+def has_builder(repository: Repository, place: Workplace) -> bool:
+    """Whether something of the repository was built here before."""
+    return any(_builders(repository, place).glob("*/build/*"))
+
+
+def _builders(repository: Repository, place: Workplace) -> Path:
+    return place.home / "builders" / blake2b(str(repository.common_dir).encode(), digest_size=6).hexdigest()
 
 
 def _end_left_behind(build: Path) -> None:

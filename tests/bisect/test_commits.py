@@ -1,0 +1,169 @@
+"""Commit bisects over a real git repository, with a bench whose compiler is a string of letters."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.bisect.history_of import case_named, outcome
+from triage.bisect.commits import CommitSearch, bisect_commits
+from triage.bisect.line import CommitLine, spots_of
+from triage.bisect.result import Answer, Bisection, Kind
+from triage.model.outcome import Measured
+from triage.model.probe import Probe
+from triage.timeline import Placement, Timeline
+from triage.toolchains.sources import Offer
+
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
+    """Forty commits in a line; every third touches only a text file."""
+    repo = tmp_path_factory.mktemp("repo")
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(repo), *words], check=True, capture_output=True)
+
+    git("init", "-b", "main")
+    git("config", "user.email", "a@example.org")
+    git("config", "user.name", "A")
+    git("remote", "add", "origin", "https://github.com/owner/project")
+    for number in range(COUNT):
+        name = "notes.txt" if number % 3 == 0 else f"compiler/part{number % 5}.cpp"
+        (repo / name).parent.mkdir(exist_ok=True)
+        (repo / name).write_text(str(number))
+        git("add", "-A")
+        git("commit", "-m", f"Change number {number} (#{100 + number})")
+    return Timeline(repo)
+
+
+class EverySpot:
+    """A source with a compiler for every commit but those named."""
+
+    name = "every"
+
+    def __init__(self, missing: Sequence[int] = ()) -> None:
+        self.missing = set(missing)
+
+    def offers(self, timeline: Timeline, indices: range) -> list[Offer]:
+        from triage.bisect.line import revision_of
+
+        return [
+            Offer(
+                self.name,
+                revision_of(timeline.commits[index]),
+                Placement(index, timeline.commits[index].sha),
+                1.0,
+                "",
+                "the artifact has expired" if index in self.missing else None,
+            )
+            for index in indices
+        ]
+
+    def obtain(self, offer: Offer) -> Path:
+        raise AssertionError("the bench asks for nothing")
+
+
+class LetterBench:
+    def __init__(self, timeline: Timeline, letters: str, jobs: int = 1) -> None:
+        self.at = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
+        self.letters, self.jobs = letters, jobs
+        self.asked: list[int] = []
+        self.flips: dict[int, list[str]] = {}
+
+    def probe_all(self, jobs: Sequence, what: str = "") -> Iterator[Probe]:
+        for job in jobs:
+            index = self.at[job.place.revision.name]
+            self.asked.append(index)
+            flips = self.flips.get(index)
+            letter = flips.pop(0) if flips else self.letters[index]
+            yield Probe(job.case, job.place.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)
+
+
+def bisect(timeline: Timeline, letters: str, jobs: int = 1, missing: Sequence[int] = (), **more: object):
+    bench = LetterBench(timeline, letters, jobs)
+    commits = timeline.commits
+    span = timeline.between(commits[0].sha, commits[len(letters) - 1].sha)
+    line = CommitLine(timeline, "iree", 0, spots_of(timeline, span, [EverySpot(missing)]), {})
+    return bisect_commits(CommitSearch(bench, case_named("case"), line, **more)), bench
+
+
+def names(timeline: Timeline, found: Bisection) -> list[int]:
+    at = {commit.sha: index for index, commit in enumerate(timeline.commits)}
+    return sorted(at[one.commit] for one, _ in found.suspects)
+
+
+def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
+    found, bench = bisect(timeline, "P" * 17 + "F" * 23)
+    assert found.answer is Answer.CULPRIT
+    assert found.confirmed
+    assert names(timeline, found) == [17]
+    note = found.notes[timeline.commits[17].sha]
+    assert (note.pull_request, note.url) == (117, "https://github.com/owner/project/pull/117")
+    assert note.files == ("compiler/part2.cpp",)
+    assert len(set(bench.asked)) <= 9  # both ends, and log2(39) + 1 others
+
+
+def test_a_fix_is_found_the_same_way(timeline: Timeline) -> None:
+    found, _ = bisect(timeline, "F" * 30 + "P" * 10, kind=Kind.FIX)
+    assert (found.answer, names(timeline, found)) == (Answer.CULPRIT, [30])
+
+
+def test_missing_artifacts_leave_suspects_and_never_a_wrong_culprit(timeline: Timeline) -> None:
+    found, bench = bisect(timeline, "P" * 17 + "F" * 23, missing=[16, 17, 18])
+    assert found.answer is Answer.SUSPECTS
+    assert names(timeline, found) == [16, 17, 18, 19]
+    assert not set(bench.asked) & {16, 17, 18}
+    assert {reason for _, reason in found.untestable} == {"the artifact has expired"}
+
+
+def test_ends_are_verified(timeline: Timeline) -> None:
+    found, bench = bisect(timeline, "F" * 40)
+    assert found.answer is Answer.INCONCLUSIVE
+    assert "was to compile but fails" in found.reason
+    assert bench.asked == [0, 39]
+
+
+def test_a_probe_that_lied_once_does_not_convict(timeline: Timeline) -> None:
+    letters = "P" * 17 + "F" * 23
+    found, _ = bisect(timeline, letters)
+    for liar in range(1, 39):
+        bench = LetterBench(timeline, letters)
+        bench.flips[liar] = ["P" if letters[liar] == "F" else "F"]
+        span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
+        line = CommitLine(timeline, "iree", 0, spots_of(timeline, span, [EverySpot()]), {})
+        found = bisect_commits(CommitSearch(bench, case_named("case"), line))
+        assert found.answer is not Answer.CULPRIT or names(timeline, found) == [17], liar
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    culprit=st.integers(1, COUNT - 1),
+    noise=st.lists(st.sampled_from("...UG"), min_size=COUNT, max_size=COUNT),
+    missing=st.lists(st.integers(1, COUNT - 2), max_size=24),
+    jobs=st.integers(1, 4),
+    kind=st.sampled_from(Kind),
+)
+def test_the_suspects_always_contain_the_culprit(
+    timeline: Timeline, culprit: int, noise: list[str], missing: list[int], jobs: int, kind: Kind
+) -> None:
+    old, new = ("P", "F") if kind is Kind.REGRESSION else ("F", "P")
+    letters = [old if index < culprit else new for index in range(COUNT)]
+    for index in range(1, COUNT - 1):
+        if noise[index] != ".":
+            letters[index] = noise[index]
+    found, bench = bisect(timeline, "".join(letters), jobs, sorted(set(missing)), kind=kind)
+    assert found.answer is not Answer.INCONCLUSIVE
+    assert culprit in names(timeline, found)
+    if found.answer is Answer.CULPRIT:
+        assert names(timeline, found) == [culprit]
+        assert letters[culprit - 1] == old
+        assert letters[culprit] == new
+    assert abs(sum(chance for _, chance in found.suspects) - 1) < 0.01
+    assert not set(bench.asked) & set(missing)

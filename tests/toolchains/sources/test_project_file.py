@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.timeline.history import History
+from triage.model.errors import BadFiles, BadInput
+from triage.timeline import Repository
+from triage.toolchains.sources import Workplace, find_project, load_project, parse_project, shipped_projects, sources_of
+from triage.toolchains.sources.artifacts import CommitArtifacts
+
+SMALL = "name: tiny\ncompiler: command\n"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(BadFiles) as caught:
+        parse_project("t.yaml", text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_every_mistake_is_told_at_its_place() -> None:
+    text = """\
+name: x
+nightlys: {}
+nightlies: {find-links: ftp://x, tags: [v]}
+artifacts: {workflw: a, runs: maybe}
+build: {commands: [], timeout: 5 parsecs, submodules: perhaps}
+paths: {a: b}
+distribution: 3.10
+name: again
+"""
+    assert problems(text) == [
+        't.yaml:1:1: the key "compiler" is missing.',
+        't.yaml:2:1: "nightlys" is no key of a project; did you mean "nightlies"? Keys: name, compiler, repository, '
+        "distribution, releases, nightlies, artifacts, build, command, llvm, paths.",
+        't.yaml:3:25: "ftp://x" is no address: write one that begins with https://.',
+        't.yaml:3:41: "v" is no pattern for a tag: it holds {version} once, such as "v{version}".',
+        't.yaml:4:12: the key "workflow" of artifacts is missing.',
+        't.yaml:4:12: the key "artifact" of artifacts is missing.',
+        't.yaml:4:13: "workflw" is no key of artifacts; did you mean "workflow"? Keys: workflow, artifact, wheel, branch, '
+        "repository, api, runs.",
+        "t.yaml:4:31: \"maybe\" is no choice: write 'success' or 'any'.",
+        't.yaml:5:19: the list of "commands" is empty: give it values or remove the key.',
+        't.yaml:5:32: "5 parsecs" is no duration: write hours, minutes and seconds as 120s, 2m or 1h30m.',
+        't.yaml:5:55: "perhaps" is neither true nor false.',
+        't.yaml:6:8: "paths" holds a text or a list of them.',
+        't.yaml:7:15: 3.10 without quotes is the number 3.1 in YAML, and text is wanted: write "3.10".',
+        't.yaml:8:1: the key "name" stands here a second time, first at 1:1; keep one of them.',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "t.yaml: the file is empty"),
+        ("# only this\n\n", "t.yaml: the file is empty"),
+        ("- a\n", "t.yaml:1:1: a project is a mapping of keys"),
+        ("just text\n", "t.yaml:1:1: a project is a mapping of keys"),
+        ("name: [\n", "t.yaml:2:1: this is not YAML"),
+        (SMALL + "build: make\n", 't.yaml:3:8: "build" holds a mapping of keys'),
+        (SMALL + "nightlies: {}\n", "t.yaml:3:12: nightlies come from one place"),
+        (SMALL + "nightlies: {index: https://a, find-links: https://b}\n", "t.yaml:3:12: nightlies come from one place"),
+        (SMALL + "nightlies: {index: https://a}\n", "t.yaml:3:12: nightlies need the name of the wheels"),
+        (SMALL + 'releases: {tags: "{v}{version}"}\n', "t.yaml:3:18: "),
+        (SMALL + "releases: {tags: 'x{'}\n", "t.yaml:3:18: "),
+    ],
+)
+def test_single_mistakes(text: str, said: str) -> None:
+    assert problems(text)[0].startswith(said)
+
+
+def test_one_text_stands_for_a_list() -> None:
+    project = parse_project("t.yaml", SMALL + "build: {commands: make install, env: {A: 010}}\npaths: compiler/\n")
+    assert project.build is not None
+    assert project.build.commands == ("make install",)
+    assert project.build.env == {"A": "010"}
+    assert project.paths == ("compiler/",)
+
+
+def test_the_shipped_projects_are_sound(history: History, place: Workplace, tmp_path: Path) -> None:
+    history.commit("one")
+    assert shipped_projects() == ("iree", "triton")
+    iree, triton = find_project("iree"), find_project("triton")
+    repository = Repository(history.path)
+    assert [one.name for one in sources_of(iree, repository, place, tmp_path)] == [
+        "releases",
+        "nightlies",
+        "artifacts",
+        "builds",
+    ]
+    assert [one.name for one in sources_of(triton, repository, place, tmp_path)] == ["releases", "nightlies", "builds"]
+
+
+def test_a_file_of_ones_own_goes_first(tmp_path: Path) -> None:
+    (tmp_path / "triage.yaml").write_text("name: mine\ncompiler: iree\ncommand: {run: ./fetch.sh}\n")
+    assert find_project("iree", tmp_path / "no", tmp_path).name == "mine"
+    assert find_project("triton", tmp_path).name == "triton"
+    with pytest.raises(BadInput, match=r"nothing says where odd compilers come from: write .*triage\.yaml"):
+        find_project("odd", tmp_path)
+    (tmp_path / "triage.yaml").write_text("name: mine\n")
+    with pytest.raises(BadFiles, match=r"triage\.yaml:1:1: the key .compiler. is missing"):
+        find_project("iree", tmp_path)
+    with pytest.raises(BadFiles):
+        load_project(tmp_path / "missing.yaml")
+
+
+def artifacts_of(history: History, place: Workplace, text: str) -> CommitArtifacts:
+    project = parse_project("t.yaml", SMALL + "distribution: d\n" + text)
+    [found] = sources_of(project, Repository(history.path), place, history.path)
+    assert isinstance(found, CommitArtifacts)
+    return found
+
+
+def test_whose_artifacts(history: History, place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_API_URL", raising=False)
+    text = "artifacts: {workflow: w.yml, artifact: a}\n"
+    with pytest.raises(BadInput, match="whose artifacts"):
+        artifacts_of(history, place, text)
+    history.git("remote", "add", "origin", "git@github.com:iree-org/iree.git")
+    found = artifacts_of(history, place, text)._actions
+    assert (found.slug, found.api) == ("iree-org/iree", "https://api.github.com")
+    found = artifacts_of(history, place, text + "repository: https://ghe.example.org/a/b\n")._actions
+    assert (found.slug, found.api) == ("a/b", "https://ghe.example.org/api/v3")
+    found = artifacts_of(
+        history, place, "artifacts: {workflow: w, artifact: a, repository: c/d, api: https://x/api}\n"
+    )._actions
+    assert (found.slug, found.api) == ("c/d", "https://x/api")
