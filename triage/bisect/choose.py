@@ -22,7 +22,7 @@ from triage.model.outcome import Verdict
 
 Indices = NDArray[np.int64]
 
-_TREE_CUTS = 127  # cuts a search tree is built over; its time grows with their cube
+_TREE_CUTS = 79  # cuts a search tree is built over; its time grows with their cube
 _BATCH_CUTS = 255  # cuts a batch is picked from
 _PRICE_LEVELS = 5  # different dearest prices tried for a round
 _WORTH_MOVING = 1e-3  # what a cut of a batch must gain to be moved
@@ -176,11 +176,7 @@ def _root(belief: Belief, cuts: _Cuts) -> int:
     limits = _limits(belief, cuts, few)
     if limits is not None:
         needs, left = limits
-        chosen = first_cut_within(chances, needs, left)
-        if chosen is None:  # places that said nothing have used up what was to spare
-            chosen = first_cut_within(chances, needs, left + 1)
-        if chosen is not None:
-            return int(few.at[chosen])
+        return int(few.at[first_cut_within(chances, needs, left)])
     return int(few.at[first_cut(chances, few.dear)])
 
 

@@ -26,34 +26,34 @@ def first_cut(chances: Floats, prices: Floats) -> int:
     edges = np.concatenate([[0.0], np.cumsum(chances)])
     costs = _Costs(len(chances))
     for length in range(2, len(chances) + 1):
-        best = _ways(edges, prices, costs, costs, length)
+        best = _ways(edges, prices, costs, length)
         costs.set(length, best.min(axis=1))
     return _middle(best[0], edges)
 
 
-def first_cut_within(chances: Floats, needs: Integers, depth: int) -> int | None:
-    """The same with prices that are all alike and at most `depth` questions on every way down.
+def first_cut_within(chances: Floats, needs: Integers, depth: int) -> int:
+    """The same with prices that are all alike and at most `depth` questions on every way down; more where no tree has so
+    few, as few as can be.
 
     needs: shape (P,), how many questions must be left where a part is reached: what finding a suspect inside it takes,
-    and 1 for a single suspect that is to be found one question sooner than others. None when no such tree exists.
+    and 1 for a single suspect that is to be found one question sooner than others.
     """
     parts = len(chances)
     edges = np.concatenate([[0.0], np.cumsum(chances)])
     prices = np.ones(parts - 1)
-    # Level by level: the costs with `left` questions left, for all runs, from those with one question less.
-    before: _Costs | None = None
-    best = np.full((1, parts - 1), math.inf)
-    for left in range(int(needs.min()), depth + 1):
-        costs = _Costs(parts)
+    # Level by level: what all runs cost with `left` questions left, from what they cost with one less.
+    left = int(needs.min())
+    fewer = _Costs(parts, math.inf)
+    fewer.set(1, np.where(needs <= left, 0.0, math.inf))
+    while True:
+        left += 1
+        if left >= depth and np.isfinite(best := _ways(edges, prices, fewer, parts)).any():
+            return _middle(best[0], edges)
+        costs = _Costs(parts, math.inf)
         costs.set(1, np.where(needs <= left, 0.0, math.inf))
-        longest = parts if left < depth else 0  # of the last level, only the whole line is wanted
-        for length in range(2, longest + 1):
-            ways = math.inf if before is None else _ways(edges, prices, before, before, length).min(axis=1)
-            costs.set(length, np.broadcast_to(ways, (parts - length + 1,)))
-        if left == depth and before is not None:
-            best = _ways(edges, prices, before, before, parts)
-        before = costs
-    return _middle(best[0], edges) if np.isfinite(best).any() else None
+        for length in range(2, parts):
+            costs.set(length, _ways(edges, prices, fewer, length).min(axis=1))
+        fewer = costs
 
 
 class _Costs:
@@ -61,9 +61,9 @@ class _Costs:
     length are plain slices.
     """
 
-    def __init__(self, parts: int) -> None:
+    def __init__(self, parts: int, cost: float = 0.0) -> None:
         self.parts = parts
-        self.by_first, self.by_end = np.zeros((parts + 1, parts + 1)), np.zeros((parts + 1, parts + 1))
+        self.by_first, self.by_end = np.full((2, parts + 1, parts + 1), cost)
 
     def set(self, length: int, costs: Floats) -> None:
         """costs: shape (parts - length + 1,), by first part."""
@@ -71,13 +71,13 @@ class _Costs:
         self.by_end[length:, length] = costs
 
 
-def _ways(edges: Floats, prices: Floats, older: _Costs, newer: _Costs, length: int) -> Floats:
+def _ways(edges: Floats, prices: Floats, costs: _Costs, length: int) -> Floats:
     """Shape (runs, length - 1): the cost of each run of this length for each of its cuts asked first."""
-    runs = older.parts - length + 1
+    runs = costs.parts - length + 1
     held = edges[length:] - edges[:runs]
     cost: Floats = held[:, None] * sliding_window_view(prices, length - 1)
-    cost += older.by_first[:runs, 1:length]
-    cost += newer.by_end[length:, length - 1 : 0 : -1]
+    cost += costs.by_first[:runs, 1:length]
+    cost += costs.by_end[length:, length - 1 : 0 : -1]
     return cost
 
 

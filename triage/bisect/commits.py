@@ -146,7 +146,8 @@ def bisect_commits(search: CommitSearch, told: Callable[[CommitSearch], None] = 
 
 def confirm(search: CommitSearch) -> bool:
     """Probe the pair that convicts once more, nothing recalled; whether both agree. A place that disagrees with itself
-    shows that probes are not to be taken at their word, and the belief is told so."""
+    shows that probes are not to be taken at their word, and the belief is told so.
+    """
     assert search.belief is not None
     pair = (search.leading.first - 1, search.leading.last)
     exact = search.belief.noise is EXACT

@@ -62,7 +62,8 @@ class Spot:
 @dataclass(frozen=True, slots=True)
 class CommitLine:
     """The commits of a span with its good end. `first`: the timeline's index of spot 0; `ends`: places of the two ends
-    where they are named otherwise than by the commit; `pin`: a submodule whose moves are told; `web`: see `links_of`."""
+    where they are named otherwise than by the commit; `pin`: a submodule whose moves are told; `web`: see `links_of`.
+    """
 
     timeline: Timeline
     family: str
@@ -173,7 +174,8 @@ def revision_of(commit: Commit) -> Revision:
 
 def spots_of(timeline: Timeline, span: Span, sources: Iterable[Source]) -> tuple[Spot, ...]:
     """Ask every source what it has for the span's commits, its good end included. A source that cannot be asked now is
-    left out when another can; EnvironmentFailure when none can."""
+    left out when another can; EnvironmentFailure when none can.
+    """
     first, last = span.good.index, span.bad.index
     offers: list[Offer] = []
     failures: list[EnvironmentFailure] = []

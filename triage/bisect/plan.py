@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.commits import CONFIDENCE, CommitSearch, bisect_commits
-from triage.bisect.line import CommitLine, spots_of
+from triage.bisect.commits import CONFIDENCE, CommitSearch, answer, bisect_commits
+from triage.bisect.journal import Journal
+from triage.bisect.line import CommitLine, ReleaseLine, spots_of
 from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Bisection, Kind
+from triage.bisect.session import Session
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.failure import Failure
@@ -40,7 +42,7 @@ class Chase:
 
     bench: Workbench
     case: Case
-    repo: Path
+    repo: Path | None = None
     file: Path | None = None
     kind: Kind = Kind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
@@ -50,12 +52,28 @@ class Chase:
     @cached_property
     def repository(self) -> Repository:
         """BadInput when `repo` is no clone."""
+        if self.repo is None:
+            raise BadInput("commits need a clone of the compiler: name it with --repo")
         return Repository(self.repo)
 
     @cached_property
     def project(self) -> ProjectFormat:
         """BadFiles with all mistakes of the project file."""
-        return load_project(self.file) if self.file else find_project(self.case.compiler, Path(), self.repo)
+        return load_project(self.file) if self.file else find_project(self.case.compiler, Path(), *filter(None, [self.repo]))
+
+
+def open_session(chase: Chase, before: str | None, after: str | None) -> Session | Bisection:
+    """A search that a person leads, its ends verified; the answer instead where it cannot begin. Without commits to go
+    along (`repo` None), it goes along the releases.
+    """
+    search = plan(chase, before, after)
+    if isinstance(search, Bisection):
+        return search
+    if (wrong := search.begin()) is not None:
+        return answer(search, reason=wrong)
+    first, last = (search.line.revision(index).name for index in (0, search.last))
+    key = (chase.case.name, first, last, chase.kind.value)
+    return Session(search, Journal(chase.bench.shed.home / "bisects", key))
 
 
 def bisect_between(chase: Chase, before: str | None, after: str | None) -> Bisection:
@@ -70,6 +88,8 @@ def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | 
 
     BadInput: a revision that is none, or ends in the wrong order; EnvironmentFailure: no source can be asked.
     """
+    if chase.repo is None:
+        return _plan_releases(chase, before, after)
     ends = _ends(chase, before, after)
     if isinstance(ends, Bisection):
         return ends
@@ -89,6 +109,26 @@ def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | 
         pin=chase.project.llvm,
         web=chase.project.repository,
     )
+    return CommitSearch(
+        chase.bench,
+        chase.case,
+        line,
+        kind=chase.kind,
+        match=chase.match,
+        confidence=chase.confidence,
+        repeats=chase.repeats,
+    )
+
+
+def _plan_releases(chase: Chase, before: str | None, after: str | None) -> CommitSearch | Bisection:
+    """A search along the releases, for a person to lead. Ends that are not named are looked for."""
+    shed, family = chase.bench.shed, chase.case.compiler
+    if before is None or after is None:
+        places = shed.releases(family)
+        names = [place.revision.name for place in places]
+        first, last = (names.index(shed.place(text, family).revision.name) if text else None for text in (before, after))
+        return bisect_releases(chase.bench, chase.case, places, kind=chase.kind, before=first, after=last, match=chase.match)
+    line = ReleaseLine(shed.between(family, before, after), shed)
     return CommitSearch(
         chase.bench,
         chase.case,

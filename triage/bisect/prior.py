@@ -55,18 +55,24 @@ def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
     return mixed
 
 
-def explain(commits: Sequence[Commit], index: int, clues: Clues, project: str | None = "iree") -> tuple[Reason, ...]:
-    """Why `commits[index]` stands where it does in `commit_prior`, strongest reason first; empty when nothing speaks."""
-    row = _matrix(tuple(commits), clues, project)[index]
-    reasons = [
-        Reason(feature.name, feature.says, round(float(value) * feature.weight, 2))
-        for feature, value in zip(features(), row, strict=True)
-        if value and feature.weight
-    ]
-    return tuple(sorted(reasons, key=lambda reason: -abs(reason.bits)))
+def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> tuple[tuple[Reason, ...], ...]:
+    """For each commit why it stands where it does in `commit_prior`, strongest reason first; empty when nothing speaks."""
+    return tuple(
+        tuple(
+            sorted(
+                (
+                    Reason(feature.name, feature.says, round(float(value) * feature.weight, 2))
+                    for feature, value in zip(features(), row, strict=True)
+                    if value and feature.weight
+                ),
+                key=lambda reason: -abs(reason.bits),
+            )
+        )
+        for row in _matrix(tuple(commits), clues, project)
+    )
 
 
 @lru_cache(maxsize=4)
 def _matrix(commits: tuple[Commit, ...], clues: Clues, project: str | None) -> Floats:
-    """Remembered, because every commit of a range is explained beside all others."""
+    """Remembered: a prior and its reasons are asked for one after the other."""
     return feature_matrix(commits, clues, project_table(project))

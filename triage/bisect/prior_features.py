@@ -97,7 +97,7 @@ def _not_built(seen: _Range) -> list[float]:
 
 def _runtime_only(seen: _Range) -> list[float]:
     if seen.clues.failure_class in _RUNS:
-        return seen.each(lambda i: 0.0)
+        return [0.0] * len(seen.commits)
     return seen.each(lambda i: bool(seen.kinds[i] & BUILT) and not seen.kinds[i] & {"compiler", "dependency"})
 
 
@@ -112,7 +112,7 @@ def _integrate(seen: _Range) -> list[float]:
 def _own_backend(seen: _Range) -> list[float]:
     own = seen.backend
     if own is None:
-        return seen.each(lambda i: 0.0)
+        return [0.0] * len(seen.commits)
     shared = seen.project.shared(own)
     return seen.each(
         lambda i: any(
@@ -124,7 +124,7 @@ def _own_backend(seen: _Range) -> list[float]:
 def _other_backend(seen: _Range) -> list[float]:
     own = seen.backend
     if own is None:
-        return seen.each(lambda i: 0.0)
+        return [0.0] * len(seen.commits)
     shared = seen.project.shared(own)
     foreign = [pattern for name, pattern in seen.project.groups.items() if pattern.pattern != shared.pattern and name != own]
 
@@ -140,7 +140,7 @@ def _other_backend(seen: _Range) -> list[float]:
 def _other_named(seen: _Range) -> list[float]:
     own = seen.backend
     if own is None:
-        return seen.each(lambda i: 0.0)
+        return [0.0] * len(seen.commits)
     shared = seen.project.shared(own)
 
     def names_other(subject: str) -> bool:
@@ -210,7 +210,7 @@ def _named_pass(seen: _Range) -> list[float]:
     paths = set(seen.clues.files)
     folders = {path.rsplit("/", 1)[0] for path in paths if "/" in path}
     if not passes and not paths:
-        return seen.each(lambda i: 0.0)
+        return [0.0] * len(seen.commits)
 
     def score(file: ChangedFile, sense: Sense) -> float:
         named = any(same_name(letters(file.path), one) for one in passes if len(one) > 3)
@@ -249,7 +249,7 @@ def _reverted_later(seen: _Range) -> list[float]:
 
 def _recent(seen: _Range) -> list[float]:
     if not seen.clues.noticed:
-        return seen.each(lambda i: 0.0)
+        return [0.0] * len(seen.commits)
     count = len(seen.commits)
     return seen.each(lambda i: math.log2(count / (count - i)))
 

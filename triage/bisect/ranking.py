@@ -26,7 +26,8 @@ def rank(
     timeline: Timeline, span: Span, clues: Clues, project: str | None, top: int | None = None, web: str | None = None
 ) -> Sequence[Suspect]:
     """The span's commits, the most suspicious first; the `top` first of them, all when None. web: the repository's page, where
-    the clone names no remote."""
+    the clone names no remote.
+    """
     commits = timeline.with_files(span.indices)
     chances = commit_prior(commits, clues, project)
     order = sorted(range(len(commits)), key=lambda index: (-chances[index], index))[:top]

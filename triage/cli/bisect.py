@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +14,7 @@ from triage.bisect.result import Answer, Bisection, Kind
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
 from triage.cli.options import JobsOption, ProjectOption, RecipePath, RepoOption
-from triage.cli.screen import show, show_json
+from triage.cli.screen import show, show_json, tell
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.failure import Failure
@@ -23,6 +24,9 @@ from triage.probe.workbench import Workbench
 from triage.report.bisection import bisection_block
 from triage.report.certificate import certificate
 from triage.report.shapes import bisection_json
+
+if TYPE_CHECKING:
+    from triage.bisect.plan import Chase
 
 
 class BisectFormat(StrEnum):
@@ -68,6 +72,13 @@ def bisect(
     project: ProjectOption = None,
     confidence: Annotated[float, typer.Option(min=0.5, max=1.0, help="Of commits: how sure is sure enough.")] = 0.95,
     repeats: Annotated[int, typer.Option(min=1, help="Of commits: compile each so often; for failures that flicker.")] = 1,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Show what is known and propose each probe; you decide.")
+    ] = False,
+    import_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Begin with the verdicts of a `git bisect log`.")
+    ] = None,
+    export_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as a `git bisect log`.")] = None,
     jobs: JobsOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on after an interruption; what is known is used in any case.")
@@ -85,18 +96,22 @@ def bisect(
 
     - `triage bisect recipes/cuda-matmul-f32.yaml --find fix --repo ~/iree`
     """
-    del resume
     chosen = one_case(load_cases([recipe]), case)
     before, after = (good, bad) if find is Kind.REGRESSION else (bad, good)
     with open_bench(jobs) as bench:
-        if repo is None:
+        if repo is None and not interactive:
             found = _along_releases(bench, chosen, find, before, after, match)
         else:
             # Numerics and git are for commits alone, and slow to import.
             from triage.bisect.plan import Chase, bisect_between
 
             chase = Chase(bench, chosen, repo, project, find, MATCHES[match], confidence, repeats)
-            found = bisect_between(chase, before, after)
+            led = interactive or import_log or export_log
+            found = (
+                _led(chase, before, after, interactive=interactive, resume=resume, logs=(import_log, export_log))
+                if led
+                else bisect_between(chase, before, after)
+            )
     match output:
         case BisectFormat.JSON:
             show_json(bisection_json(found))
@@ -107,6 +122,36 @@ def bisect(
     if found.answer is Answer.CULPRIT:
         return Exit.OK
     return Exit.ENVIRONMENT if found.cause is Cause.ENVIRONMENT else Exit.INCONCLUSIVE
+
+
+def _led(
+    chase: Chase,
+    before: str | None,
+    after: str | None,
+    *,
+    interactive: bool,
+    resume: bool,
+    logs: tuple[Path | None, Path | None],
+) -> Bisection:
+    """A bisect with a journal: led by a person, or begun with and ended by a log."""
+    from triage.bisect.commits import bisect_commits
+    from triage.bisect.journal import from_git_log, git_log
+    from triage.bisect.plan import open_session
+    from triage.cli.session import lead
+
+    session = open_session(chase, before, after)
+    if isinstance(session, Bisection):
+        return session
+    if resume:
+        tell(f"{session.resume()} verdicts of the journal are used again")
+    given, wanted = logs
+    if given:
+        session.take_in(from_git_log(given.read_text("utf-8"), str(given)))
+    found = lead(session) if interactive else bisect_commits(session.search)
+    if wanted:
+        ends = [session.search.line.revision(index) for index in (0, session.search.last)]
+        wanted.write_text(git_log(session.said(), *(end.commit or end.name for end in ends)), "utf-8")
+    return found
 
 
 def _along_releases(

@@ -66,37 +66,42 @@ def tell(text: str) -> None:
 
 
 class LiveBars:
-    """Bars on a terminal. Started with the first task, so that quick commands draw nothing."""
+    """Bars on a terminal, drawn while something is under way and gone afterwards, so that a prompt has the screen."""
 
     def __init__(self) -> None:
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
         self._bars = Bars(*columns, console=console(sys.stderr), transient=True)
-        self._started = False
+        self._shown = 0
+        self._lock = threading.Lock()
 
     def task(self, text: str, total: float | None = None) -> Task:
-        if not self._started:
-            self._started = True
-            self._bars.start()
-        return _Bar(self._bars, self._bars.add_task(_cut(text), total=total))
+        with self._lock:
+            self._shown += 1
+            if self._shown == 1:
+                self._bars.start()
+            return _Bar(self, self._bars, self._bars.add_task(_cut(text), total=total))
 
     def note(self, text: str) -> None:
         self._bars.console.print(text, markup=False)
 
+    def done(self, number: TaskID) -> None:
+        """One bar less; the last one takes the display away."""
+        with self._lock:
+            self._bars.remove_task(number)
+            self._shown -= 1
+            if self._shown == 0:
+                self._bars.stop()
+
     def close(self) -> None:
         """Take everything away."""
-        if self._started:
+        with self._lock:
             self._bars.stop()
 
 
 class _Bar:
-    def __init__(self, bars: Bars, number: TaskID) -> None:
-        self._bars, self._number = bars, number
+    def __init__(self, owner: LiveBars, bars: Bars, number: TaskID) -> None:
+        self._owner, self._bars, self._number = owner, bars, number
+        self._finished = False
 
     def advance(self, amount: float = 1.0) -> None:
         self._bars.advance(self._number, amount)
@@ -105,8 +110,9 @@ class _Bar:
         self._bars.update(self._number, description=_cut(text))
 
     def finish(self) -> None:
-        self._bars.update(self._number, visible=False)
-        self._bars.remove_task(self._number)
+        if not self._finished:
+            self._finished = True
+            self._owner.done(self._number)
 
 
 class LogLines:

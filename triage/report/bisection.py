@@ -54,6 +54,12 @@ def bisection_block(found: Bisection) -> RenderableType:
     return Group(*lines)
 
 
+def progress_bar(share: float, width: int = 16) -> Text:
+    """A bar that is filled by `share`, 0 to 1."""
+    full = round(share * width)
+    return Text("█" * full, style="cyan").append("░" * (width - full), style="dim")
+
+
 def _headline(found: Bisection) -> Text:
     name = f"[bold]{escape(found.case.name)}[/]"
     match found.answer:
