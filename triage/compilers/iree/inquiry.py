@@ -41,7 +41,13 @@ def describe(program: Path) -> Description:
 def _ask(program: Path, *options: str) -> str:
     try:
         answer = subprocess.run(
-            [program, *options], capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False
+            [program, *options],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFailure(f"{program} does not run: {error}") from error
