@@ -8,50 +8,21 @@ tells the suspects up to `i` from those after it. A place that could not be test
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from triage.bisect.belief_noise import EXACT, FLAKY, Noise, learnt_noise, log_chance
 from triage.model.outcome import Verdict
 
+__all__ = ["CONFIDENCE", "EXACT", "FLAKY", "Belief", "Block", "Evidence", "Floats", "Noise", "learnt_noise"]
+
 Floats = NDArray[np.float64]
+CONFIDENCE = 0.995  # of a culprit; where the noise is what the belief takes it for, it is right at least about as often
 Evidence = tuple[tuple[int, Verdict], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """How often a probe is wrong: `false_good` of those after the change, `false_bad` of those before it (0 to below 1).
-
-    certainty: how many probes this knowledge is worth. The rates are the means of Beta distributions with that many
-    pseudo-observations, so the evidence itself moves them; infinite: they are known exactly.
-
-    Raises:
-        ValueError: a rate is outside its range, or both together leave a probe without meaning (their sum is 1 or more).
-    """
-
-    false_good: float = 0.0
-    false_bad: float = 0.0
-    certainty: float = math.inf
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.false_good < 1 and 0 <= self.false_bad < 1 and self.false_good + self.false_bad < 1):
-            raise ValueError(f"rates of wrong probes must be in [0, 1) and sum to less than 1: {self}")
-        if not self.certainty > 0:
-            raise ValueError(f"certainty must be positive: {self}")
-
-    @property
-    def exact(self) -> bool:
-        """Whether every verdict is taken at its word."""
-        return self.false_good == 0 and self.false_bad == 0
-
-
-EXACT = Noise()
-# One probe in twenty may be wrong, and twenty probes suffice to think otherwise. For lines where a place has been seen to
-# disagree with itself; a compiler that never did is taken at its word.
-FLAKY = Noise(0.05, 0.05, certainty=20.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,48 +163,44 @@ class Belief:
             posterior = np.zeros(self.places)
             posterior[low + 1 : high + 1] = self.prior[low + 1 : high + 1]
         else:
-            edges, logs = self._likelihood()
-            posterior = self.prior * np.repeat(np.exp(logs - logs.max()), np.diff(edges))
+            rates = self.noise
+            logs = np.array(
+                [
+                    log_chance(int(wrong), int(right), rates.false_bad, rates.certainty)
+                    + log_chance(int(missed), int(caught), rates.false_good, rates.certainty)
+                    for (right, wrong), (missed, caught) in zip(*self._tallies, strict=True)
+                ]
+            )
+            posterior = self.prior * np.repeat(np.exp(logs - logs.max()), np.diff(self._edges))
         posterior /= posterior.sum()
         posterior.setflags(write=False)
         return posterior
 
-    def _likelihood(self) -> tuple[NDArray[np.int64], Floats]:
-        """Natural log-likelihood of the evidence: constant for all hypotheses between two neighbouring probed places.
-
-        Returns edges, shape (S + 1,), and logs, shape (S,): hypotheses edges[s] .. edges[s + 1] - 1 have logs[s].
+    @cached_property
+    def _tallies(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Verdicts (good, bad) before the hypotheses of each stretch and from them on, shape (S, 2) both. A stretch lies
+        between two neighbouring probed places; all its hypotheses explain the evidence alike.
         """
-        probed = list(self.counts)
-        goods = np.array([good for good, _ in self.counts.values()], dtype=np.int64)
-        bads = np.array([bad for _, bad in self.counts.values()], dtype=np.int64)
-        good_before = np.concatenate([[0], np.cumsum(goods)])
-        bad_before = np.concatenate([[0], np.cumsum(bads)])
-        good_after, bad_after = good_before[-1] - good_before, bad_before[-1] - bad_before
-        sure = self.noise.certainty
-        logs = np.array(
-            [
-                _log_chance(int(wrong), int(right), self.noise.false_bad, sure)
-                + _log_chance(int(missed), int(caught), self.noise.false_good, sure)
-                for wrong, right, missed, caught in zip(bad_before, good_before, good_after, bad_after, strict=True)
-            ]
-        )
-        return np.array([0, *(index + 1 for index in probed), self.places], dtype=np.int64), logs
+        seen = np.array(list(self.counts.values()), dtype=np.int64).reshape(-1, 2)
+        before = np.concatenate([np.zeros((1, 2), dtype=np.int64), np.cumsum(seen, axis=0)])
+        return before, before[-1] - before
+
+    @cached_property
+    def _edges(self) -> NDArray[np.int64]:
+        """Shape (S + 1,): stretch s has the hypotheses edges[s] .. edges[s + 1] - 1."""
+        return np.array([0, *(index + 1 for index in self.counts), self.places], dtype=np.int64)
 
     @cached_property
     def learnt(self) -> Noise:
         """The noise with its rates as the evidence has moved them: means over all suspects. Known rates stay."""
-        if self.noise.exact or math.isinf(self.noise.certainty):
-            return self.noise
-        edges, _ = self._likelihood()
-        mass = np.add.reduceat(self.probabilities, edges[:-1])
-        goods = np.array([good for good, _ in self.counts.values()], dtype=np.int64)
-        bads = np.array([bad for _, bad in self.counts.values()], dtype=np.int64)
-        good_before, bad_before = np.concatenate([[0], np.cumsum(goods)]), np.concatenate([[0], np.cumsum(bads)])
-        good_after, bad_after = good_before[-1] - good_before, bad_before[-1] - bad_before
-        sure = self.noise.certainty
-        false_bad = float(mass @ ((self.noise.false_bad * sure + bad_before) / (sure + bad_before + good_before)))
-        false_good = float(mass @ ((self.noise.false_good * sure + good_after) / (sure + bad_after + good_after)))
-        return Noise(false_good, false_bad, sure) if false_good + false_bad < 1 else self.noise
+        noise, sure = self.noise, self.noise.certainty
+        if noise.exact or math.isinf(sure):
+            return noise
+        before, after = self._tallies
+        mass = np.add.reduceat(self.probabilities, self._edges[:-1])
+        false_bad = float(mass @ ((noise.false_bad * sure + before[:, 1]) / (sure + before.sum(axis=1))))
+        false_good = float(mass @ ((noise.false_good * sure + after[:, 0]) / (sure + after.sum(axis=1))))
+        return Noise(false_good, false_bad, sure) if false_good + false_bad < 1 else noise
 
     @property
     def entropy(self) -> float:
@@ -284,7 +251,7 @@ class Belief:
         """The likeliest block, the older of two that are alike."""
         return max(self.blocks(closed), key=lambda block: (round(block.probability, 12), -block.first))
 
-    def is_resolved(self, confidence: float = 0.95, closed: Collection[int] = ()) -> bool:
+    def is_resolved(self, confidence: float = CONFIDENCE, closed: Collection[int] = ()) -> bool:
         """Whether one block is likely enough and witnessed: the place before it was seen good, its last one bad.
 
         A prior alone never resolves anything, however sure it is. One suspect in the block: it is the culprit. Several:
@@ -300,38 +267,3 @@ class Belief:
         if block.last < self.places - 1 and not self.counts.get(block.last, (0, 0))[1]:
             unseen.append(block.last)
         return tuple(unseen)
-
-
-def learnt_noise(repeats: Iterable[Sequence[Verdict]], prior: Noise = FLAKY) -> Noise:
-    """The flake rate that repeated probes of the same place show, whatever the place's true state.
-
-    repeats: for each place, the verdicts it gave. The minority counts as wrong, half of a tie does: a probe is as likely
-    to be wrong towards good as towards bad when the truth is not known. `prior` is a Beta of `prior.certainty` probes with
-    the mean of its two rates; the answer has its posterior mean for both rates and the certainty grown by what was seen.
-    """
-    if math.isinf(prior.certainty):
-        return prior
-    wrong = probes = 0.0
-    for verdicts in repeats:
-        good, bad = verdicts.count(Verdict.GOOD), verdicts.count(Verdict.BAD)
-        if good + bad > 1:
-            wrong += min(good, bad)
-            probes += good + bad
-    sure = prior.certainty + probes
-    rate = ((prior.false_good + prior.false_bad) / 2 * prior.certainty + wrong) / sure
-    rate = min(rate, 0.49)
-    return Noise(rate, rate, sure)
-
-
-def _log_chance(wrong: int, right: int, rate: float, certainty: float) -> float:
-    """Natural log of the chance of `wrong` wrong and `right` right probes; Beta-binomial unless the rate is known."""
-    if rate == 0:
-        return -math.inf if wrong else 0.0
-    if math.isinf(certainty):
-        return wrong * math.log(rate) + right * math.log1p(-rate)
-    a, b = rate * certainty, (1 - rate) * certainty
-    return _log_beta(a + wrong, b + right) - _log_beta(a, b)
-
-
-def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

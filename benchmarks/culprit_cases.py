@@ -1,0 +1,110 @@
+"""Regressions with known culprits and the commits of their ranges, as the benchmarks of the commit search read them.
+
+CASES has a JSON object a line: id, class, backend, diagnostics, diag_source, good (excluded), bad (included), culprit.
+COMMITS, gzipped, has one a line: sha, parent, date, subject, files as [path, added, removed].
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from triage.bisect.belief import Floats
+from triage.bisect.prior import Clues, suspicion
+from triage.bisect.prior_features import feature_matrix, features
+from triage.bisect.prior_tables import project_table
+from triage.model.commit import ChangedFile, Commit
+
+CLASSES = {
+    "timeout/compile-time": "timeout",
+    "shared-memory": "shared-memory-overflow",
+    "crash-assert": "assertion",
+    "performance-regression": "performance",
+    "convergence": "affinity-non-convergence",
+    "other": "unknown",
+}
+# What a repository's own reverts cannot teach: they have no diagnostics, and those that were kept all change the compiler.
+KEPT = frozenset({"not-built", "runtime-only", "named-pass"})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A case whose culprit is known: the features of its range, shape (C, F), and the culprit's row."""
+
+    name: str
+    group: str
+    source: str
+    matrix: Floats
+    culprit: int
+
+
+def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Known]:
+    by_sha = {}
+    with gzip.open(commits, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            one = json.loads(line)
+            files = tuple(ChangedFile(*changed) for changed in one["files"])
+            by_sha[one["sha"]] = Commit(one["sha"], one["parent"], one["date"], one["subject"], files)
+    known = []
+    for line in cases.read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        found, sha = [], case["bad"]
+        while sha != case["good"]:
+            found.append(by_sha[sha])
+            sha = by_sha[sha].parent
+        found.reverse()
+        backend = None if case["backend"] == "unknown" else case["backend"]
+        clues = Clues(CLASSES.get(case["class"], case["class"]), backend, text=case["diagnostics"], noticed=noticed)
+        at = next(index for index, commit in enumerate(found) if commit.sha == case["culprit"])
+        matrix = feature_matrix(found, clues, project_table("iree"))
+        known.append(Known(case["id"], _group(by_sha[case["culprit"]]), case["diag_source"], matrix, at))
+    return known
+
+
+def _group(culprit: Commit) -> str:
+    """The same change applied again counts as the same culprit, so that none is learnt from its own twin."""
+    quoted = re.search(r'"(.*?)(?: \(#\d+\))?"', culprit.subject)
+    return quoted[1] if quoted else re.sub(r" \(#\d+\)$", "", culprit.subject)
+
+
+def start_weights() -> Floats:
+    return np.array([feature.start for feature in features()])
+
+
+def shipped_weights() -> Floats:
+    return np.array([feature.weight for feature in features()])
+
+
+def fitted(known: Sequence[Known], strength: float, start: Floats | None = None) -> Floats:
+    """Weights in bits that make the culprits likely, held to `start` as by `strength` cases for each feature.
+
+    A conditional logit: softmax over the commits of each range, Newton's method, a normal prior around `start`.
+    """
+    start = start_weights() if start is None else start
+    held = np.array([1e6 if feature.name in KEPT else strength for feature in features()])
+    weights, bit = start.copy(), np.log(2)
+    for _ in range(50):
+        slope, curve = -held * (weights - start), np.diag(held)
+        for one in known:
+            chances = suspicion(one.matrix, weights, floor=0.0)
+            mean = chances @ one.matrix
+            slope = slope + bit * (one.matrix[one.culprit] - mean)
+            curve = curve + bit**2 * ((one.matrix * chances[:, None]).T @ one.matrix - np.outer(mean, mean))
+        step = np.linalg.solve(curve, slope)
+        weights = weights + step
+        if np.abs(step).max() < 1e-7:
+            break
+    return weights
+
+
+def cross_validated(known: Sequence[Known], strength: float, also: Sequence[Known] = ()) -> dict[str, Floats]:
+    """For each case the weights fitted to all others but its twins, and to `also`."""
+    groups = sorted({one.group for one in known})
+    by_group = {group: fitted([*also, *(one for one in known if one.group != group)], strength) for group in groups}
+    return {one.name: by_group[one.group] for one in known}
