@@ -13,7 +13,7 @@ from rich.text import Text
 
 from triage.bisect.result import Answer, Bisection, CommitNote, Kind
 from triage.model.failure import Failure
-from triage.report.words import numbers_text, revision_text
+from triage.report.words import headline_text, numbers_text, revision_text
 
 if TYPE_CHECKING:  # brings numerics that no other report needs
     from triage.bisect.ranking import Suspect
@@ -33,7 +33,7 @@ def bisection_block(found: Bisection) -> RenderableType:
         table.add_row(new, revision_text(found.after))
     if found.failure:
         numbers = numbers_text(found.failure)
-        table.add_row("failure", Text(f"{found.failure.failure_class}: {found.failure.headline}"))
+        table.add_row("failure", Text(f"{found.failure.failure_class}: {headline_text(found.failure, 400)}"))
         if numbers:
             table.add_row("numbers", Text(numbers))
         table.add_row("signature", Text(found.failure.signature))
@@ -41,7 +41,7 @@ def bisection_block(found: Bisection) -> RenderableType:
         if note := found.notes.get(revision.commit or ""):
             table.add_row("commit", _commit_text(note, chance))
     for revision, failure in found.other_failures:
-        table.add_row("another", Text(f"{revision.name} fails otherwise: {failure.failure_class}: {failure.headline}"))
+        table.add_row("another", Text(f"{revision.name} fails otherwise: {failure.failure_class}: {headline_text(failure)}"))
     for revision, reason in found.untestable[:8]:
         table.add_row("untestable", Text(f"{revision.name}: {reason}"))
     if len(found.untestable) > 8:

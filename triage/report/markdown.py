@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from triage.classify import rule_for
 from triage.nightly.compare import Night
-from triage.report.words import numbers_text, origin_pair, origin_story, untestable_reason
+from triage.report.words import headline_text, numbers_text, origin_pair, origin_story, untestable_reason
 
 
 def markdown(night: Night) -> str:
@@ -19,6 +19,7 @@ def markdown(night: Night) -> str:
     environment.filters["ticks"] = lambda text: str(text).replace("`", "'")
     return environment.get_template("nightly.md.j2").render(
         night=night,
+        headline=headline_text,
         numbers=numbers_text,
         origin=origin_pair,
         story=origin_story,

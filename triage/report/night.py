@@ -9,7 +9,7 @@ from rich.text import Text
 
 from triage.bisect.result import Kind
 from triage.nightly.compare import Change, Night, Pair
-from triage.report.words import numbers_text, revision_text
+from triage.report.words import headline_text, numbers_text, revision_text
 
 
 def night_blocks(night: Night) -> Iterable[RenderableType]:
@@ -35,7 +35,7 @@ def night_blocks(night: Night) -> Iterable[RenderableType]:
 
 def _pair_lines(pair: Pair) -> Iterable[RenderableType]:
     failure = pair.failure
-    yield Text.assemble("  ", (pair.name, "bold"), f"  {failure.failure_class}: {failure.headline}" if failure else "")
+    yield Text.assemble("  ", (pair.name, "bold"), f"  {failure.failure_class}: {headline_text(failure)}" if failure else "")
     if failure and failure.details:
         yield Text(f"      {numbers_text(failure)}", style="dim")
     for found in pair.bisections:

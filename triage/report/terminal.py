@@ -16,7 +16,7 @@ from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Status, Untestable
 from triage.model.probe import Probe
 from triage.probe.judge import status_of
-from triage.report.words import numbers_text
+from triage.report.words import headline_text, numbers_text
 
 STYLES = {
     Status.PASSED: "green",
@@ -31,7 +31,7 @@ _LONGEST_LINE = 160
 def failure_block(failure: Failure, source: Path | None = None) -> RenderableType:
     """One failure: class, headline, explanation, numbers, the line of the input with a caret, what usually helps."""
     rule = rule_for(failure.failure_class)
-    lines: list[RenderableType] = [Text.assemble((failure.failure_class, "bold red"), "  ", failure.headline)]
+    lines: list[RenderableType] = [Text.assemble((failure.failure_class, "bold red"), "  ", headline_text(failure, 400))]
     facts: list[tuple[str, str]] = []
     if rule:
         facts.append(("what", rule.explanation))

@@ -10,6 +10,7 @@ from triage.model.outcome import Untestable
 from triage.model.revision import Revision
 from triage.nightly.compare import Pair
 
+_DESCRIPTION = re.compile(r"#hal\.executable\.target<.*", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
 
 
@@ -20,6 +21,16 @@ def revision_text(revision: Revision | None) -> str:
     short = revision.commit[:10] if revision.commit and revision.commit[:10] != revision.name else None
     known = [part for part in (short, revision.date) if part]
     return f"{revision.name} ({', '.join(known)})" if known else revision.name
+
+
+def headline_text(failure: Failure, longest: int = 180) -> str:
+    """The compiler's line, cut where a target's whole description is printed in it; the failing pass before it where
+    that says more.
+    """
+    text = _DESCRIPTION.sub("#hal.executable.target<…", failure.headline)
+    if failure.failing_pass and text.startswith("failed to run translation"):
+        text = f"{failure.failing_pass} failed: {text}"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def numbers_text(failure: Failure) -> str:
