@@ -29,7 +29,7 @@ triage: setup
 	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --out $(OUT) || [ $$? -eq 1 ]
 
 test: setup
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

@@ -95,8 +95,7 @@ def bayesect(count: int, culprit: int, sure: bool, skipped: frozenset[int] = fro
     observe(0)
     observe(size - 1)
     tests, most = 0, 4 * max(1, math.ceil(math.log2(count))) + 20
-    for place in (one + 1 for one in skipped):
-        weights[place] = 0.0
+    silent: list[int] = []
     while True:
         chances, (bad, caught, false, kept) = posterior()
         if chances.max() >= 0.95:
@@ -109,10 +108,15 @@ def bayesect(count: int, culprit: int, sure: bool, skipped: frozenset[int] = fro
             _split_entropy(chances, after, before)
             for after, before in ((fail_after, fail_before), (1 - fail_after, 1 - fail_before))
         )
-        entropy[[one + 1 for one in skipped]] = math.inf
+        entropy[silent] = math.inf
         least = np.flatnonzero(np.isclose(entropy, entropy.min(), rtol=1e-12, atol=1e-15))
-        observe(int(least[np.argmin(np.abs(least - size // 2))]))
-        tests += 1
+        place = int(least[np.argmin(np.abs(least - size // 2))])
+        if place - 1 in skipped:
+            weights[place] = 0.0
+            silent.append(place)  # it might choose it again and again; a person would not
+        else:
+            observe(place)
+            tests += 1
 
 
 def _log_beta(a: Floats, b: Floats) -> Floats:
@@ -146,7 +150,7 @@ def figures(tests: Sequence[int], reference: Sequence[int]) -> dict[str, float]:
 
 def with_prior(known: Sequence[Known], priors: dict[str, Floats], reference: Sequence[int]) -> dict[str, object]:
     searched = {jobs: [ours(priors[one.name], one.culprit, jobs) for one in known] for jobs in JOBS}
-    ranks = [1 + int((priors[one.name] > priors[one.name][one.culprit] * (1 + 1e-9)).sum()) for one in known]
+    ranks = [_rank(priors[one.name], one.culprit) for one in known]
     beliefs = {one.name: Belief.from_weights(np.concatenate([[1.0], priors[one.name]])) for one in known}
     sets = {level: [beliefs[one.name].credible(level) for one in known] for level in CREDIBLE}
     return {
@@ -162,6 +166,12 @@ def with_prior(known: Sequence[Known], priors: dict[str, Floats], reference: Seq
             for level in CREDIBLE
         },
     }
+
+
+def _rank(prior: Floats, culprit: int) -> float:
+    """1 for the likeliest; among equals the middle."""
+    away = prior / prior[culprit] - 1
+    return 1 + int((away > 1e-9).sum()) + (int((np.abs(away) <= 1e-9).sum()) - 1) / 2
 
 
 def untestable(known: Sequence[Known], priors: dict[str, Floats]) -> dict[str, dict[str, float]]:

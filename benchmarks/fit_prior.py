@@ -27,14 +27,14 @@ from triage.bisect.prior_tables import project_table
 from triage.model.commit import ChangedFile, Commit
 
 REACH = 300  # a revert that comes later than so many commits undoes something else
+LOG = ("--first-parent", "-m", "--reverse", "--no-renames", "--numstat", "--format=%x01%H%x02%P%x02%cI%x02%s%x02%b%x03")
 BEFORE = (30, 100)  # commits of a range before its culprit
 
 
 def history_of(git_dir: Path) -> Iterator[tuple[Commit, str]]:
     """The first-parent line with the commits' messages, oldest first."""
     told = subprocess.run(
-        ["git", f"--git-dir={git_dir}", "log", "--first-parent", "-m", "--reverse", "--no-renames", "--numstat"]
-        + ["--format=%x01%H%x02%P%x02%cI%x02%s%x02%b%x03"],
+        ["git", f"--git-dir={git_dir}", "log", *LOG],
         check=True,
         capture_output=True,
     ).stdout.decode("utf-8", "replace")
@@ -92,9 +92,8 @@ def main() -> None:
     print(f"  set by hand        {bits(known, start_weights()):.3f}")
     if also:
         # Nobody looked at these when the features were chosen; they have no diagnostics, so a good part is missing.
-        print(
-            f"  on the reverts     {bits(also, start_weights()):.3f} of {np.mean([np.log2(len(one.matrix)) for one in also]):.3f}"
-        )
+        flat = np.mean([np.log2(len(one.matrix)) for one in also])
+        print(f"  on the reverts     {bits(also, start_weights()):.3f} of {flat:.3f}")
     for strength in (5.0, 10.0, 20.0, 40.0, 80.0, 160.0):
         told = f"  strength {strength:5.0f}     cases alone {bits(known, cross_validated(known, strength)):.3f}"
         if also:

@@ -8,7 +8,8 @@ from triage.classify import Rule, Scanner, class_names, load_rules, packaged_rul
 from triage.classify.rule import NEEDLES, Where
 
 RULES = packaged_rules()
-EXAMPLES = [pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i in range(len(rule.examples))]
+# An example without text is told by how the run ended; test_diagnose holds those.
+EXAMPLES = [pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i, one in enumerate(rule.examples) if one.text]
 MISSES = [pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i in range(len(rule.near_misses))]
 
 
@@ -21,8 +22,6 @@ def scan(text: str, rules=None):
 @pytest.mark.parametrize("rule, index", EXAMPLES)
 def test_example(rule: Rule, index: int) -> None:
     example = rule.examples[index]
-    if not example.text:
-        pytest.skip("has no text: told by how the run ended")
     failures = scan(example.text)
     assert failures, "nothing was found"
     assert failures[0].failure_class == rule.name, failures
