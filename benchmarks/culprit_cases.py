@@ -29,8 +29,8 @@ CLASSES = {
     "convergence": "affinity-non-convergence",
     "other": "unknown",
 }
-# What a repository's own reverts cannot teach: they have no diagnostics, and those that were kept all change the compiler.
-KEPT = frozenset({"not-built", "runtime-only", "named-pass"})
+# What cannot be learnt here: all reverts that are kept change the compiler, and no case names a phase or a pass.
+KEPT = frozenset({"not-built", "runtime-only", "phase", "named-pass"})
 
 
 @dataclass(frozen=True, slots=True)

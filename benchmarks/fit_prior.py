@@ -4,8 +4,10 @@ Run: `python benchmarks/fit_prior.py CASES COMMITS [--history GIT_DIR] [--write]
 `culprit_search.py`. With `--history`, a clone of the same repository, its own reverts are learnt from as well: what was
 reverted is a culprit, the commits around it are its range; culprits of CASES are left out of them. Figures are mean bits
 (-log2 of the culprit's prior probability): one bit less is one probe less.
-The features and their hand-set start were chosen by people who had seen CASES; that is not cross-validated, and only the
-reverts are a check of it. The figures say that so few cases cannot improve on the start, hence the large default strength.
+
+The features and their hand-set start were chosen by people who had seen CASES; that is not cross-validated, and the
+reverts are the nearest thing to a check of it. The figures say that so few cases cannot improve on the start, hence the large
+default strength.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ def main() -> None:
     print(f"  no prior           {np.mean([np.log2(len(one.matrix)) for one in known]):.3f}")
     print(f"  set by hand        {bits(known, start_weights()):.3f}")
     if also:
-        # Nobody looked at these when the features were chosen; they have no diagnostics, so a good part is missing.
+        # A second opinion: of the features only `waited` was chosen with these in view. They have no diagnostics, so that a
+        # good part is missing, and the start weights were not fitted to them.
         flat = np.mean([np.log2(len(one.matrix)) for one in also])
         print(f"  on the reverts     {bits(also, start_weights()):.3f} of {flat:.3f}")
     for strength in (5.0, 10.0, 20.0, 40.0, 80.0, 160.0):

@@ -69,16 +69,18 @@ class Block:
         return self.add_and_relu(f"block{number}", second, x)
 
     def program(self, result):
-        return "\n".join([
-            "#image = affine_map<(b, h, w, c) -> (b, h, w, c)>",
-            "#channel = affine_map<(b, h, w, c) -> (c)>",
-            "func.func @residual_blocks(\n    " + ",\n    ".join(self.arguments) + f") -> {self.image} {{",
-            "  %zero = arith.constant 0.0 : f32",
-            f"  %empty = tensor.empty() : {self.image}",
-            *(f"  {line}" for line in self.lines),
-            f"  return {result} : {self.image}",
-            "}",
-        ])
+        return "\n".join(
+            [
+                "#image = affine_map<(b, h, w, c) -> (b, h, w, c)>",
+                "#channel = affine_map<(b, h, w, c) -> (c)>",
+                "func.func @residual_blocks(\n    " + ",\n    ".join(self.arguments) + f") -> {self.image} {{",
+                "  %zero = arith.constant 0.0 : f32",
+                f"  %empty = tensor.empty() : {self.image}",
+                *(f"  {line}" for line in self.lines),
+                f"  return {result} : {self.image}",
+                "}",
+            ]
+        )
 
 
 def main():

@@ -181,8 +181,12 @@ def main():
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--chain", choices=CHAINS, default="none")
     parser.add_argument("--length", type=int, default=1, help="links of the chain")
-    parser.add_argument("--reference", choices=["promise", "affinity"], default="promise",
-                        help="how a device is named: to be resolved (promise), or as a symbol that exists (affinity)")
+    parser.add_argument(
+        "--reference",
+        choices=["promise", "affinity"],
+        default="promise",
+        help="how a device is named: to be resolved (promise), or as a symbol that exists (affinity)",
+    )
     args = parser.parse_args()
 
     f = Function(args.reference)

@@ -23,6 +23,7 @@ from triage.model.outcome import Verdict
 Indices = NDArray[np.int64]
 
 _TREE_CUTS = 79  # cuts a search tree is built over; its time grows with their cube
+_MANY_CUTS = 2000  # beyond, half as many do: the first cut need not be so fine, and the tree is deeper
 _BATCH_CUTS = 255  # cuts a batch is picked from
 _PRICE_LEVELS = 5  # different dearest prices tried for a round
 _WORTH_MOVING = 1e-3  # what a cut of a batch must gain to be moved
@@ -64,12 +65,12 @@ def untestable_odds(belief: Belief) -> Floats:
     """Shape (N,): the chance that probing a place tells nothing, learnt from the places probed so far.
 
     Broken revisions come in runs of unknown length: a place resembles those probed near it, a place twice as far half as
-    much.
+    much. As long as nothing was skipped all are alike.
     """
     skipped, told = sorted(belief.skipped), list(belief.counts)
     untestable, probed = np.full(belief.places, _BASE[0]), np.full(belief.places, _BASE[1])
     here = np.arange(belief.places)
-    for index in skipped + told:
+    for index in skipped + told if skipped else ():
         near = 1 / (1 + np.abs(here - index) / 2)
         probed += near
         if index in belief.skipped:
@@ -171,12 +172,12 @@ def _root(belief: Belief, cuts: _Cuts) -> int:
     With equal prices the tree keeps the promise of `next_probes`. A wrong prior could otherwise cost a probe for each
     halving of a small probability.
     """
-    few = cuts.thinned(_TREE_CUTS)
+    few = cuts.thinned(_TREE_CUTS if len(cuts.at) <= _MANY_CUTS else _TREE_CUTS // 2)
     chances = np.diff(np.concatenate([[0.0], few.below, [1.0]]))
     limits = _limits(belief, cuts, few)
     if limits is not None:
         needs, left = limits
-        return int(few.at[first_cut_within(chances, needs, left)])
+        return int(few.at[first_cut_within(chances, few.dear, needs, left)])
     return int(few.at[first_cut(chances, few.dear)])
 
 

@@ -8,7 +8,6 @@ the costs of both sides of the cut.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -31,16 +30,14 @@ def first_cut(chances: Floats, prices: Floats) -> int:
     return _middle(best[0], edges)
 
 
-def first_cut_within(chances: Floats, needs: Integers, depth: int) -> int:
-    """The same with prices that are all alike and at most `depth` questions on every way down; more where no tree has so
-    few, as few as can be.
+def first_cut_within(chances: Floats, prices: Floats, needs: Integers, depth: int) -> int:
+    """The same with at most `depth` questions on every way down; more where no tree has so few, as few as can be.
 
     needs: shape (P,), how many questions must be left where a part is reached: what finding a suspect inside it takes,
     and 1 for a single suspect that is to be found one question sooner than others.
     """
     parts = len(chances)
     edges = np.concatenate([[0.0], np.cumsum(chances)])
-    prices = np.ones(parts - 1)
     # Level by level: what all runs cost with `left` questions left, from what they cost with one less.
     left = int(needs.min())
     fewer = _Costs(parts, math.inf)
@@ -94,10 +91,9 @@ def halving_depths(count: int) -> Integers:
     It asks the middle, the older of two; all depths are log2(count) rounded down or up.
     """
     depths = np.zeros(count, dtype=np.int64)
-    edges = [0, count]
+    edges = np.array([0, count], dtype=np.int64)
     while len(edges) <= count:
-        finer = sorted({*edges, *(first + (last - first) // 2 for first, last in pairwise(edges))})
         sizes = np.diff(edges)
         depths += np.repeat(sizes > 1, sizes)
-        edges = finer
+        edges = np.unique(np.concatenate([edges, edges[:-1] + sizes // 2]))
     return depths

@@ -204,6 +204,11 @@ def _overlap(seen: _Range) -> list[float]:
     return seen.each(lambda i: min(8.0, sum(bits[w] * (1 if w in subjects[i] else 0.5) for w in subjects[i] | names[i])))
 
 
+def _phase(seen: _Range) -> list[float]:
+    patterns = seen.project.of_phase(seen.clues.phase)
+    return seen.each(lambda i: any(one.search(file.path.lower()) for file, _ in seen.source[i] for one in patterns))
+
+
 def _named_pass(seen: _Range) -> list[float]:
     """1 where a file is the pass that failed or a suspected file, half where it is a test of it or its neighbour."""
     passes = [letters(name) for name in (seen.clues.failing_pass, *seen.clues.passes) if name]
@@ -270,6 +275,7 @@ _COMPUTED: dict[str, Callable[[_Range], list[float]]] = {
     "sweep": _sweep,
     "off-topic": _off_topic,
     "overlap": _overlap,
+    "phase": _phase,
     "named-pass": _named_pass,
     "waited": _waited,
     "reverted-later": _reverted_later,

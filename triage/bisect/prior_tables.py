@@ -39,6 +39,7 @@ class Project:
     codegen: re.Pattern[str]
     plumbing: re.Pattern[str]
     decides: re.Pattern[str]
+    phases: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     optional: tuple[re.Pattern[str], ...] = ()
     synonyms: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,6 +50,10 @@ class Project:
     def backends_in(self, text: str) -> frozenset[str]:
         """The backends that lower case text names."""
         return frozenset(name for name, pattern in self.backends.items() if pattern.search(text))
+
+    def of_phase(self, phase: str | None) -> tuple[re.Pattern[str], ...]:
+        """The code of a phase; nothing where it is not known."""
+        return tuple(code for name, code in self.phases if phase and name.search(phase))
 
     def shared(self, backend: str) -> re.Pattern[str]:
         """Code of the backend's group."""
@@ -91,6 +96,7 @@ def project_table(name: str | None) -> Project:
         codegen=_either([own.get("codegen")]),
         plumbing=_either([own.get("plumbing")]),
         decides=_either([own.get("decides"), shared["decides"]]),
+        phases=tuple((re.compile(phase), re.compile(text)) for phase, text in own.get("phases", [])),
         optional=tuple(re.compile(text) for text in own.get("optional", [])),
         synonyms=_topics([*shared["synonyms"], *own.get("synonyms", [])]),
     )

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.bisect.prior import FLOOR, Clues, commit_prior, explain, project_names
+from triage.bisect.prior_features import feature_matrix, features
+from triage.bisect.prior_tables import project_table
+from triage.bisect.prior_words import letters, same_name, topics
+from triage.model.commit import ChangedFile, Commit
+from triage.model.failure import Failure
+
+CODEGEN = "compiler/src/iree/compiler/Codegen"
+GPU = ChangedFile(f"{CODEGEN}/LLVMGPU/KernelConfig.cpp", 30, 8)
+CPU = ChangedFile(f"{CODEGEN}/LLVMCPU/KernelDispatch.cpp", 30, 8)
+COMMON = ChangedFile(f"{CODEGEN}/Common/GPU/GPUPadOperands.cpp", 30, 8)
+HAL = ChangedFile("compiler/src/iree/compiler/Dialect/HAL/IR/HALOps.cpp", 10, 2)
+RUNTIME = ChangedFile("runtime/src/iree/hal/drivers/hip/hip_device.c", 10, 2)
+DOCS = ChangedFile("docs/website/docs/index.md", 10, 2)
+TEST = ChangedFile(f"{CODEGEN}/LLVMGPU/test/config.mlir", 10, 9)
+LLVM = ChangedFile("third_party/llvm-project", 1, 1)
+
+NOTHING = Clues()
+
+
+def commit(subject: str, *files: ChangedFile) -> Commit:
+    return Commit(f"{abs(hash(subject)):040x}"[:40], None, "2025-01-01T00:00:00+00:00", subject, files)
+
+
+def odds(subjects: list[Commit], clues: Clues = NOTHING, project: str | None = "iree") -> list[float]:
+    """Each beside the first."""
+    prior = commit_prior(subjects, clues, project)
+    return [float(one / prior[0]) for one in prior]
+
+
+def named(commits: list[Commit], clues: Clues, index: int, project: str | None = "iree") -> set[str]:
+    return {reason.feature for reason in explain(commits, clues, project)[index]}
+
+
+def test_what_cannot_be_to_blame_is_demoted_and_never_excluded() -> None:
+    plain, docs, tests, runtime, nfc = odds(
+        [
+            commit("Change it", GPU),
+            commit("Say it", DOCS),
+            commit("Check it", TEST),
+            commit("Run it", RUNTIME),
+            commit("Change it (NFC)", GPU),
+        ],
+        Clues("shared-memory-overflow", "rocm"),
+    )
+    assert plain == 1
+    assert all(0 < one < 0.4 for one in (docs, tests, runtime, nfc))
+
+
+def test_the_runtime_is_not_demoted_for_what_fails_when_it_runs() -> None:
+    commits = [commit("Change it", HAL), commit("Run it", RUNTIME)]
+    assert odds(commits, Clues("runtime-error"))[1] > odds(commits, Clues("legalization"))[1]
+
+
+def test_the_failing_backend_counts() -> None:
+    commits = [commit("Change it", GPU), commit("Change that", CPU), commit("[CPU] Change both", GPU, CPU)]
+    gpu, cpu = odds(commits, Clues(backend="rocm")), odds(commits, Clues(backend="llvm-cpu"))
+    assert gpu[1] < 0.5 < 2 < cpu[1]
+    assert named(commits, Clues(backend="rocm"), 1) >= {"other-backend"}
+    assert named(commits, Clues(backend="rocm"), 0) >= {"own-backend"}
+    assert "other-named" in named(commits, Clues(backend="rocm"), 2)
+    assert not {"own-backend", "other-backend", "other-named"} & named(commits, Clues(), 1)
+
+
+def test_words_shared_with_the_diagnostics_count_by_their_rarity() -> None:
+    commits = [commit(f"Change matter {n}", GPU) for n in range(20)]
+    commits[7] = commit("Use IGEMM for grouped things", GPU)
+    told = odds(commits, Clues(text="error: function main$async_dispatch_3_conv_2d uses 81920 bytes"))
+    assert told[7] > 2 * told[8]
+
+
+def test_a_pass_that_the_evidence_names_is_found_by_its_file() -> None:
+    commits = [commit("Change it", GPU), commit("Change that", COMMON)]
+    for clues in (
+        Clues(failing_pass="GPUPadOperandsPass"),
+        Clues(failing_pass="iree-codegen-gpu-pad-operands"),
+        Clues(passes=("GPUPadOperands",)),
+        Clues(files=(COMMON.path,)),
+    ):
+        assert odds(commits, clues)[1] > 2 * odds(commits)[1]
+        assert explain(commits, clues)[1][0].feature == "named-pass"
+
+
+def test_the_phase_that_fails_counts() -> None:
+    commits = [commit("Change it", GPU), commit("Change that", HAL)]
+    assert odds(commits, Clues(phase="vm"))[1] == pytest.approx(odds(commits)[1])
+    fusion = commit("Change fusion", ChangedFile("compiler/src/iree/compiler/DispatchCreation/Fuse.cpp", 5, 5))
+    assert odds([*commits, fusion], Clues(phase="flow"))[2] > 1.5 * odds([*commits, fusion])[2]
+
+
+def test_integrates_reapplies_and_what_was_reverted() -> None:
+    commits = [
+        commit("Integrate llvm-project@681b2413 (#10)", LLVM, GPU),
+        commit('Reapply "Fuse it all" (#300)', GPU),
+        commit("Distribute loops of everything (#301)", GPU),
+        commit('Revert "Distribute loops of everything" (#302)', GPU),
+        commit("Bump torch-mlir (#303)", ChangedFile("third_party/torch-mlir", 1, 1)),
+    ]
+    reasons = [{reason.feature for reason in one} for one in explain(commits, Clues())]
+    assert {"integrate", "waited"} <= reasons[0]
+    assert "reapply" in reasons[1]
+    assert "reverted-later" in reasons[2]
+    assert "revert" in reasons[3]
+    assert "reverted-later" not in reasons[1] | reasons[3]
+    assert "other-dependency" in reasons[4]
+
+
+def test_late_commits_are_likelier_only_where_the_failure_was_noticed() -> None:
+    commits = [commit(f"Change number {n}", GPU) for n in range(9)]
+    assert odds(commits) == pytest.approx([1] * 9)
+    told = odds(commits, Clues(noticed=True))
+    assert told == sorted(told)
+    assert 1.5 < told[-1] < 4
+
+
+def test_optional_topics_count_less_unless_the_text_names_them() -> None:
+    commits = [commit("Change it", GPU), commit("[DT] Change data tiling", GPU)]
+    assert "off-topic" in named(commits, Clues(text="no such thing"), 1)
+    assert "off-topic" not in named(commits, Clues(text="llama with data-tiling fails"), 1)
+
+
+@given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=6), st.text(max_size=60))
+def test_any_history_gets_a_prior_with_its_floor(subjects: list[tuple[str, str]], text: str) -> None:
+    commits = [commit(subject, ChangedFile(path, 3, 1)) for subject, path in subjects]
+    for project in (None, "iree", "triton", "llvm", "no such project"):
+        prior = commit_prior(commits, Clues("legalization", "cuda", text=text, failing_pass=text, noticed=True), project)
+        assert prior.sum() == pytest.approx(1)
+        assert (prior >= FLOOR / len(commits) - 1e-12).all()
+
+
+def test_other_projects_have_tables_or_do_without() -> None:
+    assert project_names() == ("iree", "llvm", "triton")
+    amd, nvidia = ChangedFile("third_party/amd/lib/Conversion/A.cpp", 9, 9), ChangedFile("third_party/nvidia/lib/B.cpp", 9, 9)
+    for project in ("triton", None):
+        change = odds([commit("Change it", amd), commit("Change that", nvidia)], Clues(backend="rocm"), project)
+        assert change[1] < 0.5
+    assert project_table("triton").sense("python/triton/compiler/compiler.py").kind == "compiler"
+    assert project_table("llvm").sense("compiler-rt/lib/a.c").kind == "runtime"
+    assert project_table(None).sense("src/a.cc").kind == "compiler"
+    assert project_table(None).sense("README.md").kind == "docs"
+
+
+def test_reasons_add_up_to_the_prior() -> None:
+    commits = [commit("Enable fusion by default", GPU, TEST), commit("Fix a test (NFC)", TEST), commit("Change it", HAL)]
+    clues = Clues("shared-memory-overflow", "rocm", text="fusion of matmul")
+    prior = commit_prior(commits, clues)
+    pure = (prior - FLOOR / 3) / (1 - FLOOR)
+    bits = [sum(reason.bits for reason in one) for one in explain(commits, clues)]
+    assert [math.log2(one / pure[0]) for one in pure] == pytest.approx([one - bits[0] for one in bits], abs=0.1)
+    assert all(reason.text and reason.bits for one in explain(commits, clues) for reason in one)
+
+
+def test_every_feature_is_computed_and_named_once() -> None:
+    names = [feature.name for feature in features()]
+    assert len(set(names)) == len(names)
+    matrix = feature_matrix([commit("Change it", GPU)], Clues(), project_table("iree"))
+    assert matrix.shape == (1, len(names))
+    assert np.isfinite(matrix).all()
+    assert all(abs(feature.weight - feature.start) < 1 for feature in features())
+
+
+def test_names_meet_whatever_their_spelling() -> None:
+    assert letters("GPUPadOperandsPass") == letters("a/b/gpu_pad_operands.mlir") == letters("gpu-pad-operands")
+    assert same_name(letters("iree-codegen-gpu-pad-operands"), letters("GPUPadOperands.cpp"))
+    assert not same_name(letters("CSEPass"), letters("LICM.cpp"))
+    assert topics("TileDispatchUsingForall", {}) == topics("tile_dispatch_using_forall", {})
+    assert topics("failed to distribute", {}) & topics("Rework the distribution", {})
+
+
+def test_clues_come_from_a_failure() -> None:
+    failure = Failure("legalization", "codegen", "s", "failed to legalize", "flow", "CSEPass", details={"op": "linalg.pack"})
+    clues = Clues.of(failure, "rocm", "--iree-opt-level=O3")
+    assert (clues.failure_class, clues.backend, clues.phase, clues.failing_pass) == ("legalization", "rocm", "flow", "CSEPass")
+    assert all(part in clues.text for part in ("failed to legalize", "linalg.pack", "O3"))
+
+
+def test_no_commits_have_no_prior() -> None:
+    with pytest.raises(ValueError, match="no prior"):
+        commit_prior([], Clues())
