@@ -34,10 +34,13 @@ def test_the_pass_identifies_it() -> None:
     assert (failure.failing_pass, failure.phase) == (SELECT.name, "executable-targets")
 
 
-def test_names_on_the_stack_are_enough() -> None:
+def test_names_on_the_stack_serve_where_no_pass_is_known() -> None:
     diagnosis = diagnose(crash(NAMED))
-    assert not diagnosis.needs_pass
+    assert diagnosis.needs_pass
     assert "getIntOrFloatBitWidth" in diagnosis.failures[0].signature
+    [failure] = diagnose(crash(NAMED), SELECT).failures
+    assert failure.signature == "segfault:SIGSEGV in LLVMGPUSelectLoweringStrategyPass"
+    assert "getIntOrFloatBitWidth" in str(failure.details["frames"])
 
 
 def test_silence_with_a_signal_asks_for_the_pass() -> None:

@@ -45,19 +45,27 @@ def diagnose(
     if ended := _ending(execution, rules):
         return Diagnosis(clear or (ended,) if execution.ending is Ending.OVER_OUTPUT else (ended, *clear))
     if died := _died(execution, rules):
-        # What the text says of the crash is more than the signal.
-        clear = tuple(failure for failure in clear if failure.signature != "segfault")  # a stack without any symbol
-        if any(failure.family in ("crash", died.family) for failure in clear):
-            return Diagnosis(clear)
-        if named is None:
-            return Diagnosis((*clear, died), needs_pass=not clear)
-        return Diagnosis((*clear, _in_pass(died, named)))
+        return _crash(clear, died, named)
     if clear:
         return Diagnosis(failures)
     failures = failures or remarks[:1]
     if named is None:
         return Diagnosis(failures or (silent(rules, None),), needs_pass=True)
     return Diagnosis(with_pass(failures, named, rules))
+
+
+def _crash(said: Sequence[Failure], died: Failure, named: FailingPass | None) -> Diagnosis:
+    """What a crash is known by: an assertion's text, the pass it happened in, else the named frames of its stack."""
+    said = tuple(failure for failure in said if failure.signature != "segfault")  # a stack without any symbol
+    stacks = [failure for failure in said if failure.failure_class == died.failure_class]
+    if any(failure.family in ("crash", died.family) for failure in said) and not stacks:
+        return Diagnosis(said)
+    others = tuple(failure for failure in said if failure not in stacks)
+    crash = stacks[0] if stacks else died
+    if named is None:
+        return Diagnosis((*others, *(stacks or [died])), needs_pass=not others)
+    # Which frames have names differs from release to release, and with several threads from run to run.
+    return Diagnosis((*others, _in_pass(replace(crash, signature=died.signature), named)))
 
 
 def _in_pass(died: Failure, named: FailingPass) -> Failure:
