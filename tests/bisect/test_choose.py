@@ -50,7 +50,7 @@ def test_a_clean_line_is_solved_in_logarithmic_rounds(suspects: int, jobs: int, 
         assert tests <= math.ceil(math.log2(suspects))
 
 
-@given(suspects=st.integers(1, 150), skew=st.sampled_from(SKEWS), seed=st.integers(0, 1000), data=st.data())
+@given(suspects=st.integers(1, 80), skew=st.sampled_from(SKEWS), seed=st.integers(0, 1000), data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_no_prior_costs_more_than_one_probe(suspects: int, skew: float, seed: int, data: st.DataObject) -> None:
     truth = data.draw(st.integers(1, suspects))

@@ -15,7 +15,8 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.model.errors import EnvironmentFailure
 from triage.model.progress import Silent
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, is_whole
+from triage.toolchains.install import install
+from triage.toolchains.kept import is_whole
 from triage.toolchains.prune import hold, prune, stored
 
 NAME = "iree-base-compiler"
@@ -145,7 +146,7 @@ from triage.toolchains import install as module
 from triage.toolchains.index import Index
 place, url = Path(sys.argv[1]), sys.argv[2]
 if sys.argv[3] == "unforeseen":
-    module._UNPACKED_PER_WHEEL_BYTE = 0
+    module.UNPACKED_PER_WHEEL_BYTE = 0
 [release] = [one for one in Index(place / "memory", url).releases("iree-base-compiler") if one.version == "1.2.0"]
 try:
     module.install(place / "tc", "iree-base-compiler", release, url, Silent(), threading.Event())

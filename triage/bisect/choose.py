@@ -43,8 +43,9 @@ def next_probes(
     untestable: shape (N,), the chance that a place turns out to say nothing, 1 if it is known to; when None it is learnt
     from the belief. Places that were skipped are not chosen again.
 
-    With equal prices, exact verdicts, every place testable and one job at a time, a search asks for no suspect more than
-    one place beyond what plain halving would, whatever the prior: at most ceil(log2(suspects)) + 1.
+    With equal prices, exact verdicts, every place testable and one job, a search asks for no suspect more than one place
+    beyond what plain halving would, whatever the prior; of more than 80 suspects, which are first taken together, rarely
+    two.
 
     Raises:
         ValueError: an array has another shape, or there is no job.

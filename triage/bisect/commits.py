@@ -17,7 +17,7 @@ from triage.model.revision import Revision
 from triage.probe.judge import Match, same_signature, verdict_of
 from triage.probe.workbench import Job, Workbench
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.995
 _LEAST_SECONDS = 0.05  # of a compile whose price is not known yet
 _MOST_ROUNDS = 40  # of doubt about a pair that will not agree with itself
 _NOTED = 20  # suspects that are described

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from triage.model.errors import BadInput
 from triage.model.outcome import Verdict
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, write_whole
 
 _GIT_LINE = re.compile(r"git bisect (good|bad|skip|new|old)((?: '?[0-9a-f]{7,40}'?)+)\s*$")
 _WORDS = {"good": Verdict.GOOD, "old": Verdict.GOOD, "bad": Verdict.BAD, "new": Verdict.BAD, "skip": Verdict.SKIP}
@@ -65,10 +65,7 @@ class Journal:
     def replace(self, entries: Iterable[Entry]) -> None:
         """Write anew, for a verdict that was taken back."""
         with disk_errors("write the journal of the bisect"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            draft = self.path.with_suffix(f".{os.getpid()}")
-            draft.write_text("".join(json.dumps(asdict(entry)) + "\n" for entry in entries), "utf-8")
-            draft.replace(self.path)
+            write_whole(self.path, "".join(json.dumps(asdict(entry)) + "\n" for entry in entries))
 
 
 def git_log(entries: Iterable[Entry], before: str, after: str) -> str:

@@ -70,7 +70,7 @@ def bisect(
     ] = Identity.SIGNATURE,
     repo: RepoOption = None,
     project: ProjectOption = None,
-    confidence: Annotated[float, typer.Option(min=0.5, max=1.0, help="Of commits: how sure is sure enough.")] = 0.95,
+    confidence: Annotated[float, typer.Option(min=0.5, max=1.0, help="Of commits: how sure is sure enough.")] = 0.995,
     repeats: Annotated[int, typer.Option(min=1, help="Of commits: compile each so often; for failures that flicker.")] = 1,
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Show what is known and propose each probe; you decide.")

@@ -137,7 +137,8 @@ class Prober:
 
 def _face(execution: Execution) -> tuple[str, str]:
     """What two runs must have in common to agree. Of a crash that is the signal: with several threads the stack is
-    another each time."""
+    another each time.
+    """
     if execution.ending is Ending.SIGNALLED:
         return "signalled", str(execution.signal)
     match judge(execution):

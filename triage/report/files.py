@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from triage.nightly.compare import Night
 from triage.report.junit import junit
 from triage.report.markdown import markdown
 from triage.report.shapes import night_json
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, write_whole
 
 
 def write_reports(night: Night, folder: Path) -> Mapping[str, str]:
@@ -19,14 +18,7 @@ def write_reports(night: Night, folder: Path) -> Mapping[str, str]:
     paths = {"markdown": folder / "nightly.md", "junit": folder / "nightly.xml", "json": folder / "nightly.json"}
     told = {name: str(path) for name, path in paths.items()}
     with disk_errors(f"write the reports to {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(paths["markdown"], markdown(night))
-        _write(paths["junit"], junit(night))
-        _write(paths["json"], json.dumps(night_json(night, told), indent=2) + "\n")
+        write_whole(paths["markdown"], markdown(night))
+        write_whole(paths["junit"], junit(night))
+        write_whole(paths["json"], json.dumps(night_json(night, told), indent=2) + "\n")
     return told
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, "utf-8")
-    draft.replace(path)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
 
 from triage.compilers.port import Compiler, Description
 from triage.model.revision import Capabilities
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,4 @@ def _save(note: Path, known: Known) -> None:
             "flags": sorted(told.capabilities.flags),
         }
     )
-    note.parent.mkdir(parents=True, exist_ok=True)
-    draft = note.with_suffix(f".{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(note)
+    write_whole(note, text)

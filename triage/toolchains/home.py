@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import platformdirs
 
@@ -52,3 +53,19 @@ def open_home() -> Path:
         probe.write_bytes(b"x")
         probe.unlink()
     return home
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file in one step, its folder made if need be: a reader sees the old text or the new one, whichever thread
+    or process writes at the same time.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
+        try:
+            draft.write(text)
+            draft.flush()
+            Path(draft.name).chmod(0o644)  # drafts are made for their owner alone
+            Path(draft.name).replace(path)
+        except BaseException:
+            Path(draft.name).unlink(missing_ok=True)
+            raise

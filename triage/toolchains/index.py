@@ -18,7 +18,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from triage.model.errors import EnvironmentFailure
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:  # imported where it is used: it costs every start of the program a fifth of a second
     from pypi_simple import DistributionPackage
@@ -126,10 +126,7 @@ class Index:
         return self._memory / f"{distribution}.json"
 
     def _remember(self, distribution: str, found: tuple[Release, ...]) -> None:
-        self._memory.mkdir(parents=True, exist_ok=True)
-        draft = self._note(distribution).with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps({"url": self.url, "releases": [asdict(release) for release in found]}))
-        draft.replace(self._note(distribution))
+        write_whole(self._note(distribution), json.dumps({"url": self.url, "releases": [asdict(release) for release in found]}))
 
     def _recall(self, distribution: str) -> tuple[Release, ...] | None:
         try:

@@ -18,7 +18,8 @@ from triage.model.progress import Progress, Silent
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.described import describe
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import folder_of, install, installed, is_whole
+from triage.toolchains.install import folder_of, install, installed
+from triage.toolchains.kept import is_whole
 from triage.toolchains.prune import hold
 from triage.toolchains.rev import AtPath, AtVersion, Installed, Newest, parse_rev
 

@@ -10,7 +10,7 @@ from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive, in_seconds
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.timeline import Timeline
-from triage.toolchains.install import is_whole
+from triage.toolchains.kept import is_whole
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
 from triage.toolchains.sources.actions import Actions, token_for
 from triage.toolchains.sources.artifacts import CommitArtifacts

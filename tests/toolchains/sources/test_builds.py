@@ -14,7 +14,7 @@ import pytest
 from tests.timeline.history import History
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.timeline import Repository, Timeline
-from triage.toolchains.install import is_whole
+from triage.toolchains.kept import is_whole
 from triage.toolchains.prune import stored
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
 from triage.toolchains.sources.builds import SourceBuilds, Steps

@@ -11,7 +11,8 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.timeline import Timeline
 from triage.toolchains.index import Index
-from triage.toolchains.install import installed, is_whole
+from triage.toolchains.install import installed
+from triage.toolchains.kept import is_whole
 from triage.toolchains.prune import stored
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
 from triage.toolchains.sources.nightlies import Nightlies

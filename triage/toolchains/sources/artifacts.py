@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import zipfile
 import zlib
@@ -18,13 +17,12 @@ from pathlib import Path
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Revision
 from triage.timeline import Placement, Timeline
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.index import Release
-from triage.toolchains.install import is_whole
+from triage.toolchains.kept import is_whole, kept
 from triage.toolchains.sources.actions import Actions, Artifact, Run
 from triage.toolchains.sources.port import Offer, Unobtainable, Workplace
 from triage.toolchains.sources.prices import Prices
-from triage.toolchains.sources.store import kept
 from triage.toolchains.sources.wheels import fitting, unpack
 
 _DEFAULT_SECONDS = 25.0
@@ -93,7 +91,7 @@ class CommitArtifacts:
             unpack(scratch / release.wheel, release, root, scratch, self._place)
 
         with self._prices.timing(self._kind):
-            return kept(self._place, folder.name, what, fill)
+            return kept(self._place.toolchains, folder.name, what, self._place.progress, fill)
 
     def _folder(self, artifact: str) -> Path:
         return self._place.toolchains / f"artifact-{self._actions.slug.replace('/', '-')}-{artifact}"
@@ -185,10 +183,7 @@ class CommitArtifacts:
     def _remember(self, known: Mapping[str, Artifact]) -> None:
         note = self._note()
         with suppress(OSError):
-            note.parent.mkdir(parents=True, exist_ok=True)
-            draft = note.with_suffix(f".{os.getpid()}")
-            draft.write_text(json.dumps({run: asdict(artifact) for run, artifact in known.items()}))
-            draft.replace(note)
+            write_whole(note, json.dumps({run: asdict(artifact) for run, artifact in known.items()}))
 
 
 def _mark(run: Run) -> str:

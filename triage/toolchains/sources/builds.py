@@ -13,13 +13,12 @@ from pathlib import Path
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Revision
 from triage.timeline import Placement, Repository, Timeline
-from triage.toolchains.home import disk_errors
-from triage.toolchains.install import is_whole
+from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.kept import is_whole, kept
 from triage.toolchains.sources.elf import library_paths
 from triage.toolchains.sources.port import Offer, Unobtainable, Workplace
 from triage.toolchains.sources.prices import Prices
 from triage.toolchains.sources.running import Log, TimedOut, run
-from triage.toolchains.sources.store import kept
 from triage.toolchains.sources.worktree import Builder, builder, has_builder
 
 _FIRST_SECONDS = 3600.0
@@ -82,7 +81,13 @@ class SourceBuilds:
             self._log(sha).parent.mkdir(parents=True, exist_ok=True)
         task = self._place.progress.task(f"build {sha[:10]}")
         try:
-            return kept(self._place, self._named(sha), f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
+            return kept(
+                self._place.toolchains,
+                self._named(sha),
+                f"the build of {sha[:10]}",
+                self._place.progress,
+                lambda root, _: self._fill(root, sha),
+            )
         finally:
             task.finish()
 
@@ -135,9 +140,7 @@ class SourceBuilds:
                 return EnvironmentFailure(f"cannot build {sha[:10]}: {sign} (log: {self._log(sha)})")
         note = self._log(sha).with_suffix(".json")
         with disk_errors("remember a failed build"):
-            draft = note.with_suffix(f".{os.getpid()}")
-            draft.write_text(json.dumps({"reason": f"{sha[:10]} does not build: {reason}"}))
-            draft.replace(note)
+            write_whole(note, json.dumps({"reason": f"{sha[:10]} does not build: {reason}"}))
         return Unobtainable(f"{sha[:10]} does not build: {reason}", self._log(sha))
 
     def _build(self, mine: Builder, root: Path, log: Log, env: Mapping[str, str]) -> str | None:

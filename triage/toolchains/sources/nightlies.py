@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,12 +16,12 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Revision
 from triage.timeline import Placement, Timeline
 from triage.timeline.tags import day_in
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.index import Release, choose_wheels
-from triage.toolchains.install import folder_of, is_whole
+from triage.toolchains.install import folder_of
+from triage.toolchains.kept import is_whole, kept
 from triage.toolchains.sources.port import Offer, Workplace
 from triage.toolchains.sources.prices import Prices
-from triage.toolchains.sources.store import kept
 from triage.toolchains.sources.web import Web
 from triage.toolchains.sources.wheels import belongs, unpack
 
@@ -100,7 +99,7 @@ class Nightlies:
         if is_whole(folder):
             return folder
         with self._prices.timing(self._kind):
-            return kept(self._place, folder.name, what, fill)
+            return kept(self._place.toolchains, folder.name, what, self._place.progress, fill)
 
     def _folder(self, release: Release) -> Path:
         return folder_of(self._place.toolchains, self._distribution, release)
@@ -169,10 +168,7 @@ class Nightlies:
 
     def _remember(self, found: Iterable[Listed]) -> None:
         note = self._note()
-        note.parent.mkdir(parents=True, exist_ok=True)
-        draft = note.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps([{"release": asdict(one.release), "url": one.url} for one in found]))
-        draft.replace(note)
+        write_whole(note, json.dumps([{"release": asdict(one.release), "url": one.url} for one in found]))
 
     def _recall(self) -> dict[str, Listed] | None:
         try:

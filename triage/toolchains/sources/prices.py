@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +10,8 @@ from pathlib import Path
 from statistics import median
 
 from filelock import FileLock
+
+from triage.toolchains.home import write_whole
 
 _REMEMBERED = 15  # the last ones: a network and a compiler cache change
 
@@ -33,9 +34,7 @@ class Prices:
             with FileLock(self._note.with_suffix(".lock")):
                 past = self._past()
                 past[kind] = [*past.get(kind, ()), round(seconds, 3)][-_REMEMBERED:]
-                draft = self._note.with_suffix(f".{os.getpid()}")
-                draft.write_text(json.dumps(past, indent=1, sort_keys=True))
-                draft.replace(self._note)
+                write_whole(self._note, json.dumps(past, indent=1, sort_keys=True))
 
     @contextmanager
     def timing(self, kind: str) -> Iterator[None]:

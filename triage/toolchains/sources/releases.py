@@ -9,7 +9,8 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Revision
 from triage.timeline import Placement, Timeline
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import folder_of, install, is_whole
+from triage.toolchains.install import folder_of, install
+from triage.toolchains.kept import is_whole
 from triage.toolchains.sources.port import Offer, Workplace
 from triage.toolchains.sources.prices import Prices
 

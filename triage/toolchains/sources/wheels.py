@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
-from uv import find_uv_bin
 
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.index import Release, choose_wheels
+from triage.toolchains.install import UNPACKED_PER_WHEEL_BYTE, require_room, uv_install
 from triage.toolchains.sources.port import Unobtainable, Workplace
 from triage.toolchains.sources.running import Log, run
-
-_UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
 
 
 def fitting(names: Iterable[str], distribution: str) -> Release | None:
@@ -36,16 +33,8 @@ def unpack(wheel: Path, release: Release, root: Path, scratch: Path, place: Work
     """Install a wheel file into `root` as releases are. Unobtainable when the file is damaged, EnvironmentFailure when
     the disk is full.
     """
-    need, free = int(wheel.stat().st_size * _UNPACKED_PER_WHEEL_BYTE), shutil.disk_usage(root).free
-    if free < need:
-        raise EnvironmentFailure(
-            f"cannot install {wheel.name}: about {need >> 20} MiB are needed in {place.toolchains}, {free >> 20} MiB are "
-            "free. `triage toolchains prune --keep 2GiB` frees some; TRIAGE_HOME names another disk."
-        )
-    # A cache of its own, thrown away afterwards: files in a shared one would be hard links into the toolchain.
-    command = [find_uv_bin(), "pip", "install", "--no-deps", "--target", str(root), "--only-binary", ":all:"]
-    command += ["--python-version", release.python, "--no-index", "--offline", "--cache-dir", str(scratch / "uv")]
-    command += ["--no-progress", "--no-config", "--color", "never", str(wheel)]
+    require_room(int(wheel.stat().st_size * UNPACKED_PER_WHEEL_BYTE), root, f"install {wheel.name}")
+    command = [*uv_install(root, scratch, release.python), "--no-index", "--offline", "--no-config", str(wheel)]
     with Log(scratch / "uv.log") as log:
         done = run(command, log, place, env=os.environ, cwd=scratch)
     if done.status == 0:

@@ -11,31 +11,41 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from triage.model.progress import Progress
 from triage.toolchains.home import disk_errors
 from triage.toolchains.index import Release
-from triage.toolchains.install import MANIFEST, is_whole
-from triage.toolchains.sources.port import Workplace
+
+MANIFEST = "toolchain.json"
 
 
-def kept(place: Workplace, name: str, what: str, fill: Callable[[Path, Path], Release | None]) -> Path:
+def is_whole(folder: Path) -> bool:
+    """Whether an install is complete: its manifest is there and every file has the size it had when installed."""
+    try:
+        sizes = json.loads((folder / MANIFEST).read_text())["files"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def kept(toolchains: Path, name: str, what: str, progress: Progress, fill: Callable[[Path, Path], Release | None]) -> Path:
     """The folder `name` of the cache, filled if it is missing or broken. Safe beside other processes.
 
     fill(root, scratch) puts the files into `root`, which is moved afterwards, and may use `scratch`, which is thrown
     away; a release it returns is written down, so that the folder counts as an install of it. What it raises leaves
     nothing behind. `what` names the toolchain in messages.
     """
-    folder = place.toolchains / name
+    folder = toolchains / name
     if is_whole(folder):
         return folder
     with disk_errors(f"keep {what}"):
-        place.toolchains.mkdir(parents=True, exist_ok=True)
-        with FileLock(place.toolchains / f".{name}.lock"):
+        toolchains.mkdir(parents=True, exist_ok=True)
+        with FileLock(toolchains / f".{name}.lock"):
             if is_whole(folder):  # another process did it while this one waited
                 return folder
             if folder.exists():
-                place.progress.note(f"{what} is damaged and is obtained again")
+                progress.note(f"{what} is damaged and is obtained again")
                 shutil.rmtree(folder)
-            staging = place.toolchains / f".{name}.staging"
+            staging = toolchains / f".{name}.staging"
             shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed: the lock is ours
             root, scratch = staging / "root", staging / "scratch"
             try:
