@@ -1,0 +1,140 @@
+"""A bisect led by a person: verdicts, taking back, jumping, resuming, and git's own log."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tests.bisect.history_of import case_named
+from tests.bisect.test_commits import EverySpot, LetterBench, timeline  # noqa: F401 - the fixture
+from triage.bisect.commits import CommitSearch
+from triage.bisect.journal import Entry, Journal, from_git_log, git_log
+from triage.bisect.line import CommitLine, spots_of
+from triage.bisect.result import Answer
+from triage.bisect.session import Session
+from triage.cli.session import lead
+from triage.model.errors import BadInput, Interrupted
+from triage.model.outcome import Verdict
+from triage.timeline import Timeline
+
+LETTERS = "P" * 17 + "F" * 23
+
+
+def session_on(timeline: Timeline, folder: Path, letters: str = LETTERS, missing: tuple[int, ...] = ()) -> Session:  # noqa: F811
+    span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
+    line = CommitLine(timeline, "iree", 0, spots_of(timeline, span, [EverySpot(missing)]), {})
+    search = CommitSearch(LetterBench(timeline, letters), case_named("case"), line)
+    assert search.begin() is None
+    return Session(search, Journal(folder, ["case"]))
+
+
+def typed(session: Session, *lines: str):
+    out = Console(file=io.StringIO(), width=120)
+    given_lines = iter(lines)
+
+    def read(_: str) -> str:
+        try:
+            return next(given_lines)
+        except StopIteration as end:
+            raise EOFError from end
+
+    return lead(session, out, read), out.file.getvalue()
+
+
+def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    found, said = typed(session_on(timeline, tmp_path), *[""] * 20)
+    assert (found.answer, found.after.commit) == (Answer.CULPRIT, timeline.commits[17].sha)
+    assert "suspects" in said
+    assert "bits" in said
+    assert found.confirmed
+
+
+def test_a_persons_word_counts_and_is_not_called_confirmed(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    session = session_on(timeline, tmp_path)
+    asked = len(session.search.bench.asked)
+    names = [session.search.line.revision(index).name for index in (16, 17)]
+    found, _ = typed(session, f"good {names[0]}", f"bad {names[1]}")
+    assert found.answer is Answer.SUSPECTS
+    assert [one.commit for one, _ in found.suspects] == [timeline.commits[17].sha]
+    assert not found.confirmed
+    assert len(session.search.bench.asked) == asked
+
+
+def test_back_takes_the_last_verdict_back(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    session = session_on(timeline, tmp_path)
+    before = session.search.belief.suspects()
+    session.probe(20)
+    session.say(5, Verdict.GOOD)
+    assert session.back().verdict is Verdict.GOOD
+    assert session.back().by == "probe"
+    assert session.search.belief.suspects() == before
+    assert session.back() is None
+    assert session.journal.read() == ()
+
+
+def test_jump_proposes_another_place_once(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    session = session_on(timeline, tmp_path, missing=(9,))
+    session.jump(timeline.commits[30].sha[:8])
+    assert session.next() == 30
+    session.probe(30)
+    assert session.next() != 30
+    with pytest.raises(BadInput, match="the artifact has expired"):
+        session.jump(timeline.commits[9].sha)
+    with pytest.raises(BadInput, match="none of the 40 places"):
+        session.jump("deadbeef")
+
+
+def test_quitting_keeps_everything_and_resume_repeats_no_probe(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    first = session_on(timeline, tmp_path)
+    with pytest.raises(Interrupted):
+        typed(first, "", "", "quit")
+    again = session_on(timeline, tmp_path)
+    assert again.resume() == 2
+    assert again.search.belief.suspects() == first.search.belief.suspects()
+    found, _ = typed(again, *[""] * 20)
+    assert found.after.commit == timeline.commits[17].sha
+    known = {entry.name for entry in first.entries}
+    probed = [timeline.commits[index].sha[:10] for index in again.search.bench.asked]
+    assert not known & set(probed[2:-2])  # all but the ends and the confirmation
+
+
+def test_nonsense_is_answered_with_help_and_changes_nothing(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    session = session_on(timeline, tmp_path)
+    before = session.search.belief.suspects()
+    with pytest.raises(Interrupted):
+        typed(session, "frobnicate", "good nowhere", "jump", "show", "log", "other", "back", "quit")
+    assert session.search.belief.suspects() == before
+
+
+def test_the_other_failure_can_be_chased_instead(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    session = session_on(timeline, tmp_path, "P" * 10 + "G" * 10 + "F" * 20)
+    session.probe(15)
+    assert session.chase_other().failure_class == "class-G"
+    assert session.search.belief.bounds[1] == 15
+
+
+def test_a_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, ["a"])
+    journal.add(Entry("abc1234", Verdict.GOOD, "probe", "compiled"))
+    with journal.path.open("a") as sink:
+        sink.write('{"name": "def56')
+    assert [entry.name for entry in journal.read()] == ["abc1234"]
+    assert Journal(tmp_path, ["b"]).path != journal.path
+
+
+@given(st.lists(st.tuples(st.text("0123456789abcdef", min_size=40, max_size=40), st.sampled_from(Verdict)), max_size=8))
+def test_git_logs_go_out_and_come_in_again(verdicts: list[tuple[str, Verdict]]) -> None:
+    entries = [Entry(sha, verdict, "person", "because") for sha, verdict in verdicts]
+    text = git_log(entries, "a" * 40, "b" * 40)
+    back = [(entry.name, entry.verdict) for entry in from_git_log(text, "log")]
+    assert back[2:] == [(entry.name, entry.verdict) for entry in entries]
+
+
+def test_a_line_that_is_no_git_log_is_named() -> None:
+    with pytest.raises(BadInput, match=r"bisect\.log:2:1"):
+        from_git_log("git bisect start\nrm -rf /\n", "bisect.log")
