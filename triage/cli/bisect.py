@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.bisect.metric import Metric, Reading, reading_between
 from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.cli.bench import load_cases, one_case, open_bench
@@ -68,6 +69,9 @@ def bisect(
     match: Annotated[
         Identity, typer.Option(help="What counts as the same failure; any other one says nothing.")
     ] = Identity.SIGNATURE,
+    metric: Annotated[
+        Metric | None, typer.Option(help="Look for where this number grew instead of a failure; needs --good and --bad.")
+    ] = None,
     repo: RepoOption = None,
     project: ProjectOption = None,
     confidence: Annotated[float, typer.Option(min=0.5, max=1.0, help="Of commits: how sure is sure enough.")] = 0.995,
@@ -99,6 +103,8 @@ def bisect(
     chosen = one_case(load_cases([recipe]), case)
     before, after = (good, bad) if find is Kind.REGRESSION else (bad, good)
     with open_bench(jobs) as bench:
+        if metric:
+            bench.reading = _reading(bench, chosen, good, bad, metric)
         if repo is None and not interactive:
             found = _along_releases(bench, chosen, find, before, after, match)
         else:
@@ -122,6 +128,13 @@ def bisect(
     if found.answer is Answer.CULPRIT:
         return Exit.OK
     return Exit.ENVIRONMENT if found.cause is Cause.ENVIRONMENT else Exit.INCONCLUSIVE
+
+
+def _reading(bench: Workbench, case: Case, good: str | None, bad: str | None, metric: Metric) -> Reading:
+    if good is None or bad is None:
+        raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
+    better, worse = (bench.shed.place(text, case.compiler) for text in (good, bad))
+    return reading_between(bench, case, better, worse, metric)
 
 
 def _led(

@@ -59,7 +59,9 @@ def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
         case "path" if rest:
             return family, AtPath(Path(rest).expanduser())
         case "nightly" | "commit":
-            raise BadInput(f"{text!r}: only releases and installed compilers can be named so far: {FORMS}")
+            raise BadInput(
+                f"{text!r}: commits and nightlies need a clone, `bisect` and `suspects` take one with --repo; here: {FORMS}"
+            )
     if re.match(r"v?\d", text):
         try:
             return family, AtVersion(str(Version(text)))
