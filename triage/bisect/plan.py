@@ -79,7 +79,18 @@ def open_session(chase: Chase, before: str | None, after: str | None) -> Session
 def bisect_between(chase: Chase, before: str | None, after: str | None) -> Bisection:
     """The commit that changed the case between two revisions, the old state's first."""
     planned = plan(chase, before, after)
-    return planned if isinstance(planned, Bisection) else bisect_commits(planned)
+    return planned if isinstance(planned, Bisection) else bisect_commits(planned, _tell)
+
+
+def _tell(search: CommitSearch) -> None:
+    """One line of progress after each round."""
+    if search.belief is not None:
+        (index, chance), *others = search.belief.suspects()
+        likeliest = search.line.revision(index)
+        search.bench.progress.note(
+            f"{1 + len(others)} suspects left, {search.belief.entropy:.1f} bits; "
+            f"likeliest with {chance:.0%}: {likeliest.name} {likeliest.subject or ''}"
+        )
 
 
 def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | Bisection:

@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from triage.model.errors import BadInput
 
-FORMS = "`3.13.0`, `latest`, `previous`, `installed`, or `path:DIR-OR-BINARY`"
+FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,14 @@ class AtPath:
     path: Path
 
 
-Rev = AtVersion | Newest | Installed | AtPath
+@dataclass(frozen=True, slots=True)
+class OfDay:
+    """The nightly of a day, or the `latest` one."""
+
+    day: str
+
+
+Rev = AtVersion | Newest | Installed | AtPath | OfDay
 
 
 def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
@@ -58,10 +65,10 @@ def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
             return family, Installed()
         case "path" if rest:
             return family, AtPath(Path(rest).expanduser())
-        case "nightly" | "commit":
-            raise BadInput(
-                f"{text!r}: commits and nightlies need a clone, `bisect` and `suspects` take one with --repo; here: {FORMS}"
-            )
+        case "nightly" if rest:
+            return family, OfDay(rest)
+        case "commit":
+            raise BadInput(f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take with --repo; here: {FORMS}")
     if re.match(r"v?\d", text):
         try:
             return family, AtVersion(str(Version(text)))

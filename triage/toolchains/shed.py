@@ -21,7 +21,7 @@ from triage.toolchains.index import Index, Release
 from triage.toolchains.install import folder_of, install, installed
 from triage.toolchains.kept import is_whole
 from triage.toolchains.prune import hold
-from triage.toolchains.rev import AtPath, AtVersion, Installed, Newest, parse_rev
+from triage.toolchains.rev import AtPath, AtVersion, Installed, Newest, OfDay, parse_rev
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,12 @@ class Toolshed:
                 if len(releases) <= back:
                     raise EnvironmentFailure(f"the package index has only {len(releases)} releases of {family}")
                 return releases[-1 - back]
+            case OfDay(day):
+                from triage.toolchains.sources.days import nightly_of  # slow to import, and seldom asked for
+                from triage.toolchains.sources.port import Workplace
+
+                revision, bring = nightly_of(family, day, Workplace(self.home, self._progress, self._stop))
+                return Place(family, revision, bring=bring)
             case AtVersion(version):
                 return self._at_version(family, version)
 
@@ -194,7 +200,7 @@ class Toolshed:
             raise EnvironmentFailure(f"no {place.family} compiler below {root}: {compiler.where}")
         known = describe(self.home / "described", compiler, program)
         told = known.description
-        commit = place.revision.commit if place.bring else told.commit  # what was asked for, not what a build calls itself
+        commit = place.revision.commit or told.commit  # what was asked for, whatever a build calls itself
         revision = replace(place.revision, commit=commit, date=place.revision.date or told.date)
         return Toolchain(
             family=place.family,

@@ -29,7 +29,7 @@ def sources_of(project: ProjectFormat, repository: Repository, place: Workplace,
     if project.releases is not None and project.distribution is not None:
         found.append(Releases(place, prices, project.distribution, project.releases.tags))
     if project.nightlies is not None:
-        found.append(_nightlies(project.nightlies, project, place, prices))
+        found.append(nightlies_of(project.nightlies, project, place, prices))
     if project.artifacts is not None and project.distribution is not None:
         found.append(_artifacts(project.artifacts, project, repository, place, prices))
     if project.command is not None:
@@ -41,7 +41,8 @@ def sources_of(project: ProjectFormat, repository: Repository, place: Workplace,
     return tuple(found)
 
 
-def _nightlies(part: NightliesFormat, project: ProjectFormat, place: Workplace, prices: Prices) -> Source:
+def nightlies_of(part: NightliesFormat, project: ProjectFormat, place: Workplace, prices: Prices) -> Nightlies:
+    """The nightlies that a project names."""
     distribution = part.distribution or project.distribution or ""
     page = part.index or part.find_links or ""
     return Nightlies(place, prices, distribution, page, part.tags, simple=part.index is not None)

@@ -84,10 +84,14 @@ class Nightlies:
 
     def obtain(self, offer: Offer) -> Path:
         """See the port."""
-        listed = self.listed().get(offer.item)
+        return self.bring(offer.item)
+
+    def bring(self, version: str) -> Path:
+        """The folder of a nightly. BadInput when it is not listed; otherwise the errors of `obtain`."""
+        listed = self.listed().get(version)
         if listed is None:
-            raise BadInput(f"{self._page} lists no {self._distribution} {offer.item} for this platform")
-        release, what = listed.release, f"{self._distribution} {offer.item}"
+            raise BadInput(f"{self._page} lists no {self._distribution} {version} for this platform")
+        release, what = listed.release, f"{self._distribution} {version}"
 
         def fill(root: Path, scratch: Path) -> Release:
             wheel = scratch / release.wheel
