@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from triage.bisect.belief import EXACT, FLAKY, Belief, Block
 from triage.bisect.choose import next_probes, untestable_odds
+from triage.bisect.ends import wrong_end
 from triage.bisect.line import Line
 from triage.bisect.prior import Clues
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.model.case import Case
 from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
+from triage.model.outcome import Failed, Outcome, Untestable, Verdict
 from triage.model.revision import Revision
 from triage.probe.judge import Match, same_signature, verdict_of
 from triage.probe.workbench import Job, Workbench
@@ -68,7 +69,9 @@ class CommitSearch:
         """Verify both ends and weigh the places between; why the search cannot begin, or None when it can."""
         self.ask([0, self.last])
         for index, new in ((0, False), (self.last, True)):
-            if (wrong := self._wrong_state(index, new=new)) is not None:
+            must_fail = new == (self.kind is Kind.REGRESSION)
+            wrong = wrong_end(self.line.revision(index).name, self.outcomes[index][-1], must_fail=must_fail)
+            if wrong is not None:
                 return wrong
         outcome = self.outcomes[self.last if self.kind is Kind.REGRESSION else 0][-1]
         assert isinstance(outcome, Failed)
@@ -113,20 +116,6 @@ class CommitSearch:
         if self.kind is Kind.REGRESSION or said is Verdict.SKIP:
             return said
         return Verdict.BAD if said is Verdict.GOOD else Verdict.GOOD
-
-    def _wrong_state(self, index: int, *, new: bool) -> str | None:
-        must_fail = new == (self.kind is Kind.REGRESSION)
-        name = self.line.revision(index).name
-        match self.outcomes[index][-1]:
-            case Untestable(reason=reason):
-                return f"{name} cannot be tested: {reason}"
-            case Failed(flaky=True):
-                return f"{name} does not give the same result twice"
-            case Failed(failure=failure) if not must_fail:
-                return f"{name} was to compile but fails: {failure.headline}"
-            case Compiled() if must_fail:
-                return f"{name} was to fail but compiles"
-        return None
 
 
 def bisect_commits(search: CommitSearch, told: Callable[[CommitSearch], None] = lambda _: None) -> Bisection:

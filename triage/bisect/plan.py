@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.bisect.commits import CONFIDENCE, CommitSearch, answer, bisect_commits
 from triage.bisect.journal import Journal
-from triage.bisect.line import CommitLine, ReleaseLine, spots_of
+from triage.bisect.line import CommitLine, Line, ReleaseLine, spots_of
 from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Bisection, Kind
 from triage.bisect.session import Session
@@ -88,7 +88,7 @@ def _tell(search: CommitSearch) -> None:
         (index, chance), *others = search.belief.suspects()
         likeliest = search.line.revision(index)
         search.bench.progress.note(
-            f"{1 + len(others)} suspects left, {search.belief.entropy:.1f} bits; "
+            f"{1 + len(others)} suspect{'s' if others else ''} left, {search.belief.entropy:.1f} bits; "
             f"likeliest with {chance:.0%}: {likeliest.name} {likeliest.subject or ''}"
         )
 
@@ -120,15 +120,7 @@ def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | 
         pin=chase.project.llvm,
         web=chase.project.repository,
     )
-    return CommitSearch(
-        chase.bench,
-        chase.case,
-        line,
-        kind=chase.kind,
-        match=chase.match,
-        confidence=chase.confidence,
-        repeats=chase.repeats,
-    )
+    return _search(chase, line)
 
 
 def _plan_releases(chase: Chase, before: str | None, after: str | None) -> CommitSearch | Bisection:
@@ -140,6 +132,10 @@ def _plan_releases(chase: Chase, before: str | None, after: str | None) -> Commi
         first, last = (names.index(shed.place(text, family).revision.name) if text else None for text in (before, after))
         return bisect_releases(chase.bench, chase.case, places, kind=chase.kind, before=first, after=last, match=chase.match)
     line = ReleaseLine(shed.between(family, before, after), shed)
+    return _search(chase, line)
+
+
+def _search(chase: Chase, line: Line) -> CommitSearch:
     return CommitSearch(
         chase.bench,
         chase.case,

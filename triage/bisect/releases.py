@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from triage.bisect.ends import wrong_end
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.bisect.search import Search, Side
 from triage.model.case import Case
@@ -137,18 +138,7 @@ def _newest_testable(line: Line) -> int | None:
 
 def _wrong_state(line: Line, index: int, *, new: bool, kind: Kind) -> str | None:
     """Why a place cannot be an end of the search; None when it can."""
-    must_fail = new == (kind is Kind.REGRESSION)
-    name = line.places[index].revision.name
-    match line.outcome(index):
-        case Untestable(reason=reason):
-            return f"{name} cannot be tested: {reason}"
-        case Failed(flaky=True):
-            return f"{name} does not give the same result twice"
-        case Failed(failure=failure) if not must_fail:
-            return f"{name} was to compile but fails: {failure.headline}"
-        case Compiled() if must_fail:
-            return f"{name} was to fail but compiles"
-    return None
+    return wrong_end(line.places[index].revision.name, line.outcome(index), must_fail=new == (kind is Kind.REGRESSION))
 
 
 def _old_state(line: Line, after: int, kind: Kind) -> int | None:
