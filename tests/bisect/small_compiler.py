@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from tests.timeline.history import ENV
+from tests.toolchains.loopback import make_wheel
 
 CALLS = "TRIAGE_TEST_CALLS"
 OVERFLOW = "'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
@@ -158,6 +160,19 @@ def compile_commit(repository: SmallCompiler, sha: str, folder: Path) -> Path | 
     made = folder / "iree-compile"
     command = ["cc", "-O0", f'-DCOMMIT="{sha}"', "-o", str(made), *(str(folder / Path(name).name) for name in SOURCES)]
     return made if subprocess.run(command, check=False, capture_output=True).returncode == 0 else None
+
+
+def wheel_of(program: Path, sha: str) -> Path:
+    """A wheel with the compiler in it, which may be executed there as it may in real ones."""
+    made = make_wheel(program.parent, f"9.9.9.dev0+{sha[:10]}", payload=program.read_bytes())
+    with zipfile.ZipFile(made) as plain:
+        files = {name: plain.read(name) for name in plain.namelist()}
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            told = zipfile.ZipInfo(name)
+            told.external_attr = (0o100755 if name.endswith("iree-compile") else 0o100644) << 16
+            archive.writestr(told, data)
+    return made
 
 
 def _commit(number: int, fates: Sequence[Fate], culprit: int) -> str:

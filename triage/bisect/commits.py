@@ -140,6 +140,7 @@ def confirm(search: CommitSearch) -> bool:
     assert search.belief is not None
     pair = (search.leading.first - 1, search.leading.last)
     exact = search.belief.noise is EXACT
+    search.ask([index for index in pair if index not in search.outcomes])  # so far only a journal or a log spoke of it
     search.ask(pair, fresh=True)
     said = [search.verdict(search.outcomes[index][-1]) for index in pair]
     if said != [Verdict.GOOD, Verdict.BAD] and exact:

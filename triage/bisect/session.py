@@ -93,7 +93,9 @@ class Session:
         raise BadInput("no other failure was met so far")
 
     def said(self) -> list[Entry]:
-        """Every verdict so far, in the order of the places, those of the automatic search included."""
+        """Every verdict so far, those of the automatic search included, the newest place first: git takes the last bad
+        one it is told for the oldest.
+        """
         search = self.search
         names = {entry.name for entry in self.entries}
         probed = [
@@ -103,10 +105,10 @@ class Session:
                 "probe",
                 _why(said[-1]),
             )
-            for index, said in sorted(search.outcomes.items())
+            for index, said in search.outcomes.items()
             if 0 < index < search.last and search.line.revision(index).name not in names
         ]
-        return [*self.entries, *probed]
+        return sorted([*self.entries, *probed], key=lambda entry: -self.index_of(entry.name))
 
     def told_by(self, index: int) -> float:
         """Bits that a probe of a place is expected to tell."""
