@@ -6,7 +6,7 @@ OUT    ?= out
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
 
-.PHONY: help setup triage test test-slow check bench clean
+.PHONY: help setup triage test test-slow check bench bench-culprits clean
 
 help:
 	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected, reports in $(OUT)/"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-slow  the tests that take minutes: all recipes on all releases"
 	@echo "make check      ruff, mypy --strict, import-linter, README against --help"
 	@echo "make bench      overhead and classification speed beside other tools"
+	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
 
 setup: $(VENV)/.ready
@@ -44,6 +45,10 @@ check: setup
 bench: setup
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/classify_speed.py
+
+# Real regressions with known culprits, which do not come with the project: CASES and COMMITS name the two files.
+bench-culprits: setup
+	$(BIN)/python benchmarks/culprit_search.py $(CASES) $(COMMITS)
 
 clean:
 	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -159,12 +159,17 @@ class Toolshed:
         task = self._progress.task("toolchains", total=len(places)) if missing else Silent().task("")
         with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
             waiting = {pool.submit(self.obtain, place): place for place in places}
-            for done in as_completed(waiting):
-                try:
-                    answers[waiting[done].revision.name] = done.result()
-                except EnvironmentFailure as error:
-                    answers[waiting[done].revision.name] = error
-                task.advance()
+            try:
+                for done in as_completed(waiting):
+                    try:
+                        answers[waiting[done].revision.name] = done.result()
+                    except EnvironmentFailure as error:
+                        answers[waiting[done].revision.name] = error
+                    task.advance()
+            except BaseException:
+                self._stop.set()  # the pool waits for its threads: they must not wait for their downloads
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         task.finish()
         return answers
 
