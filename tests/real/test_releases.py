@@ -67,6 +67,16 @@ def test_an_undeclared_device_is_named(shared_home: Path, triage: Triage) -> Non
     assert result["failure"]["details"]["device"] == "__device_7"
 
 
+def test_an_error_that_does_not_fail_the_compile_is_kept_and_told(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    text = (RECIPES / "sharded-llama-undeclared-device.yaml").read_text()
+    text = text[: text.index("expect:")].replace("models/", f"{RECIPES}/models/") + "phase: stream\n"
+    (tmp_path / "early.yaml").write_text(text)
+    [result] = answer(triage, "run", tmp_path / "early.yaml", "-t", "3.3.0", code=0)["results"]
+    assert (result["status"], result["failure"]) == ("passed", None)
+    assert [one["class"] for one in result["warnings"]] == ["undeclared-device"]
+    assert "compiled, but said" in triage("run", tmp_path / "early.yaml", "-t", "3.3.0").stdout
+
+
 def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -> None:
     words = ["bisect", RECIPES / "llama-attention-o3.yaml", "--case", "dtype=f16", "--good", "3.2.0", "--bad", "3.3.0"]
     found = answer(triage, *words, code=3)

@@ -55,10 +55,14 @@ def failure_block(failure: Failure, source: Path | None = None) -> RenderableTyp
 
 def source_excerpt(failure: Failure, source: Path | None) -> str | None:
     """The input's line that the location names, with a caret below the column; None where it cannot be shown."""
-    found = re.search(r":(\d+):(\d+)$", failure.location or "")
-    if found is None or source is None:
+    found = re.fullmatch(r"(.*):(\d+):(\d+)", failure.location or "")
+    if found is None:
         return None
-    number, column = int(found[1]), int(found[2])
+    named = Path(found[1])  # of a generated or imported input too; recalled from another machine it is not here
+    source = named if named.is_file() else source
+    if source is None:
+        return None
+    number, column = int(found[2]), int(found[3])
     try:
         with source.open("rb") as lines:
             line = next((text for at, text in enumerate(lines, 1) if at == number), b"").decode("utf-8", "replace").rstrip("\n")
