@@ -19,7 +19,6 @@ from tests.timeline.history import ENV
 from tests.toolchains.loopback import make_wheel
 
 CALLS = "TRIAGE_TEST_CALLS"
-OVERFLOW = "'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
 OTHER = "failed to legalize operation 'flow.tensor.clone' that was explicitly marked illegal"
 DRIVER = "compiler/src/iree/compiler/Tools/iree_compile.c"
 CONFIG = "compiler/src/iree/compiler/Codegen/LLVMGPU/KernelConfig.c"
@@ -137,12 +136,15 @@ class SmallCompiler:
         return self.shas[self.culprit]
 
 
-def begin(path: Path, fates: Sequence[Fate], culprit: int) -> SmallCompiler:
-    """A repository with one commit for each fate."""
+def begin(path: Path, fates: Sequence[Fate], culprit: int, suspicious: int | None = None) -> SmallCompiler:
+    """A repository with one commit for each fate. `suspicious`: the one whose subject suggests the failure, where that is
+    not the culprit.
+    """
+    told = culprit if suspicious is None else suspicious
     path.mkdir(parents=True)
     env = os.environ | ENV
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main"], cwd=path, env=env, check=True)
-    stream = "".join(_commit(number, fates, culprit) for number in range(len(fates)))
+    stream = "".join(_commit(number, fates, culprit, told) for number in range(len(fates)))
     subprocess.run(["git", "fast-import", "--quiet"], cwd=path, env=env, input=stream.encode(), check=True)
     subprocess.run(["git", "reset", "--quiet", "--hard", "main"], cwd=path, env=env, check=True)
     listed = subprocess.run(
@@ -154,11 +156,10 @@ def begin(path: Path, fates: Sequence[Fate], culprit: int) -> SmallCompiler:
 def compile_commit(repository: SmallCompiler, sha: str, folder: Path) -> Path | None:
     """The compiler of a commit, built by `cc` alone; None where it does not build."""
     folder.mkdir(parents=True)
-    for name in SOURCES:
-        shown = subprocess.run(["git", "show", f"{sha}:{name}"], cwd=repository.path, check=True, capture_output=True)
-        (folder / Path(name).name).write_bytes(shown.stdout)
+    packed = subprocess.run(["git", "archive", sha], cwd=repository.path, check=True, capture_output=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
     made = folder / "iree-compile"
-    command = ["cc", "-O0", f'-DCOMMIT="{sha}"', "-o", str(made), *(str(folder / Path(name).name) for name in SOURCES)]
+    command = ["cc", "-O0", f'-DCOMMIT="{sha}"', "-o", str(made), *(str(folder / name) for name in SOURCES)]
     return made if subprocess.run(command, check=False, capture_output=True).returncode == 0 else None
 
 
@@ -175,10 +176,10 @@ def wheel_of(program: Path, sha: str) -> Path:
     return made
 
 
-def _commit(number: int, fates: Sequence[Fate], culprit: int) -> str:
+def _commit(number: int, fates: Sequence[Fate], culprit: int, suspicious: int) -> str:
     files = _files(number, fates[number], culprit)
     before = _files(number - 1, fates[number - 1], culprit) if number else {}
-    subject = _subject(number, culprit)
+    subject = _subject(number, suspicious)
     moment = 1_767_225_600 + 3600 * number  # 2026-01-01 and on, an hour apart
     lines = ["commit refs/heads/main", f"committer C <c@example.org> {moment} +0000", _data(subject)]
     for name, text in files.items():
@@ -205,8 +206,8 @@ def _files(number: int, fate: Fate, culprit: int) -> dict[str, str]:
     }
 
 
-def _subject(number: int, culprit: int) -> str:
-    if number == culprit:
+def _subject(number: int, suspicious: int) -> str:
+    if number == suspicious:
         return f"[Codegen][GPU] Prefetch shared memory by default (#{1000 + number})"
     subjects = ("[Codegen][GPU] Tune kernel config", "[DispatchCreation] Simplify regions", "[Stream] Refactor scheduling")
     return f"{subjects[number % 3]} (#{1000 + number})"

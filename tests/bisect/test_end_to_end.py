@@ -10,15 +10,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, Fate, SmallCompiler, begin, compile_commit
+from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, Fate, SmallCompiler, begin, compile_commit, wheel_of
 from tests.conftest import Triage
 from tests.timeline.history import ENV
-from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import TOKEN, archive, serve_github
 
 COUNT = 240
@@ -32,7 +32,17 @@ BUILD = """build:
     - cmake --build "$TRIAGE_BUILD" --parallel "$TRIAGE_JOBS"
     - cmake --install "$TRIAGE_BUILD" --prefix "$TRIAGE_OUT"
 """
-Bisect = Callable[..., dict[str, Any]]
+SCRIPT = """#!/bin/sh
+set -e
+out="$(dirname "$0")/made/$1"
+new="$out.$$"
+echo "$1 build" >> "${TRIAGE_TEST_CALLS:-/dev/null}"
+mkdir -p "$new/tools" "$new/source"
+git -C "$SMALL_REPO" archive "$1" | tar -x -C "$new/source"
+cc -O0 "-DCOMMIT=\\"$1\\"" -o "$new/tools/iree-compile" $(find "$new/source" -name "*.c")
+mv -T "$new" "$out" || test -d "$out"
+echo "$out"
+"""
 
 
 def fates(**special: range | tuple[int, ...]) -> list[Fate]:
@@ -43,15 +53,23 @@ def fates(**special: range | tuple[int, ...]) -> list[Fate]:
     return found
 
 
+MIXED = fates(
+    BROKEN=(*range(20, 40), *range(74, 80), *range(112, 126), 148, *range(160, 166)),
+    OTHER=(*range(126, 134), 155, 200),
+    CRASH=(140,),
+)
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
     """240 commits. Around the culprit all is well; a fifth of the rest does not build, fails otherwise or crashes."""
-    given = fates(
-        BROKEN=(*range(20, 40), *range(74, 80), *range(112, 126), 148, *range(160, 166)),
-        OTHER=(*range(126, 134), 155, 200),
-        CRASH=(140,),
-    )
-    return begin(tmp_path_factory.mktemp("small") / "repo", given, CULPRIT)
+    return begin(tmp_path_factory.mktemp("small") / "repo", MIXED, CULPRIT)
+
+
+@pytest.fixture(scope="module")
+def misleading(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
+    """The same, but another commit looks like the culprit, so that the search has to go a long way."""
+    return begin(tmp_path_factory.mktemp("misleading") / "repo", MIXED, CULPRIT, suspicious=180)
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +110,11 @@ def project(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def command(tmp_path: Path, project: Callable[[str], Path]) -> Path:
-    """A project whose compilers come from a script that builds with `cc` alone."""
+    """A project whose compilers come from a script that builds with `cc` alone. What it made appears whole, for a script
+    goes on when the one that called it is killed.
+    """
     script = tmp_path / "toolchain.sh"
-    script.write_text(
-        '#!/bin/sh\nset -e\nout="$(dirname "$0")/made/$1"\nmkdir -p "$out/tools" "$out/source"\n'
-        'git -C "$SMALL_REPO" archive "$1" | tar -x -C "$out/source"\n'
-        'cc -O0 "-DCOMMIT=\\"$1\\"" -o "$out/tools/iree-compile" $(find "$out/source" -name "*.c")\necho "$out"\n'
-    )
+    script.write_text(SCRIPT)
     script.chmod(0o755)
     return project(f"command:\n  run: {script}\n")
 
@@ -132,32 +148,32 @@ def counted(calls: Path, what: str = "main") -> Counter[str]:
 
 
 def test_commits_built_from_source(
-    small: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path, calls: Path
+    misleading: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path, calls: Path
 ) -> None:
-    found = answered(triage(*words(small, recipe, project(BUILD), "--jobs", "2")))
-    assert is_culprit(found, small)
+    found = answered(triage(*words(misleading, recipe, project(BUILD), "--jobs", "2")))
+    assert is_culprit(found, misleading)
     assert found["probes"] <= 24
     for one in found["untestable"]:
-        at = small.shas.index(one["revision"]["commit"])
-        assert small.fates[at] is Fate.BROKEN
+        at = misleading.shas.index(one["revision"]["commit"])
+        assert misleading.fates[at] is Fate.BROKEN
         assert "does not build" in one["reason"]
         log = Path(one["reason"].rpartition("(log: ")[2].rstrip(")"))
         assert "redefinition of" in log.read_text()
     for one in found["other_failures"]:
-        assert small.fates[small.shas.index(one["revision"]["commit"])] in (Fate.OTHER, Fate.CRASH)
+        assert misleading.fates[misleading.shas.index(one["revision"]["commit"])] in (Fate.OTHER, Fate.CRASH)
     built = counted(calls, "build")
     assert max(built.values()) <= 2  # what fails in a used build folder is tried again in an empty one
     # All of it is known now: not one build, and compiles of the pair alone, which is always confirmed.
     calls.unlink()
-    assert is_culprit(answered(triage(*words(small, recipe, project(BUILD)))), small)
+    assert is_culprit(answered(triage(*words(misleading, recipe, project(BUILD)))), misleading)
     assert not counted(calls, "build")
-    assert set(counted(calls)) == {small.shas[CULPRIT - 1], small.sha}
+    assert set(counted(calls)) == {misleading.shas[CULPRIT - 1], misleading.sha}
 
 
 def test_neighbours_that_do_not_build_leave_suspects(
     hemmed: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
 ) -> None:
-    found = answered(triage(*words(hemmed, recipe, project(BUILD), first=100, last=200)), status=3)
+    found = answered(triage(*words(hemmed, recipe, project(BUILD), first=100, last=199)), status=3)
     assert found["status"] == "suspects"
     assert found["before"]["commit"] == hemmed.shas[CULPRIT - 5]
     assert found["after"]["commit"] == hemmed.sha
@@ -167,35 +183,44 @@ def test_neighbours_that_do_not_build_leave_suspects(
 
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_a_script_that_builds(
-    small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+    misleading: SmallCompiler,
+    recipe: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: int,
 ) -> None:
-    monkeypatch.setenv("SMALL_REPO", str(small.path))
-    found = answered(triage(*words(small, recipe, command, "--jobs", str(jobs))))
-    assert is_culprit(found, small)
-    # The ends, the choice among 240, the pair again, and one more for each that said nothing.
-    assert found["probes"] <= 2 + 9 + 2 + (4 * found["rounds"] if jobs > 1 else 0) + len(found["untestable"]) + 4
+    monkeypatch.setenv("SMALL_REPO", str(misleading.path))
+    found = answered(triage(*words(misleading, recipe, command, "--jobs", str(jobs))))
+    assert is_culprit(found, misleading)
+    if jobs == 1:  # the ends, ceil(log2 239) + 1 of the places between, the pair again, and what said nothing
+        assert found["probes"] <= 2 + 9 + 2 + len(found["untestable"]) + len(found["other_failures"])
+    else:
+        assert found["rounds"] <= 10
 
 
-def test_each_fate_at_both_sides_of_the_culprit(
+@pytest.mark.parametrize("fate", [Fate.OTHER, Fate.CRASH])
+def test_what_says_nothing_right_before_the_culprit_stays_a_suspect(
+    tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch, fate: Fate
+) -> None:
+    one = begin(tmp_path / "before", [Fate.SOUND] * 5 + [fate] + [Fate.SOUND] * 6, 6)
+    monkeypatch.setenv("SMALL_REPO", str(one.path))
+    found = answered(triage(*words(one, recipe, command, last=11)), status=3)
+    assert {each["commit"] for each in found["suspects"]} == {one.shas[5], one.sha}
+
+
+def test_what_says_nothing_behind_the_culprit_does_not_clear_it(
     tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number, fate in enumerate((Fate.BROKEN, Fate.OTHER, Fate.CRASH)):
-        for beside in (-1, 1):
-            given = [Fate.SOUND] * 12
-            given[6 + beside] = fate
-            one = begin(tmp_path / f"{number}{beside}", given, 6)
-            monkeypatch.setenv("SMALL_REPO", str(one.path))
-            done = triage(*words(one, recipe, command, first=0, last=11))
-            if beside == 1:
-                assert is_culprit(answered(done), one)
-            else:
-                found = answered(done, status=3)
-                assert {each["commit"] for each in found["suspects"]} == {one.shas[5], one.sha}
+    one = begin(tmp_path / "behind", [Fate.SOUND] * 7 + [Fate.BROKEN, Fate.OTHER, Fate.CRASH] * 2 + [Fate.SOUND], 6)
+    monkeypatch.setenv("SMALL_REPO", str(one.path))
+    assert is_culprit(answered(triage(*words(one, recipe, command, last=13))), one)
 
 
-FIRST, LAST = 130, 175
-EXPIRED = frozenset(range(136, 148, 3))
-CORRUPT = 146
+FIRST, LAST = 141, 168
+EXPIRED = frozenset({143, 146, 147, 157})
+CORRUPT = 145
 RUNNING = 154
 
 
@@ -210,13 +235,13 @@ def test_artifacts_of_commits(
 ) -> None:
     sources = "distribution: iree-base-compiler\nartifacts:\n  workflow: pkgci.yml\n"
     sources += '  artifact: linux_x86_64_release_packages\n  wheel: "iree_base_compiler-*.whl"\n  branch: main\n'
-    wheels = {at: wheel for at in range(FIRST - 10, LAST + 1) if (wheel := artifact(small, at, tmp_path))}
+    wheels = {at: wheel for at in range(FIRST, LAST + 1) if (wheel := artifact(small, at, tmp_path))}
     for name, gone in (("all", frozenset()), ("neighbours", frozenset({CULPRIT - 1, CULPRIT + 1})), ("it", {CULPRIT})):
         monkeypatch.setenv("TRIAGE_HOME", str(home / name))
         with serve_github() as github:
             monkeypatch.setenv("GITHUB_API_URL", github.url)
             monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-            for at in range(FIRST - 10, LAST + 1):
+            for at in range(FIRST, LAST + 1):
                 day = f"2026-01-{1 + at // 24:02}T{at % 24:02}:05:00Z"
                 if at == RUNNING:
                     github.run(small.shas[at], day, status="in_progress", conclusion=None)
@@ -226,7 +251,7 @@ def test_artifacts_of_commits(
                     data = b"PK\x03\x04 cut off" if at == CORRUPT else wheels[at]
                     github.run(small.shas[at], day, data, expired=at in EXPIRED or at in gone)
             github.refusals = [(429, {"Retry-After": "0"})]
-            done = triage(*words(small, recipe, project(sources), first=134, last=LAST))
+            done = triage(*words(small, recipe, project(sources), first=FIRST, last=LAST))
             reasons = {one["revision"]["commit"]: one["reason"] for one in json.loads(done.stdout)["untestable"]}
             for at, reason in ((small.shas.index(sha), reason) for sha, reason in reasons.items()):
                 if at in EXPIRED or at in gone:
@@ -252,46 +277,54 @@ def artifact(small: SmallCompiler, at: int, folder: Path) -> bytes | None:
     program = compile_commit(small, small.shas[at], folder / "compiled" / str(at))
     if program is None:
         return None
-    return archive(make_wheel(program.parent, f"9.9.9.dev0+{small.shas[at][:10]}", payload=program.read_bytes()))
+    return archive(wheel_of(program, small.shas[at]))
 
 
+@pytest.mark.parametrize("first, last", [(141, 159), pytest.param(100, 199, marks=pytest.mark.slow)])
 def test_killed_at_every_step(
-    small: SmallCompiler, recipe: Path, project: Callable[[str], Path], home: Path, calls: Path, tmp_path: Path
+    misleading: SmallCompiler,
+    recipe: Path,
+    project: Callable[[str], Path],
+    home: Path,
+    calls: Path,
+    tmp_path: Path,
+    first: int,
+    last: int,
 ) -> None:
-    command = [sys.executable, "-c", "from triage.cli import main; main()"]
-    command += words(small, recipe, project(BUILD), "--jobs", "1", first=100, last=200)
-    kills = 0
+    asked = [sys.executable, "-c", "from triage.cli import main; main()"]
+    asked += words(misleading, recipe, project(BUILD), "--jobs", "1", first=first, last=last)
+    pair = {misleading.shas[CULPRIT - 1], misleading.sha}
     known: set[str] = set()
-    fixed: set[str] = set()
+    whole: set[str] = set()
     calls.touch()
-    while kills < 60:
+    for kills in range(60):
         before = len(calls.read_text().splitlines())
-        begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-        # Not always at the same moment of a step.
-        while begun.poll() is None and len(calls.read_text().splitlines()) <= before + kills % 2:
+        begun = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        # Another moment each time: some steps later, and a little after what was seen of it.
+        while begun.poll() is None and len(calls.read_text().splitlines()) <= before + kills % 3:
             time.sleep(0.003)
         if begun.poll() is None:
-            time.sleep(0.01 * (kills % 3))
+            time.sleep(0.015 * (kills % 4))
             begun.send_signal(signal.SIGKILL)
         stdout, stderr = begun.communicate()
-        lines = [line.split() for line in calls.read_text().splitlines()[before:]]
-        pair = {small.shas[CULPRIT - 1], small.sha}
-        assert not [line for line in lines if line[1] == "main" and line[0][:10] in known and line[0] not in pair]
-        assert not [line for line in lines if line[1] == "build" and line[0] in fixed]
+        done = [line.split() for line in calls.read_text().splitlines()[before:]]
+        assert not [sha for sha, what in done if what == "main" and sha[:10] in known and sha not in pair]
+        assert not [sha for sha, what in done if what == "build" and sha in whole]
         if begun.returncode != -signal.SIGKILL:
-            assert begun.returncode == 0, stderr
             break
-        kills += 1
-        known, fixed = probed(home), built(home, small)
+        known, whole = probed(home), built(home, misleading)
+    assert begun.returncode == 0, stderr
     assert kills >= 8
-    assert is_culprit(json.loads(stdout), small)
+    assert len(known) >= 5
+    assert {sha[:10] for sha in whole} >= known
+    assert is_culprit(json.loads(stdout), misleading)
 
 
 def probed(home: Path) -> set[str]:
     """The commits whose outcome is on disk, in short."""
     if not (home / "evidence.db").exists():
         return set()
-    with sqlite3.connect(home / "evidence.db") as store:
+    with closing(sqlite3.connect(home / "evidence.db")) as store:
         try:
             return {name for (name,) in store.execute("SELECT toolchain FROM probes")}
         except sqlite3.OperationalError:
@@ -312,7 +345,7 @@ def test_a_person_leads(
     small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, calls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SMALL_REPO", str(small.path))
-    asked = words(small, recipe, command, "--jobs", "1", first=100, last=200)
+    asked = words(small, recipe, command, "--jobs", "1", first=100, last=199)
     near = small.shas[CULPRIT - 2]
     lines = f"\nshow {small.sha}\nback\n\njump {near}\n\ngood {small.shas[101]}\nlog\njump nothing\nquit\n"
     done = typed(triage, lines, asked)
@@ -321,7 +354,7 @@ def test_a_person_leads(
     assert "taken back: " in done.stderr
     assert f"next: {near[:10]}" in done.stderr
     assert f"good  {small.shas[101][:10]}  person" in done.stderr
-    assert "'nothing' is none of the 101 places" in done.stderr
+    assert "'nothing' is none of the 100 places" in done.stderr
     first = counted(calls)
     assert first[near] == 1
     calls.unlink()
@@ -330,8 +363,11 @@ def test_a_person_leads(
     assert is_culprit(answered(done), small)
     again = counted(calls)
     assert not {sha for sha in again if sha in first} - {small.shas[CULPRIT - 1], small.sha}
-    # Enter all the way, with everything known.
+    [journal] = (home / "bisects").glob("*.jsonl")
+    assert '"person"' in journal.read_text()
+    # Enter all the way, with everything known; what was said in a bisect that is not resumed is forgotten.
     assert is_culprit(answered(typed(triage, "\n" * 30, asked)), small)
+    assert '"person"' not in journal.read_text()
 
 
 def test_verdicts_go_to_git_and_come_back(
@@ -374,7 +410,7 @@ def test_a_log_that_errs_convicts_nobody(
     log = tmp_path / "wrong.log"
     wrong = CULPRIT + 2
     log.write_text(f"git bisect start\ngit bisect good {small.shas[wrong]}\ngit bisect bad {small.shas[wrong + 1]}\n")
-    done = triage(*words(small, recipe, command, "--jobs", "1", "--import-log", str(log), first=140, last=170))
+    done = triage(*words(small, recipe, command, "--jobs", "1", "--import-log", str(log), first=141, last=170))
     found = json.loads(done.stdout)
     assert found["status"] != "culprit" or is_culprit(found, small), found
     assert small.sha in [one["commit"] for one in found["suspects"]], found

@@ -133,7 +133,10 @@ class Session:
     def _note(self, entry: Entry) -> None:
         self.wished = None
         self.entries.append(entry)
-        self.journal.add(entry)
+        if len(self.entries) == 1:  # what an earlier bisect that is not resumed said is not to come back with this one's
+            self.journal.replace(self.entries)
+        else:
+            self.journal.add(entry)
 
     def _rebuild(self) -> None:
         search = self.search
