@@ -6,7 +6,7 @@ OUT    ?= out
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
 
-.PHONY: help setup triage test test-slow check bench bench-culprits clean
+.PHONY: help setup triage test test-slow check bench bench-culprits bench-commits clean
 
 help:
 	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected, reports in $(OUT)/"
@@ -15,6 +15,7 @@ help:
 	@echo "make check      ruff, mypy --strict, import-linter, README against --help"
 	@echo "make bench      overhead and classification speed beside other tools"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
+	@echo "make bench-commits REPO=...  a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
 
 setup: $(VENV)/.ready
@@ -49,6 +50,10 @@ bench: setup
 # Real regressions with known culprits, which do not come with the project: CASES and COMMITS name the two files.
 bench-culprits: setup
 	$(BIN)/python benchmarks/culprit_search.py $(CASES) $(COMMITS)
+
+# A commit bisect on a clone of iree-org/iree, which REPO names, beside git bisect run.
+bench-commits: setup
+	$(BIN)/python benchmarks/commit_bisect.py --repo $(REPO)
 
 clean:
 	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -103,6 +103,15 @@ def test_quitting_keeps_everything_and_resume_repeats_no_probe(timeline: Timelin
     assert not known & set(probed[2:-2])  # all but the ends and the confirmation
 
 
+def test_a_bisect_that_is_not_resumed_begins_anew_and_keeps_the_old_words(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    session_on(timeline, tmp_path).say(5, Verdict.GOOD)
+    again = session_on(timeline, tmp_path)
+    again.say(30, Verdict.BAD)
+    again.say(29, Verdict.BAD)
+    assert [entry.verdict for entry in again.journal.read()] == [Verdict.BAD, Verdict.BAD]
+    assert "good" in again.journal.path.with_suffix(".before").read_text()
+
+
 def test_nonsense_is_answered_with_help_and_changes_nothing(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path)
     before = session.search.belief.suspects()

@@ -62,6 +62,12 @@ class Journal:
                 sink.flush()
                 os.fsync(sink.fileno())
 
+    def put_aside(self) -> None:
+        """Begin anew; what was there is kept beside it, once."""
+        with disk_errors("put the journal of the bisect aside"):
+            if self.path.exists():
+                self.path.replace(self.path.with_suffix(".before"))
+
     def replace(self, entries: Iterable[Entry]) -> None:
         """Write anew, for a verdict that was taken back."""
         with disk_errors("write the journal of the bisect"):

@@ -16,17 +16,21 @@ from triage.model.outcome import Failed, Outcome, Untestable, Verdict
 
 @dataclass(slots=True)
 class Session:
-    """A search and its journal. `wished`: the place the person wants next, instead of the one that would tell most."""
+    """A search and its journal. `wished`: the place the person wants next, instead of the one that would tell most.
+    `begun`: whether the journal is this bisect's own by now.
+    """
 
     search: CommitSearch
     journal: Journal
     entries: list[Entry] = field(default_factory=list)
     wished: int | None = None
+    begun: bool = False
 
     def resume(self) -> int:
         """Take in what the journal holds of this line; how many verdicts that were."""
         known = [entry for entry in self.journal.read() if self._index(entry.name) is not None]
         self.entries = known
+        self.begun = True
         self._rebuild()
         return len(known)
 
@@ -133,10 +137,10 @@ class Session:
     def _note(self, entry: Entry) -> None:
         self.wished = None
         self.entries.append(entry)
-        if len(self.entries) == 1:  # what an earlier bisect that is not resumed said is not to come back with this one's
-            self.journal.replace(self.entries)
-        else:
-            self.journal.add(entry)
+        if not self.begun:  # what an earlier bisect that is not resumed said is not to come back with this one's
+            self.journal.put_aside()
+            self.begun = True
+        self.journal.add(entry)
 
     def _rebuild(self) -> None:
         search = self.search

@@ -155,6 +155,8 @@ def _led(
     session = open_session(chase, before, after)
     if isinstance(session, Bisection):
         return session
+    if not resume and (known := len(session.journal.read())):
+        tell(f"an earlier bisect of this range left {known} verdicts; --resume goes on with them")
     if resume:
         tell(f"{session.resume()} verdicts of the journal are used again")
     given, wanted = logs
