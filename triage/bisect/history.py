@@ -22,11 +22,10 @@ _COST_OF_A_WINDOW = 3  # compiles: the one that hits it, and one to narrow down 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Two neighbouring releases with different outcomes. `gap`: releases between them that could not be tested."""
+    """Two releases with different outcomes and nothing that was looked at between them."""
 
     before: Probe
     after: Probe
-    gap: tuple[Revision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

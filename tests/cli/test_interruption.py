@@ -1,0 +1,119 @@
+"""Ctrl-C, SIGTERM and kill -9: nothing is left running, nothing finished is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.test_cli import GOOD, recipe
+from tests.conftest import Triage
+
+
+def endless(tmp_path: Path) -> Path:
+    """A recipe whose generator sleeps with a mark on its command line."""
+    (tmp_path / "gen.py").write_text("import time; time.sleep(600)")
+    path = tmp_path / "gen.yaml"
+    path.write_text(f"name: gen\ninput: gen.py\nargs: {{mark: mark-{tmp_path.name}}}\ntarget: {{backend: llvm-cpu}}\n")
+    return path
+
+
+def marked(tmp_path: Path) -> list[int]:
+    mark = f"mark-{tmp_path.name}"
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_no_child_and_says_how_to_go_on(home: Path, tmp_path: Path, number: signal.Signals) -> None:
+    path = endless(tmp_path)
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(path)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while not marked(tmp_path):
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.send_signal(number)
+    _, said = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert f"triage run {path}" in said
+    assert "Traceback" not in said
+    assert not marked(tmp_path)
+
+
+def test_kill_9_loses_at_most_the_compile_in_flight(home: Path, triage: Triage, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    for number in range(12):
+        recipe(folder, f"case-{number}", GOOD.replace("4", str(number + 3)))
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(folder), "--jobs", "1"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while stored(home) < 3:
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.kill()
+    running.wait()
+    kept = stored(home)
+    results = json.loads(triage("run", folder, "--format", "json").stdout)["results"]
+    assert [one["status"] for one in results] == ["passed"] * 12
+    assert sum(one["cached"] for one in results) == kept
+    assert not list((home / "scratch").iterdir())
+
+
+def stored(home: Path) -> int:
+    try:
+        return sqlite3.connect(home / "evidence.db").execute("SELECT count(*) FROM probes").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+
+def test_an_interrupted_install_ends_at_once_and_leaves_nothing_half_done(home: Path, tmp_path: Path) -> None:
+    class Slow(SimpleHTTPRequestHandler):
+        """An index whose wheel never comes to an end."""
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            if self.path.endswith(".whl"):
+                self.send_header("Content-Length", str(1 << 30))
+                self.end_headers()
+                asked.set()
+                ended.wait(60)
+                return
+            wheel = "iree_base_compiler-1.0.0-py3-none-any.whl"
+            page = f"<!DOCTYPE html><a href='/{wheel}'>{wheel}</a>".encode()
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def do_HEAD(self) -> None:
+            self.send_error(405)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    asked, ended = threading.Event(), threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    env = {**os.environ, "TRIAGE_INDEX_URL": f"http://127.0.0.1:{server.server_port}/simple/"}
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "toolchains", "install", "1.0.0"]
+    try:
+        running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        assert asked.wait(30)
+        running.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        _, said = running.communicate(timeout=30)
+    finally:
+        ended.set()
+        server.shutdown()
+    assert running.returncode == 130, said
+    assert time.monotonic() - started < 10
+    assert "triage toolchains install 1.0.0" in said
+    assert not [path for path in (home / "toolchains").iterdir() if not path.name.endswith(".lock")]
