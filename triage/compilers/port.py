@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from triage.compilers.vocabulary import Vocabulary
 from triage.model.case import Case
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
@@ -37,6 +38,34 @@ class Invocation:
         return [str(program), *self.options, *self.printing, str(source), "-o", str(output)]
 
 
+@dataclass(frozen=True, slots=True)
+class MlirTools:
+    """What a toolchain of an MLIR compiler has for programs in between. optimizer: its `opt` program, which parses and
+    prints and runs passes; python_root, package: where its Python bindings are imported from (`package.ir`).
+    """
+
+    optimizer: Path
+    python_root: Path
+    package: str
+
+
+class Ir(Protocol):
+    """How a family's IR is made to be printed."""
+
+    @property
+    def words(self) -> Vocabulary:
+        """What its operations, types and passes are called."""
+
+    def phases(self, toolchain: Toolchain, last: str | None) -> tuple[str, ...]:
+        """The phases whose output can be compared, in order, up to `last`; all where it is None or none of them."""
+
+    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
+        """The same compile, ended after a phase, its output in generic form."""
+
+    def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
+        """The same compile, printing the IR after each pass that changed it; `only`: after those with this argument."""
+
+
 class Compiler(Protocol):
     """One compiler family."""
 
@@ -58,3 +87,9 @@ class Compiler(Protocol):
 
     def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:
         """The same compile, printing which pass failed; `crashed`: the one before ended by a signal."""
+
+    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
+        """The toolchain's own MLIR tools; None where the family or the installation has none."""
+
+    def ir(self) -> Ir | None:
+        """How the family's IR is printed; None where it cannot be."""

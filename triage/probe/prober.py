@@ -6,17 +6,18 @@ import os
 import shlex
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from tempfile import mkdtemp
 
 import psutil
 
 from triage.classify import FailingPass, PassScanner
-from triage.compilers.port import Compiler, Invocation
+from triage.compilers.port import Compiler, Invocation, Ir, MlirTools
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.failure import Failure
@@ -26,10 +27,18 @@ from triage.model.revision import Toolchain
 from triage.probe.evidence import Evidence, Record, key_of
 from triage.probe.inputs import Inputs, Prepared
 from triage.probe.judge import judge, needs_pass
-from triage.probe.process import run
+from triage.probe.process import Switch, run
 from triage.toolchains.home import disk_errors
 
 _NOT_BELIEVED_ONCE = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)
+
+
+class Naming(StrEnum):
+    """Whether a run that is made once also names the pass that fails; of a crash it is named another way."""
+
+    NONE = "none"
+    FAILURE = "failure"
+    CRASH = "crash"
 
 
 class Prober:
@@ -68,6 +77,88 @@ class Prober:
             self._evidence.add(record)
         return probe
 
+    def trial(
+        self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: Switch | None = None
+    ) -> Probe:
+        """One run, believed at once and kept apart from probes in the evidence: for a search that tries many programs
+        and probes in full the one it ends with.
+
+        attempt: which repetition it is, each is known by itself; cancelled: ends the run before its time, with Interrupted.
+        """
+        prepared = self._inputs.prepare(case)
+        if isinstance(prepared, Untestable):
+            return _untested(case, toolchain, prepared)
+        compiler = self._compilers[case.compiler]
+        invocation = compiler.invocation(case, toolchain)
+        if isinstance(invocation, Untestable):
+            return _untested(case, toolchain, invocation)
+        mark = f"trial {attempt} {naming}"
+        limits = (case.limits.timeout, case.limits.memory)
+        key = key_of(toolchain.identity, prepared.digest, (*invocation.options, mark), limits)
+        if known := self._evidence.find(key):
+            return _probe_of(case, toolchain, known, cached=True)
+        scanner = None if naming is Naming.NONE else PassScanner()
+        if scanner:
+            invocation = compiler.naming_the_pass(invocation, crashed=naming is Naming.CRASH)
+        execution = self._execute(case, toolchain, prepared, invocation, scanner, _Either(self._stop, cancelled))
+        record = _record(key, case, toolchain, prepared, execution, scanner.finish() if scanner else None)
+        probe = _probe_of(case, toolchain, record, cached=False)
+        if not _is_passing_trouble(probe.outcome):
+            self._evidence.add(record)
+        return probe
+
+    def ir_of(self, family: str) -> Ir | None:
+        """How a family's IR is printed; None where it cannot be."""
+        return self._compilers[family].ir()
+
+    def observe(
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        alter: Callable[[Invocation], Invocation],
+        *,
+        on_stderr: Callable[[bytes], None] | None = None,
+        on_output: Callable[[Path], None] | None = None,
+    ) -> Execution | Untestable:
+        """One run that is watched: of the case's invocation as `alter` makes it, nothing recalled and nothing recorded.
+
+        on_stderr: is given all of standard error as it comes; on_output: the path of what a run that ended well wrote,
+        while it is there. Untestable when there is nothing to run. Raises process.Interrupted as `probe` does.
+        """
+        prepared = self._inputs.prepare(case)
+        if isinstance(prepared, Untestable):
+            return prepared
+        invocation = self._compilers[case.compiler].invocation(case, toolchain)
+        if isinstance(invocation, Untestable):
+            return invocation
+        altered = alter(invocation)
+        with self._workplace() as place:
+            argv = altered.argv(toolchain.program, prepared.path, output := place / "out")
+            execution = run(argv, case.limits, place, env=altered.env, stop=self._stop, on_stderr=on_stderr)
+            if on_output and execution.ok and output.is_file():
+                on_output(output)
+        return execution
+
+    def input_of(self, case: Case) -> Prepared | Untestable:
+        """The file that the compiler is given for a case, or why there is none."""
+        return self._inputs.prepare(case)
+
+    def naming(self, case: Case, toolchain: Toolchain) -> Naming:
+        """How a trial of a case that was probed has to name the pass that fails, so that it is told apart as the probe was."""
+        prepared = self._inputs.prepare(case)
+        invocation = self._compilers[case.compiler].invocation(case, toolchain)
+        if isinstance(prepared, Untestable) or isinstance(invocation, Untestable):
+            return Naming.NONE
+        limits = (case.limits.timeout, case.limits.memory)
+        known = self._evidence.find(key_of(toolchain.identity, prepared.digest, invocation.options, limits))
+        if known is None or known.failing_pass is None:
+            return Naming.NONE
+        return Naming.CRASH if known.execution.ending is Ending.SIGNALLED else Naming.FAILURE
+
+    def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
+        """What a toolchain has for reading MLIR."""
+        return self._compilers[case.compiler].mlir_tools(toolchain)
+
     def command_line(self, case: Case, toolchain: Toolchain) -> str:
         """What `probe` would run, as a line for a shell; a comment with the reason where it would run nothing."""
         prepared = self._inputs.prepare(case)
@@ -93,35 +184,34 @@ class Prober:
         if needs_pass(chosen):
             crashed = chosen.ending is Ending.SIGNALLED
             failing_pass = self._name_pass(case, toolchain, prepared, invocation, crashed=crashed)
-        return Record(
-            key=key,
-            case_name=case.name,
-            toolchain=toolchain.revision.name,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            execution=replace(chosen, argv=tuple(_portable(chosen.argv, toolchain, prepared))),
-            failing_pass=failing_pass,
-            runs=agreeing,
-            disagreements=len(runs) - agreeing,
-            metrics={"artifact_bytes": chosen.output_bytes} if chosen.output_bytes is not None else {},
-        )
+        record = _record(key, case, toolchain, prepared, chosen, failing_pass)
+        return replace(record, runs=agreeing, disagreements=len(runs) - agreeing)
 
-    def _execute(self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation) -> Execution:
+    def _execute(
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        prepared: Prepared,
+        invocation: Invocation,
+        scanner: PassScanner | None = None,
+        stop: Switch | None = None,
+    ) -> Execution:
+        """One run in a folder of its own. `scanner` reads all of standard error as it comes, IR of any length included."""
         with self._workplace() as place:
             output = place / "out"
             argv = invocation.argv(toolchain.program, prepared.path, output)
-            execution = run(argv, case.limits, place, env=invocation.env, stop=self._stop)
+            feed = scanner.feed if scanner else None
+            execution = run(argv, case.limits, place, env=invocation.env, stop=stop or self._stop, on_stderr=feed)
             size = output.stat().st_size if execution.ok and output.is_file() else None
             return replace(execution, output_bytes=size)
 
     def _name_pass(
         self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation, *, crashed: bool
     ) -> FailingPass | None:
-        """The failing pass, from a second run that prints it together with IR of any length, read as it comes."""
-        named = self._compilers[case.compiler].naming_the_pass(invocation, crashed=crashed)
+        """The failing pass, from a second run that prints it."""
         scanner = PassScanner()
-        with self._workplace() as place:
-            argv = named.argv(toolchain.program, prepared.path, place / "out")
-            run(argv, case.limits, place, env=named.env, stop=self._stop, on_stderr=scanner.feed)
+        named = self._compilers[case.compiler].naming_the_pass(invocation, crashed=crashed)
+        self._execute(case, toolchain, prepared, named, scanner)
         return scanner.finish()
 
     @contextmanager
@@ -133,6 +223,31 @@ class Prober:
             yield place
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    """Two switches as one."""
+
+    first: Switch
+    second: Switch | None
+
+    def is_set(self) -> bool:
+        return self.first.is_set() or (self.second is not None and self.second.is_set())
+
+
+def _record(
+    key: str, case: Case, toolchain: Toolchain, prepared: Prepared, execution: Execution, failing_pass: FailingPass | None
+) -> Record:
+    return Record(
+        key=key,
+        case_name=case.name,
+        toolchain=toolchain.revision.name,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        execution=replace(execution, argv=tuple(_portable(execution.argv, toolchain, prepared))),
+        failing_pass=failing_pass,
+        metrics={"artifact_bytes": execution.output_bytes} if execution.output_bytes is not None else {},
+    )
 
 
 def _face(execution: Execution) -> tuple[str, str]:

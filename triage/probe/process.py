@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 from triage.model.errors import Interrupted
 from triage.model.execution import Captured, Ending, Execution, Limits
@@ -28,6 +29,13 @@ _STRETCH = 4.0  # a time limit never grows past this many times itself, however 
 _ADDR_NO_RANDOMIZE = 0x0040000
 
 
+class Switch(Protocol):
+    """What ends a run from outside: a `threading.Event`, or several as one."""
+
+    def is_set(self) -> bool:
+        """Whether the run shall end."""
+
+
 def run(
     argv: Sequence[str],
     limits: Limits,
@@ -35,7 +43,7 @@ def run(
     *,
     env: Mapping[str, str] | None = None,
     stdout_to: Path | None = None,
-    stop: threading.Event | None = None,
+    stop: Switch | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> Execution:
     """Run `argv` in a session of its own with no standard input, and wait until the whole group is gone.
@@ -56,7 +64,7 @@ class _Run:
         cwd: Path,
         env: Mapping[str, str],
         stdout_to: Path | None,
-        stop: threading.Event,
+        stop: Switch,
         on_stderr: Callable[[bytes], None] | None,
     ) -> None:
         self.argv, self.limits, self.cwd, self.env = tuple(argv), limits, cwd, env
@@ -74,7 +82,7 @@ class _Run:
         started = time.monotonic()
         try:
             process = subprocess.Popen(
-                [*_die_with_parent(), *self.argv],
+                [*die_with_parent(), *self.argv],
                 stdin=subprocess.DEVNULL,
                 stdout=sink or subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -224,7 +232,7 @@ class _ExitNotice:
 
 
 @cache
-def _die_with_parent() -> tuple[str, ...]:
+def die_with_parent() -> tuple[str, ...]:
     """A prefix that has the kernel kill the compiler when this process dies, kill -9 included; empty where there is none."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:

@@ -55,14 +55,15 @@ def open_home() -> Path:
     return home
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file in one step, its folder made if need be: a reader sees the old text or the new one, whichever thread
     or process writes at the same time.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
         try:
-            draft.write(text)
+            draft.write(data)
             draft.flush()
             Path(draft.name).chmod(0o644)  # drafts are made for their owner alone
             Path(draft.name).replace(path)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from triage.compilers.iree import inquiry, layout
-from triage.compilers.port import Description, Invocation
+from triage.compilers.iree.ir import IreeIr
+from triage.compilers.port import Description, Invocation, MlirTools
 from triage.model.case import Case, Target
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
@@ -80,6 +81,15 @@ class Iree:
         given = {flag_name(text) for text in invocation.options}
         extra = tuple(text for text in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(text) not in given)
         return replace(invocation, printing=(*invocation.printing, *extra))
+
+    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
+        optimizer = toolchain.program.with_name("iree-opt")
+        if not optimizer.is_file():  # a build tree may hold the compiler alone
+            return None
+        return MlirTools(optimizer, layout.python_root(toolchain.program), "iree.compiler")
+
+    def ir(self) -> IreeIr:
+        return IreeIr()
 
 
 def flag_name(text: str) -> str:

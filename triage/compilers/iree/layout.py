@@ -40,6 +40,13 @@ def essence(program: Path) -> tuple[Path, ...]:
     return (program, *(path.resolve() for path in libraries if path.is_file()))
 
 
+def python_root(program: Path) -> Path:
+    """The folder to import `iree.compiler` from: above the package in a wheel, bindings/python in a build tree."""
+    if program.parent.name == "_mlir_libs":
+        return program.parents[3]
+    return program.parents[1] / "compiler" / "bindings" / "python"
+
+
 def _is_script(path: Path) -> bool:
     with path.open("rb") as source:
         return source.read(2) == b"#!"

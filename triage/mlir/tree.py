@@ -1,0 +1,119 @@
+"""Operations, regions, blocks and values. Dialects are unknown here: attributes and types are text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+
+class Value:
+    """An operation's result or a block's argument; equal only to itself. `type` is MLIR's text for it."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type_: str) -> None:
+        self.type = type_
+
+    def __repr__(self) -> str:
+        return f"Value({self.type})"
+
+
+@dataclass(eq=False, slots=True)
+class Operation:
+    """One operation. `properties` and `attributes` keep their text by name; a unit attribute's text is empty.
+
+    line: 1-based line of the source it came from, None where it is not known.
+    """
+
+    name: str
+    operands: list[Value] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
+    regions: list[Region] = field(default_factory=list)
+    successors: list[Block] = field(default_factory=list)
+    line: int | None = None
+
+    def attribute(self, name: str) -> str | None:
+        """An attribute's text, wherever this version keeps it."""
+        return self.properties.get(name, self.attributes.get(name))
+
+    @property
+    def symbol(self) -> str | None:
+        """The name it defines, without its quotes; None where it defines none."""
+        text = self.attribute("sym_name")
+        return text[1:-1] if text else None
+
+    def walk(self) -> Iterator[Operation]:
+        """The operation and all inside it, in the order of the text."""
+        yield self
+        for region in self.regions:
+            yield from region.walk()
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """Arguments and operations; the last operation is the terminator where the dialect asks for one."""
+
+    arguments: list[Value] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """Blocks, the entry first."""
+
+    blocks: list[Block] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Operation]:
+        """All operations inside, in the order of the text."""
+        for block in self.blocks:
+            for operation in block.operations:
+                yield from operation.walk()
+
+
+@dataclass(eq=False, slots=True)
+class Module:
+    """A whole file. `aliases`: `#name` and `!name` -> what they stand for; `trailer`: the resources at its end."""
+
+    root: Operation
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    trailer: str = ""
+
+    @property
+    def body(self) -> Block:
+        """The block that holds the module's symbols."""
+        return self.root.regions[0].blocks[0]
+
+    def walk(self) -> Iterator[Operation]:
+        """All operations of the module, itself not among them."""
+        return self.root.regions[0].walk()
+
+    def functions(self) -> list[Operation]:
+        """Operations of the module's top level with a body and a function type, of whatever dialect."""
+        return [one for one in self.body.operations if one.attribute("function_type") and one.regions and one.regions[0].blocks]
+
+
+def free_values(operation: Operation) -> list[Value]:
+    """What an operation needs from outside: its operands and what its regions capture, each once, in order of use."""
+    if not operation.regions:
+        return list(dict.fromkeys(operation.operands))
+    inside: set[Value] = set()
+    used: dict[Value, None] = {}
+    for one in operation.walk():
+        used |= dict.fromkeys(one.operands)
+        if one is not operation:
+            inside.update(one.results)
+        for region in one.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+    return [value for value in used if value not in inside]
+
+
+def users(block: Block) -> dict[Value, list[Operation]]:
+    """Which operations of a block need which value, those that capture it in a region included."""
+    found: dict[Value, list[Operation]] = {}
+    for operation in block.operations:
+        for value in free_values(operation):
+            found.setdefault(value, []).append(operation)
+    return found

@@ -1,0 +1,1 @@
+"""The search over programs: the smallest one that still fails the same way."""

@@ -1,0 +1,33 @@
+"""A kind of document: how it is read, checked, made smaller and written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from triage.reduce.draft import Document
+from triage.reduce.loop import Step
+
+
+class Format(Protocol):
+    """What the workflow needs to know of a kind of document. A new kind is one more of these."""
+
+    steps: Sequence[Step]  # run to a fixpoint
+
+    def open(self, path: Path) -> Sequence[Document]:
+        """The file as documents to begin with, the easiest to work on first; none when it cannot be read."""
+
+    def approach(self, line: int | None) -> Step:
+        """The pass that is run once before all others; `line`: where the compiler pointed in the file."""
+
+    def valid(self, document: Document) -> bytes | None:
+        """The document's canonical content, the same for programs that differ in nothing but names; None where it is
+        no valid program.
+        """
+
+    def written(self, document: Document) -> Sequence[bytes]:
+        """The ways to write the document down, the one that people like best first."""
+
+    def close(self) -> None:
+        """Let go of what was held."""

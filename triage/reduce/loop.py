@@ -1,0 +1,57 @@
+"""Passes one after another until none makes the program smaller."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from triage.reduce.draft import Draft
+from triage.reduce.reduction import Reduction
+from triage.reduce.search import Hunt
+
+Pass = Callable[[Draft, Hunt], Draft]
+_ROUNDS = 8  # more have not been seen to bring anything; a bound all the same, so that no pair of passes goes on for ever
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pass and the name that is shown for it."""
+
+    name: str
+    run: Pass
+
+
+def reduce_to_fixpoint(draft: Draft, steps: Sequence[Step], reduction: Reduction) -> Draft:
+    """Run the passes round after round. After each one that changed something the good toolchain is asked; where it no
+    longer compiles the program, the pass is undone and run once more with the good toolchain asked at every step.
+    """
+    for _ in range(_ROUNDS):
+        before = draft
+        for step in steps:
+            draft = checked(draft, step, reduction)
+        if draft is before or not _simpler(draft, before):
+            return draft
+    return draft
+
+
+def checked(draft: Draft, step: Step, reduction: Reduction) -> Draft:
+    """The draft after one pass; as it was where the pass brings nothing that the good toolchain compiles."""
+    reduction.tell(step.name)
+    made = step.run(draft, reduction)
+    if made is draft or reduction.strict or reduction.oracle.compiles(made, threading.Event()):
+        return made
+    reduction.settle(draft)
+    reduction.strict = True
+    try:
+        return step.run(draft, reduction)
+    finally:
+        reduction.strict = False
+
+
+def _simpler(draft: Draft, before: Draft) -> bool:
+    return (draft.document.size, len(draft.document.content), len(draft.case.flags)) != (
+        before.document.size,
+        len(before.document.content),
+        len(before.case.flags),
+    )

@@ -1,0 +1,89 @@
+"""MLIR modules, read and checked by a toolchain's own tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from triage.mlir import Module, UnparsableError, parse_module
+from triage.reduce.draft import Document, Draft
+from triage.reduce.loop import Step
+from triage.reduce.mlir.attributes import drop_attributes, shorten_constants, splatted
+from triage.reduce.mlir.bodies import thin_bodies, unroll_regions
+from triage.reduce.mlir.document import MlirDocument
+from triage.reduce.mlir.jump import jump, narrow
+from triage.reduce.mlir.operations import bypass_operations, drop_operations, drop_results, inline_calls
+from triage.reduce.mlir.shapes import shrink_dimensions, widen_elements
+from triage.reduce.reading import Reader
+from triage.reduce.search import Hunt
+from triage.reduce.settings import drop_flags, fewer_devices
+
+_LARGE = 4 << 20  # bytes of a file, beyond which it is first read without its constants
+
+
+class MlirFormat:
+    """MLIR as text or bytecode."""
+
+    steps = (
+        Step("inlining", inline_calls),
+        Step("operations", drop_operations),
+        Step("results", drop_results),
+        Step("links of chains", bypass_operations),
+        Step("regions", unroll_regions),
+        Step("bodies", thin_bodies),
+        Step("constants", shorten_constants),
+        Step("dimensions", shrink_dimensions),
+        Step("element types", widen_elements),
+        Step("attributes", drop_attributes),
+        Step("devices", fewer_devices),
+        Step("flags", drop_flags),
+    )
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def open(self, path: Path) -> Sequence[Document]:
+        readings = (True, False) if path.stat().st_size > _LARGE else (False,)
+        found = []
+        for elide in readings:
+            text = self._reader.generic(path, elide=elide)
+            module = _parsed(text) if text is not None else None
+            if module is not None:
+                found.append(MlirDocument(_filled(module) if elide else module))
+        return found
+
+    def approach(self, line: int | None) -> Step:
+        def go(draft: Draft, hunt: Hunt) -> Draft:
+            return jump(draft, hunt, line) or narrow(draft, hunt)
+
+        return Step("jump" if line else "halves", go)
+
+    def valid(self, document: Document) -> bytes | None:
+        assert isinstance(document, MlirDocument)
+        if document.canonical is None:
+            document.canonical = self._reader.valid(document.text) or ""
+        return document.canonical.encode() or None
+
+    def written(self, document: Document) -> Sequence[bytes]:
+        assert isinstance(document, MlirDocument)
+        pretty = self._reader.pretty(document.text)
+        return [text.encode() for text in (pretty, document.text) if text]
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def _parsed(text: str) -> Module | None:
+    try:
+        return parse_module(text)
+    except UnparsableError:
+        return None
+
+
+def _filled(module: Module) -> Module:
+    """One value in the place of each elided constant. The module is nobody else's yet, so it is changed itself."""
+    for one in module.walk():
+        for named in (one.properties, one.attributes):
+            for name, text in named.items():
+                named[name] = splatted(text)
+    return Module(module.root, module.aliases, "")

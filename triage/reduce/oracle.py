@@ -1,0 +1,107 @@
+"""Whether a draft still shows the failure: on the bad toolchain the same one, on the good one none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+from triage.model.case import Case, Input
+from triage.model.failure import Failure
+from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
+from triage.model.probe import Probe
+from triage.model.revision import Toolchain
+from triage.probe.judge import Match, verdict_of
+from triage.probe.prober import Naming, Prober
+from triage.reduce.draft import Draft
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the oracle was asked. `slipped`: other failures that were met, by signature, each with how often."""
+
+    calls: int = 0  # compiles made, on either toolchain
+    cached: int = 0
+    seconds: float = 0.0  # of compiling, summed over the compiles
+    peak_rss_mb: float = 0.0
+    slipped: dict[str, tuple[Failure, int]] = field(default_factory=dict)
+
+
+class Oracle:
+    """Compiles drafts. Safe for several threads; a draft's file is gone when its verdict is known."""
+
+    def __init__(
+        self,
+        prober: Prober,
+        folder: Path,
+        bad: Toolchain,
+        good: Toolchain | None,
+        match: Match,
+        *,
+        naming: Naming,
+        repeats: int = 1,
+    ) -> None:
+        """folder: exists, for drafts' files. naming: each compile also names the pass that fails, for failures whose output
+        does not tell. repeats: compiles of a draft that passes, for a failure that comes and goes.
+        """
+        self.bad, self.good = bad, good
+        self.tally = Tally()
+        self._prober, self._folder, self._match = prober, folder, match
+        self._naming, self._repeats = naming, repeats
+        self._lock = threading.Lock()
+
+    def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Whether the bad toolchain fails on it as it should. Another failure is slippage: noted, and no."""
+        for attempt in range(self._repeats):
+            outcome = self._compile(draft, self.bad, attempt, cancelled)
+            if verdict_of(outcome, self._match) is Verdict.BAD:
+                return True
+            if isinstance(outcome, Failed):
+                self._note(outcome.failure)
+        return False
+
+    def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Whether the good toolchain compiles it; true without one."""
+        return self.good is None or isinstance(self._compile(draft, self.good, 0, cancelled), Compiled)
+
+    def slipped_on(self) -> list[Failure]:
+        """Other failures that were met, the most frequent first."""
+        with self._lock:
+            return [failure for failure, _ in sorted(self.tally.slipped.values(), key=lambda one: -one[1])]
+
+    def _note(self, failure: Failure) -> None:
+        with self._lock:
+            _, count = self.tally.slipped.get(failure.signature, (failure, 0))
+            self.tally.slipped[failure.signature] = failure, count + 1
+
+    def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Outcome:
+        content = draft.document.content
+        name = f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
+        path = self._folder / f"{name}.{draft.document.kind.value}"
+        path.write_bytes(content)
+        try:
+            probe = self._prober.trial(case_of(draft, path), toolchain, self._naming, attempt=attempt, cancelled=cancelled)
+        finally:
+            path.unlink(missing_ok=True)
+        self._count(probe)
+        return probe.outcome
+
+    def _count(self, probe: Probe) -> None:
+        with self._lock:
+            if probe.cached:
+                self.tally.cached += 1
+            elif not isinstance(probe.outcome, Untestable) or probe.measured.seconds:
+                self.tally.calls += 1
+                self.tally.seconds += probe.measured.seconds
+                self.tally.peak_rss_mb = max(self.tally.peak_rss_mb, probe.measured.peak_rss_mb)
+
+
+def case_of(draft: Draft, path: Path) -> Case:
+    """The draft as a case whose input is the file at `path`. Named so that its evidence is not taken for the recipe's."""
+    name = f"{draft.case.name} (reducing)"
+    return replace(draft.case, name=name, input=Input(path, draft.document.kind), expect=())
+
+
+Judge = Callable[[Draft, threading.Event], bool]

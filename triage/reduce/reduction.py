@@ -1,0 +1,76 @@
+"""One reduction under way: what was asked, what is known of it, the best draft so far."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+
+from triage.model.progress import Task
+from triage.reduce.draft import Document, Draft
+from triage.reduce.oracle import Oracle
+from triage.reduce.search import Racing
+
+Valid = Callable[[Document], bytes | None]
+
+
+class Reduction:
+    """The hunt that passes are given. Nothing is asked twice, and what is not valid is not compiled."""
+
+    def __init__(self, oracle: Oracle, valid: Valid, keep: Callable[[Draft], None], jobs: int, task: Task) -> None:
+        """valid: the canonical content of a valid document, else None; keep: is told each better draft, at once."""
+        self.oracle = oracle
+        self.best: Draft | None = None
+        self.strict = False  # ask the good toolchain about each draft that fails, not only about a pass's last
+        self.invalid = 0
+        self._valid, self._keep, self._task = valid, keep, task
+        self._known: dict[str, bool] = {}
+        self._lock = threading.Lock()
+        self._racing = Racing(self._ask, jobs)
+
+    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+        """The first of the drafts, in order, that fails as it should; it becomes the best."""
+        found = self._racing.first(drafts)
+        if found is not None:
+            self.settle(found)
+        return found
+
+    def sound(self, draft: Draft) -> bool:
+        """Whether the draft is valid and not the same program as the best one."""
+        content = self._valid(draft.document)
+        same = self.best is not None and _settings(draft) == _settings(self.best)
+        return content is not None and not (same and self.best and content == self._valid(self.best.document))
+
+    def settle(self, draft: Draft) -> None:
+        """Make a draft the best."""
+        self.best = draft
+        self._keep(draft)
+        self.tell()
+
+    def tell(self, what: str = "") -> None:
+        """Show where the reduction is."""
+        tally = self.oracle.tally
+        size = f"{self.best.document.size} operations" if self.best else ""
+        slipped = sum(count for _, count in tally.slipped.values())
+        self._task.describe(f"reduce  {what}  {size}, {tally.calls} compiles, {slipped} slipped".replace("    ", "  "))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._racing.close()
+
+    def _ask(self, draft: Draft, cancelled: threading.Event) -> bool:
+        content = self._valid(draft.document)
+        if content is None:
+            with self._lock:
+                self.invalid += 1
+            return False
+        key = sha256(content + repr((_settings(draft), self.strict)).encode()).hexdigest()
+        if key not in self._known:
+            verdict = self.oracle.fails(draft, cancelled) and (not self.strict or self.oracle.compiles(draft, cancelled))
+            self._known[key] = verdict
+            self._task.advance()
+        return self._known[key]
+
+
+def _settings(draft: Draft) -> tuple[object, ...]:
+    return draft.case.flags, draft.case.target, draft.case.phase

@@ -1,0 +1,47 @@
+"""The best draft on disk, so that a reduction that was ended at any moment goes on from it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, replace
+from hashlib import sha256
+from pathlib import Path
+
+from triage.model.case import Case, Flag, Target
+from triage.reduce.draft import Draft
+from triage.toolchains.home import disk_errors, write_whole
+
+
+class State:
+    """A folder with `best.mlir` (or the input's own suffix) and `settings.json`, each replaced as a whole."""
+
+    def __init__(self, home: Path, key: str) -> None:
+        """key: what the reduction is of; another key is another folder."""
+        self.folder = home / "reductions" / sha256(key.encode()).hexdigest()[:16]
+        self.drafts = self.folder / "drafts"
+        with disk_errors("keep the reduction"):
+            self.drafts.mkdir(parents=True, exist_ok=True)
+            for left in self.drafts.iterdir():  # of a run that was killed
+                left.unlink(missing_ok=True)
+
+    def keep(self, draft: Draft) -> None:
+        """Write the draft. The program goes first: settings of an older draft fail on it just as well or are refused."""
+        with disk_errors("keep the reduction"):
+            write_whole(self.folder / f"best.{draft.document.kind.value}", draft.document.content)
+            settings = {"flags": [asdict(flag) for flag in draft.case.flags], "target": _plain(draft.case.target)}
+            write_whole(self.folder / "settings.json", json.dumps({**settings, "phase": draft.case.phase}).encode())
+
+    def best(self, case: Case) -> tuple[Path, Case] | None:
+        """The kept program and the case with its settings; None where there is none."""
+        kept = next(iter(self.folder.glob("best.*")), None)
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            said = json.loads((self.folder / "settings.json").read_text("utf-8"))
+            flags = tuple(Flag(**one) for one in said["flags"])
+            if kept:
+                return kept, replace(case, flags=flags, target=Target(**said["target"]), phase=said["phase"])
+        return None
+
+
+def _plain(target: Target) -> dict[str, object]:
+    return {"backend": target.backend, "chip": target.chip, "devices": target.devices, "options": dict(target.options)}

@@ -1,0 +1,195 @@
+"""From a case that fails to a small program that fails the same way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from triage.model.case import Case, Input, InputKind
+from triage.model.failure import Failure
+from triage.model.outcome import Compiled, Failed, Untestable
+from triage.model.probe import Probe
+from triage.model.revision import Toolchain
+from triage.probe.inputs import Prepared
+from triage.probe.judge import Match
+from triage.probe.workbench import Job, Workbench
+from triage.reduce.draft import Draft
+from triage.reduce.ends import Baseline, baseline
+from triage.reduce.format import Format
+from triage.reduce.loop import checked, reduce_to_fixpoint
+from triage.reduce.mlir.format import MlirFormat
+from triage.reduce.oracle import Oracle
+from triage.reduce.reading import Reader
+from triage.reduce.reduction import Reduction
+from triage.reduce.result import Effort, NotReproducible, Reduced, Size
+from triage.reduce.state import State
+from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.shed import Place
+
+_PATIENCE = 4.0  # times the original's compile, for a draft
+_LEAST = 10.0  # seconds
+_MOST_HANGING = 30.0  # seconds for a draft of a program that was stopped for its time
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be reduced. match: what counts as the same failure, made from the one that is found; repeats: compiles
+    of a draft before it is believed to pass, None to choose.
+    """
+
+    case: Case
+    bad: Place
+    good: Place | None
+    match: Callable[[Failure], Match]
+    repeats: int | None = None
+    resume: bool = False
+
+
+def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
+    """Reduce a case. Interrupted at any moment, the best draft is on disk and `resume` goes on from it."""
+    started = time.monotonic()
+    start = baseline(bench, order.case, order.bad, order.good, order.match, order.repeats)
+    if isinstance(start, NotReproducible):
+        return start
+    with ExitStack() as stack:
+        work = _Work(bench, order, start, stack)
+        opened = work.open()
+        if isinstance(opened, NotReproducible):
+            return opened
+        original, draft, line = opened
+        draft = checked(draft, work.format.approach(line), work.reduction)
+        draft = reduce_to_fixpoint(draft, work.format.steps, work.reduction)
+        return work.finish(original, draft, started)
+
+
+class _Work:
+    """The parts of one reduction, put together and taken down by `stack`."""
+
+    def __init__(self, bench: Workbench, order: Order, start: Baseline, stack: ExitStack) -> None:
+        self.bench, self.order, self.start = bench, order, start
+        self.bad = bench.shed.obtain(order.bad)
+        good = bench.shed.obtain(order.good) if order.good else None
+        identity = (order.case.name, self.bad.identity, good.identity if good else "", start.failure.signature)
+        self.state = State(bench.shed.home, "\0".join(identity))
+        naming = bench.prober.naming(order.case, self.bad)
+        self.oracle = Oracle(
+            bench.prober, self.state.drafts, self.bad, good, start.match, naming=naming, repeats=start.repeats
+        )
+        self.format = _format(bench, order.case, self.bad)
+        stack.callback(self.format.close)
+        task = bench.progress.task(f"reduce  {order.case.name}", total=None)
+        stack.callback(task.finish)
+        self.reduction = Reduction(self.oracle, self.format.valid, self.state.keep, bench.jobs, task)
+        stack.callback(self.reduction.close)
+
+    def open(self) -> tuple[Draft, Draft, int | None] | NotReproducible:
+        """The original in a form that can be changed, the draft to go on from, and the line of the original where the
+        compiler pointed, which is None when the draft is not the original.
+        """
+        prepared = self.bench.prober.input_of(self.order.case)
+        assert isinstance(prepared, Prepared)  # it was compiled
+        case = self._hurried(self.order.case)
+        documents = list(self.format.open(prepared.path))
+        originals = [Draft(document, one) for document in documents for one in self._stopping_early(case)]
+        if self.order.resume and (kept := self.state.best(case)):
+            best = [Draft(document, kept[1]) for document in self.format.open(kept[0])]
+            if originals and (found := self.reduction.first(best)):
+                return originals[-1], found, None
+        found = self.reduction.first(originals)
+        if found is None:
+            why = "it cannot be read by this toolchain's tools" if not originals else "its generic form does not fail alike"
+            return NotReproducible(self.order.case, why, self.start.probes)
+        return found, found, _line(self.start.failure)
+
+    def _hurried(self, case: Case) -> Case:
+        """The case with a time limit that follows from the original's compile, so that a hang is not waited for."""
+        hanging = self.start.seconds >= case.limits.timeout
+        limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)
+        return replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit)))
+
+    def _stopping_early(self, case: Case) -> Iterator[Case]:
+        """The case that ends with the phase that fails, where that is known; then the case itself."""
+        phase = self.start.failure.phase
+        if case.phase is None and phase in self.bad.capabilities.phases:
+            yield replace(case, phase=phase)
+        yield case
+
+    def finish(self, original: Draft, draft: Draft, started: float) -> Reduced | NotReproducible:
+        """Write the draft down the way most versions can read, probe it in full, and say what it took."""
+        case = replace(draft.case, limits=self.order.case.limits, phase=self.order.case.phase)
+        chosen: tuple[bytes, tuple[Probe, ...]] | None = None
+        for content in self.format.written(draft.document):
+            probes = self._everywhere(case, content)
+            if self._holds(probes) and (chosen is None or _testable(probes) > _testable(chosen[1])):
+                chosen = content, probes
+        if chosen is None:
+            return NotReproducible(
+                self.order.case, "what was left does not fail the same way when it is probed in full", self.start.probes
+            )
+        tally = self.oracle.tally
+        return Reduced(
+            case=case,
+            failure=self.start.failure,
+            bad=self.bad.revision,
+            good=self.order.good.revision if self.order.good else None,
+            text=chosen[0].decode("utf-8", "replace"),
+            before=_size(original.document.size, original.document.content),
+            after=_size(draft.document.size, chosen[0]),
+            effort=Effort(
+                calls=tally.calls,
+                cached=tally.cached,
+                invalid=self.reduction.invalid,
+                seconds=time.monotonic() - started,
+                compile_seconds=tally.seconds,
+            ),
+            evidence=chosen[1],
+            others=tuple(self.oracle.slipped_on()),
+            notes=self.start.notes,
+        )
+
+    def _everywhere(self, case: Case, content: bytes) -> tuple[Probe, ...]:
+        """Probes of a program on every version at hand, in the order of their versions."""
+        # What is known of a path is remembered, so that each content has a path of its own.
+        path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}.{InputKind.MLIR.value}"
+        with disk_errors("write the reduced program"):
+            write_whole(path, content)
+        small = replace(case, name=f"{case.name} (reduced)", input=Input(path, InputKind.MLIR), expect=())
+        asked = (self.order.bad, *([self.order.good] if self.order.good else []))
+        places = {place.revision.name: place for place in (*self.bench.shed.at_hand(case.compiler), *asked)}
+        jobs = [Job(small, place) for place in places.values()]
+        found = {probe.revision.name: probe for probe in self.bench.probe_all(jobs, "probe the reduced program")}
+        return tuple(found[name] for name in places)
+
+    def _holds(self, probes: tuple[Probe, ...]) -> bool:
+        """The same failure on the bad toolchain, and success on the good one."""
+        for probe in probes:
+            if probe.revision.name == self.bad.revision.name:
+                same = isinstance(probe.outcome, Failed) and self.start.match(probe.outcome.failure)
+                if not same or (isinstance(probe.outcome, Failed) and probe.outcome.flaky and self.start.repeats == 1):
+                    return False
+            if self.order.good and probe.revision.name == self.order.good.revision.name and not isinstance(probe.outcome, Compiled):
+                return False
+        return True
+
+
+def _testable(probes: tuple[Probe, ...]) -> int:
+    return sum(not isinstance(probe.outcome, Untestable) for probe in probes)
+
+
+def _size(operations: int, content: bytes) -> Size:
+    return Size(operations, content.rstrip(b"\n").count(b"\n") + 1, len(content))
+
+
+def _line(failure: Failure) -> int | None:
+    """The line of `file:line:column`."""
+    parts = (failure.location or "").rsplit(":", 2)
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
+
+
+def _format(bench: Workbench, case: Case, toolchain: Toolchain) -> Format:
+    tools = bench.prober.mlir_tools(case, toolchain)
+    assert tools
+    return MlirFormat(Reader(tools, bench.stop))
