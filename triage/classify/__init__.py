@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from triage.classify.claims import unclear
 from triage.classify.diagnose import Diagnosis, diagnose
 from triage.classify.load import load_rules, packaged_rules
 from triage.classify.logs import classify_log
 from triage.classify.passes import FailingPass, PassScanner, phase_of
 from triage.classify.rule import Rule
 from triage.classify.scanner import Scanner
+from triage.model.failure import Failure
 
 __all__ = [
     "Diagnosis",
@@ -22,12 +24,18 @@ __all__ = [
     "packaged_rules",
     "phase_of",
     "rule_for",
+    "tells_nothing",
 ]
 
 
 def rule_for(class_name: str) -> Rule | None:
     """The packaged rule of that class; None for a class that a user's own rules define."""
     return next((rule for rule in packaged_rules() if rule.name == class_name), None)
+
+
+def tells_nothing(failure: Failure) -> bool:
+    """Whether the output does not say what went wrong, so that only the pass that failed tells the failure from others."""
+    return unclear(failure, packaged_rules()) or failure.failure_class == "silent-failure"
 
 
 def class_names() -> tuple[str, ...]:

@@ -117,3 +117,13 @@ def users(block: Block) -> dict[Value, list[Operation]]:
         for value in free_values(operation):
             found.setdefault(value, []).append(operation)
     return found
+
+
+def kind(operation: Operation) -> tuple[object, ...]:
+    """What two operations have in common that do the same to other values: name, types, attributes, what is inside."""
+    inside = tuple((one.name, *(value.type for value in one.results)) for one in operation.walk())
+    return (
+        inside,
+        tuple(value.type for value in operation.operands),
+        tuple((name, text) for name, text in operation.properties.items() if "@" not in text),
+    )

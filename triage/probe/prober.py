@@ -34,11 +34,12 @@ _NOT_BELIEVED_ONCE = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)
 
 
 class Naming(StrEnum):
-    """Whether a run that is made once also names the pass that fails; of a crash it is named another way."""
+    """Whether a trial finds out which pass failed. AT_ONCE: the run itself names it, on one thread, so that a crash has
+    the same stack each time; only a crash whose stack has no names is run once more.
+    """
 
-    NONE = "none"
-    FAILURE = "failure"
-    CRASH = "crash"
+    NEVER = "never"
+    AT_ONCE = "at once"
 
 
 class Prober:
@@ -77,6 +78,19 @@ class Prober:
             self._evidence.add(record)
         return probe
 
+    def recall(self, case: Case, toolchain: Toolchain) -> Probe | None:
+        """What is known of a case on a toolchain; None where that is nothing. Compiles nothing."""
+        prepared = self._inputs.prepare(case)
+        invocation = self._compilers[case.compiler].invocation(case, toolchain)
+        for answer in (prepared, invocation):
+            if isinstance(answer, Untestable):
+                return _untested(case, toolchain, answer)
+        assert isinstance(prepared, Prepared)
+        assert isinstance(invocation, Invocation)
+        limits = (case.limits.timeout, case.limits.memory)
+        known = self._evidence.find(key_of(toolchain.identity, prepared.digest, invocation.options, limits))
+        return _probe_of(case, toolchain, known, cached=True) if known else None
+
     def trial(
         self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: Switch | None = None
     ) -> Probe:
@@ -92,20 +106,30 @@ class Prober:
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, Untestable):
             return _untested(case, toolchain, invocation)
-        mark = f"trial {attempt} {naming}"
         limits = (case.limits.timeout, case.limits.memory)
-        key = key_of(toolchain.identity, prepared.digest, (*invocation.options, mark), limits)
+        key = key_of(toolchain.identity, prepared.digest, (*invocation.options, f"trial {attempt} {naming}"), limits)
         if known := self._evidence.find(key):
             return _probe_of(case, toolchain, known, cached=True)
-        scanner = None if naming is Naming.NONE else PassScanner()
-        if scanner:
-            invocation = compiler.naming_the_pass(invocation, crashed=naming is Naming.CRASH)
-        execution = self._execute(case, toolchain, prepared, invocation, scanner, _Either(self._stop, cancelled))
-        record = _record(key, case, toolchain, prepared, execution, scanner.finish() if scanner else None)
+        stop, scanner = _Either(self._stop, cancelled), None
+        if naming is Naming.AT_ONCE:
+            invocation, scanner = compiler.naming_the_pass(invocation, crashed=False), PassScanner()
+        execution = self._execute(case, toolchain, prepared, invocation, scanner, stop)
+        failing_pass = scanner.finish() if scanner else None
+        if scanner and execution.ending is Ending.SIGNALLED and not _has_frames(execution):
+            failing_pass = self._name_pass(case, toolchain, prepared, invocation, crashed=True, stop=stop)
+        record = _record(key, case, toolchain, prepared, execution, failing_pass)
         probe = _probe_of(case, toolchain, record, cached=False)
         if not _is_passing_trouble(probe.outcome):
             self._evidence.add(record)
         return probe
+
+    def input_of(self, case: Case) -> Prepared | Untestable:
+        """The file that the compiler is given for a case, or why there is none."""
+        return self._inputs.prepare(case)
+
+    def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
+        """What a toolchain has for reading MLIR."""
+        return self._compilers[case.compiler].mlir_tools(toolchain)
 
     def ir_of(self, family: str) -> Ir | None:
         """How a family's IR is printed; None where it cannot be."""
@@ -139,25 +163,15 @@ class Prober:
                 on_output(output)
         return execution
 
-    def input_of(self, case: Case) -> Prepared | Untestable:
-        """The file that the compiler is given for a case, or why there is none."""
-        return self._inputs.prepare(case)
-
-    def naming(self, case: Case, toolchain: Toolchain) -> Naming:
-        """How a trial of a case that was probed has to name the pass that fails, so that it is told apart as the probe was."""
+    def recorded(self, case: Case, toolchain: Toolchain) -> tuple[Invocation, Execution] | None:
+        """The invocation of a case that was probed and what came of it; None where nothing is on record."""
         prepared = self._inputs.prepare(case)
         invocation = self._compilers[case.compiler].invocation(case, toolchain)
         if isinstance(prepared, Untestable) or isinstance(invocation, Untestable):
-            return Naming.NONE
+            return None
         limits = (case.limits.timeout, case.limits.memory)
         known = self._evidence.find(key_of(toolchain.identity, prepared.digest, invocation.options, limits))
-        if known is None or known.failing_pass is None:
-            return Naming.NONE
-        return Naming.CRASH if known.execution.ending is Ending.SIGNALLED else Naming.FAILURE
-
-    def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
-        """What a toolchain has for reading MLIR."""
-        return self._compilers[case.compiler].mlir_tools(toolchain)
+        return (invocation, known.execution) if known else None
 
     def command_line(self, case: Case, toolchain: Toolchain) -> str:
         """What `probe` would run, as a line for a shell; a comment with the reason where it would run nothing."""
@@ -203,15 +217,23 @@ class Prober:
             feed = scanner.feed if scanner else None
             execution = run(argv, case.limits, place, env=invocation.env, stop=stop or self._stop, on_stderr=feed)
             size = output.stat().st_size if execution.ok and output.is_file() else None
-            return replace(execution, output_bytes=size)
+            told = self._compilers[case.compiler].told(execution)
+            return replace(execution, output_bytes=size, phase=told.phase, metrics=told.metrics)
 
     def _name_pass(
-        self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation, *, crashed: bool
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        prepared: Prepared,
+        invocation: Invocation,
+        *,
+        crashed: bool,
+        stop: Switch | None = None,
     ) -> FailingPass | None:
         """The failing pass, from a second run that prints it."""
         scanner = PassScanner()
         named = self._compilers[case.compiler].naming_the_pass(invocation, crashed=crashed)
-        self._execute(case, toolchain, prepared, named, scanner)
+        self._execute(case, toolchain, prepared, named, scanner, stop)
         return scanner.finish()
 
     @contextmanager
@@ -246,7 +268,7 @@ def _record(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         execution=replace(execution, argv=tuple(_portable(execution.argv, toolchain, prepared))),
         failing_pass=failing_pass,
-        metrics={"artifact_bytes": execution.output_bytes} if execution.output_bytes is not None else {},
+        metrics=dict(execution.metrics) | ({} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}),
     )
 
 
@@ -263,6 +285,11 @@ def _face(execution: Execution) -> tuple[str, str]:
             return "failed", signature
         case Untestable(cause=cause):
             return "untestable", cause
+
+
+def _has_frames(execution: Execution) -> bool:
+    outcome = judge(execution)
+    return isinstance(outcome, Failed) and "frames" in outcome.failure.details
 
 
 def _is_passing_trouble(outcome: Outcome) -> bool:

@@ -4,88 +4,147 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from triage.classify import tells_nothing
 from triage.model.case import Case
 from triage.model.failure import Failure
-from triage.model.outcome import Cause, Compiled, Failed, Outcome, Untestable
+from triage.model.outcome import Compiled, Failed, Outcome, Untestable
 from triage.model.probe import Probe
+from triage.model.revision import Toolchain
 from triage.probe.judge import Match
-from triage.probe.workbench import Job, Workbench
+from triage.probe.prober import Naming, Prober
+from triage.probe.workbench import Workbench
 from triage.reduce.result import NotReproducible
-from triage.toolchains.shed import Place
 
 _MEASURE = 8  # compiles of a failure that comes and goes, to learn how often it comes
 _SURE = 0.99  # that a program which fails at that rate is seen to
 _MOST = 12  # compiles of one draft
+_DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The failure to keep. seconds: how long the compile took that failed; repeats: compiles to make of a draft before it
-    is believed to pass.
+    """The failure to keep, and how a draft's is compared with it. seconds: how long the compile took that failed;
+    repeats: compiles to make of a draft before it is believed to pass; whole: the failure as a probe in full tells it,
+    where one was made before.
     """
 
     failure: Failure
     match: Match
+    naming: Naming
     seconds: float
     repeats: int
     probes: tuple[Probe, ...]
+    whole: Failure | None = None
     notes: tuple[str, ...] = ()
 
 
 def baseline(
-    bench: Workbench, case: Case, bad: Place, good: Place | None, match: Callable[[Failure], Match], repeats: int | None
+    bench: Workbench,
+    case: Case,
+    bad: Toolchain,
+    good: Toolchain | None,
+    match: Callable[[Failure], Match],
+    repeats: int | None,
 ) -> Baseline | NotReproducible:
-    """Probe the case on both toolchains. repeats: None to choose by how often the failure comes."""
-    probes = {
-        probe.revision.name: probe for probe in bench.probe_all([Job(case, place) for place in (bad, good) if place])
-    }
-    failing = probes[bad.revision.name]
-    tried = tuple(probes.values())
-    match failing.outcome:
-        case Compiled():
-            return NotReproducible(case, f"it compiles on {bad.revision.name}; there is nothing to reduce", tried)
-        case Untestable(cause=cause, reason=reason):
-            return NotReproducible(case, f"untestable on {bad.revision.name}: {reason}", tried, cause)
-        case Failed(failure=failure, flaky=flaky):
-            chased = match(failure)
-    if good and (reason := _why_not_good(probes[good.revision.name].outcome, good)):
-        return NotReproducible(case, reason, tried)
-    if not flaky:
-        return Baseline(failure, chased, failing.measured.seconds, repeats or 1, tried)
-    return _flaky(bench, case, bad, chased, failing, failure, repeats, tried)
+    """Compile the case on both toolchains, or recall what came of it. repeats: None to choose by how often it fails."""
+    task = bench.progress.task(f"reduce  {case.name}: the original", total=None)
+    try:
+        with ThreadPoolExecutor(max_workers=min(2, bench.jobs)) as pool:
+            asked = [pool.submit(_known_or_tried, bench.prober, case, one) for one in (bad, good) if one]
+            tried = tuple(answer.result() for answer in asked)
+        failing = tried[0]
+        match failing.outcome:
+            case Compiled():
+                return NotReproducible(case, f"it compiles on {bad.revision.name}; there is nothing to reduce", tried)
+            case Untestable(cause=cause, reason=reason):
+                return NotReproducible(case, f"untestable on {bad.revision.name}: {reason}", tried, cause)
+            case Failed(failure=failure, flaky=flaky):
+                pass
+        why_not = _why_not_good(tried[1].outcome, good) if good else None
+        if why_not:
+            return NotReproducible(case, why_not, tried)
+        naming = Naming.AT_ONCE if failure.family == "crash" or tells_nothing(failure) else Naming.NEVER
+        whole = failure if failing.cached and failing.case is case else None
+        return _referred(_Trials(bench.prober, case, bad, naming), failing, flaky, whole, match, repeats, tried)
+    finally:
+        task.finish()
 
 
-def _why_not_good(outcome: Outcome, good: Place) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Repetitions of the original's compile."""
+
+    prober: Prober
+    case: Case
+    toolchain: Toolchain
+    naming: Naming
+
+    def __call__(self, attempt: int) -> Probe:
+        return self.prober.trial(self.case, self.toolchain, self.naming, attempt=attempt)
+
+
+def _known_or_tried(prober: Prober, case: Case, toolchain: Toolchain) -> Probe:
+    return prober.recall(case, toolchain) or prober.trial(case, toolchain, Naming.NEVER)
+
+
+def _why_not_good(outcome: Outcome, good: Toolchain) -> str | None:
+    name = good.revision.name
     match outcome:
         case Compiled():
             return None
         case Failed(failure=failure):
-            return f"it fails on {good.revision.name} as well ({failure.failure_class}), which --good says it does not"
+            return f"it fails on {name} as well ({failure.failure_class}), which --good says it does not"
         case Untestable(reason=reason):
-            return f"untestable on {good.revision.name}, given as --good: {reason}"
+            return f"untestable on {name}, given as --good: {reason}"
 
 
-def _flaky(
-    bench: Workbench,
-    case: Case,
-    bad: Place,
-    chased: Match,
+def _referred(
+    trials: _Trials,
     failing: Probe,
-    failure: Failure,
+    flaky: bool,
+    whole: Failure | None,
+    match: Callable[[Failure], Match],
     repeats: int | None,
     tried: tuple[Probe, ...],
 ) -> Baseline | NotReproducible:
+    """The failure as trials show it, which drafts are compared with; doubted where its kind deserves it."""
+    reference = failing
+    if trials.naming is Naming.AT_ONCE or (whole and whole.family in _DOUBTED):
+        reference = trials(0)
+    if not isinstance(reference.outcome, Failed):
+        return _flaky(trials, match(_failure(failing)), _failure(failing), repeats, tried)
+    failure = reference.outcome.failure
+    chased = match(failure)
+    if failure.family in _DOUBTED or failure.failure_class in _DOUBTED:
+        again = trials(1).outcome
+        flaky = flaky or not (isinstance(again, Failed) and chased(again.failure))
+    if flaky:
+        return _flaky(trials, chased, failure, repeats, tried)
+    return Baseline(failure, chased, trials.naming, reference.measured.seconds, repeats or 1, tried, whole)
+
+
+def _failure(probe: Probe) -> Failure:
+    assert isinstance(probe.outcome, Failed)
+    return probe.outcome.failure
+
+
+def _flaky(
+    trials: _Trials, chased: Match, failure: Failure, repeats: int | None, tried: tuple[Probe, ...]
+) -> Baseline | NotReproducible:
     """Compile again and again to learn how often the failure comes, and from that how often a draft has to be tried."""
-    again = list(bench.probe_all([Job(case, bad, fresh=True) for _ in range(_MEASURE)], "measure how often it fails"))
+    again = [trials(attempt) for attempt in range(_MEASURE)]
     seen = sum(
         isinstance(one.outcome, Failed) and any(map(chased, (one.outcome.failure, *one.outcome.others))) for one in again
     )
+    name = trials.toolchain.revision.name
     if not seen:
-        reason = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
-        return NotReproducible(case, reason, (*tried, *again), Cause.ENVIRONMENT)
+        reason = f"it failed once on {name} and in none of {_MEASURE} further compiles"
+        return NotReproducible(trials.case, reason, (*tried, *again))
     rate = seen / _MEASURE
     needed = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
     note = f"it fails in {seen} of {_MEASURE} compiles; a program counts as passing after {repeats or needed}"
-    return Baseline(failure, chased, failing.measured.seconds, repeats or needed, tried, (note,))
+    seconds = max(one.measured.seconds for one in again)
+    return Baseline(failure, chased, trials.naming, seconds, repeats or needed, tried, None, (note,))

@@ -13,7 +13,9 @@ from triage.reduce.loop import Step
 class Format(Protocol):
     """What the workflow needs to know of a kind of document. A new kind is one more of these."""
 
-    steps: Sequence[Step]  # run to a fixpoint
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The passes, to be run to a fixpoint."""
 
     def open(self, path: Path) -> Sequence[Document]:
         """The file as documents to begin with, the easiest to work on first; none when it cannot be read."""

@@ -43,8 +43,8 @@ class Oracle:
         naming: Naming,
         repeats: int = 1,
     ) -> None:
-        """folder: exists, for drafts' files. naming: each compile also names the pass that fails, for failures whose output
-        does not tell. repeats: compiles of a draft that passes, for a failure that comes and goes.
+        """folder: exists, for drafts' files. naming: how the failure is told from others. repeats: compiles of a draft that
+        passes, for a failure that comes and goes.
         """
         self.bad, self.good = bad, good
         self.tally = Tally()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -71,34 +71,73 @@ def minimise(
     hunt: Hunt,
     *,
     whole: bool = True,
+    alike: Callable[[T], Hashable] | None = None,
 ) -> tuple[list[T], Draft | None]:
     """Drop as many items as the failure can do without: all, then halves, quarters, down to single ones (ddmin's
     complements). `build` makes the draft of the items that stay, None where there is none.
 
-    whole: begin with dropping everything at once. Returns the items left and their draft; None when nothing was dropped.
+    whole: begin with dropping everything at once. alike: a kind for each item; all items of a kind are dropped together
+    where that is possible, and where three chunks of the same kinds could not be dropped, the others of these kinds are
+    not tried: a chain that has to be long has hundreds of equal links.
+    Returns the items left and their draft; None when nothing was dropped.
     """
-    left, best = list(items), None
+    left, best = _drop_kinds(list(items), build, hunt, alike) if alike else (list(items), None)
     chunk = len(left) if whole else (len(left) + 1) // 2
     while left and chunk:
-        dropped = False
-        at = 0
-        while at < len(left):
-            starts = range(at, len(left), chunk)
-            candidates = {start: [*left[:start], *left[start + chunk :]] for start in starts}
-            drafts: dict[int, Draft] = {}
-
-            def build_all(candidates: dict[int, list[T]] = candidates, drafts: dict[int, Draft] = drafts) -> Iterator[Draft]:
-                for start, kept in candidates.items():
-                    if (draft := build(kept)) is not None:
-                        drafts[start] = draft
-                        yield draft
-
-            found = hunt.first(build_all())
-            if found is None:
-                break
-            at = next(start for start, draft in drafts.items() if draft is found)
-            left, best, dropped = candidates[at], found, True
-        if chunk == 1 and not dropped:
+        before = len(left)
+        left, found = _drop_chunks(left, chunk, build, hunt, alike)
+        best = found or best
+        if chunk == 1 and len(left) == before:
             break
-        chunk = max(1, min(chunk // 2, len(left))) if chunk > 1 else 1
+        chunk = max(1, min(chunk // 2, len(left)))
+    return left, best
+
+
+def _drop_kinds(
+    left: list[T], build: Callable[[Sequence[T]], Draft | None], hunt: Hunt, alike: Callable[[T], Hashable]
+) -> tuple[list[T], Draft | None]:
+    """Drop whole kinds that have several items."""
+    best = None
+    counted = Counter(map(alike, left))
+    for kind in [kind for kind, count in counted.items() if count > 1]:
+        kept = [item for item in left if alike(item) != kind]
+        draft = build(kept) if kept else None
+        if draft is not None and (found := hunt.first([draft])) is not None:
+            left, best = kept, found
+    return left, best
+
+
+_ENOUGH = 3  # chunks of equal kinds that could not be dropped
+
+
+def _drop_chunks(
+    left: list[T],
+    chunk: int,
+    build: Callable[[Sequence[T]], Draft | None],
+    hunt: Hunt,
+    alike: Callable[[T], Hashable] | None,
+) -> tuple[list[T], Draft | None]:
+    """Go once along the items and drop each chunk that can be dropped."""
+    best, at = None, 0
+    refused: Counter[Hashable] = Counter()
+    while at < len(left):
+        tried: list[tuple[Draft, int, Hashable]] = []
+
+        def drafts(left: list[T] = left, at: int = at, tried: list[tuple[Draft, int, Hashable]] = tried) -> Iterator[Draft]:
+            for start in range(at, len(left), chunk):
+                kind = tuple(map(alike, left[start : start + chunk])) if alike else None
+                if alike and refused[kind] >= _ENOUGH:
+                    continue
+                draft = build([*left[:start], *left[start + chunk :]])
+                if draft is not None:
+                    refused[kind] += 1  # until it is known to be the one that could be dropped
+                    tried.append((draft, start, kind))
+                    yield draft
+
+        found = hunt.first(drafts())
+        if found is None:
+            break
+        start, kind = next((start, kind) for draft, start, kind in tried if draft is found)
+        refused[kind] = 0
+        left, best, at = [*left[:start], *left[start + chunk :]], found, start
     return left, best

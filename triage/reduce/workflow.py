@@ -15,6 +15,7 @@ from triage.model.probe import Probe
 from triage.model.revision import Toolchain
 from triage.probe.inputs import Prepared
 from triage.probe.judge import Match
+from triage.probe.prober import Naming
 from triage.probe.workbench import Job, Workbench
 from triage.reduce.draft import Draft
 from triage.reduce.ends import Baseline, baseline
@@ -51,11 +52,13 @@ class Order:
 def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
     """Reduce a case. Interrupted at any moment, the best draft is on disk and `resume` goes on from it."""
     started = time.monotonic()
-    start = baseline(bench, order.case, order.bad, order.good, order.match, order.repeats)
+    bad = bench.shed.obtain(order.bad)
+    good = bench.shed.obtain(order.good) if order.good else None
+    start = baseline(bench, order.case, bad, good, order.match, order.repeats)
     if isinstance(start, NotReproducible):
         return start
     with ExitStack() as stack:
-        work = _Work(bench, order, start, stack)
+        work = _Work(bench, order, bad, good, start, stack)
         opened = work.open()
         if isinstance(opened, NotReproducible):
             return opened
@@ -68,15 +71,14 @@ def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
 class _Work:
     """The parts of one reduction, put together and taken down by `stack`."""
 
-    def __init__(self, bench: Workbench, order: Order, start: Baseline, stack: ExitStack) -> None:
-        self.bench, self.order, self.start = bench, order, start
-        self.bad = bench.shed.obtain(order.bad)
-        good = bench.shed.obtain(order.good) if order.good else None
+    def __init__(
+        self, bench: Workbench, order: Order, bad: Toolchain, good: Toolchain | None, start: Baseline, stack: ExitStack
+    ) -> None:
+        self.bench, self.order, self.bad, self.start = bench, order, bad, start
         identity = (order.case.name, self.bad.identity, good.identity if good else "", start.failure.signature)
         self.state = State(bench.shed.home, "\0".join(identity))
-        naming = bench.prober.naming(order.case, self.bad)
         self.oracle = Oracle(
-            bench.prober, self.state.drafts, self.bad, good, start.match, naming=naming, repeats=start.repeats
+            bench.prober, self.state.drafts, self.bad, good, start.match, naming=start.naming, repeats=start.repeats
         )
         self.format = _format(bench, order.case, self.bad)
         stack.callback(self.format.close)
@@ -120,21 +122,23 @@ class _Work:
     def finish(self, original: Draft, draft: Draft, started: float) -> Reduced | NotReproducible:
         """Write the draft down the way most versions can read, probe it in full, and say what it took."""
         case = replace(draft.case, limits=self.order.case.limits, phase=self.order.case.phase)
-        chosen: tuple[bytes, tuple[Probe, ...]] | None = None
+        chosen: tuple[bytes, tuple[Probe, ...], Failure] | None = None
         for content in self.format.written(draft.document):
             probes = self._everywhere(case, content)
-            if self._holds(probes) and (chosen is None or _testable(probes) > _testable(chosen[1])):
-                chosen = content, probes
+            failure = self._kept(case, content, probes)
+            if failure and (chosen is None or _testable(probes) > _testable(chosen[1])):
+                chosen = content, probes, failure
+            if chosen and _testable(chosen[1]) == len(chosen[1]):
+                break
         if chosen is None:
-            return NotReproducible(
-                self.order.case, "what was left does not fail the same way when it is probed in full", self.start.probes
-            )
+            why = "what was left does not fail the same way when it is probed in full"
+            return NotReproducible(self.order.case, why, self.start.probes)
         tally = self.oracle.tally
         return Reduced(
             case=case,
-            failure=self.start.failure,
+            failure=chosen[2],
             bad=self.bad.revision,
-            good=self.order.good.revision if self.order.good else None,
+            good=self.oracle.good.revision if self.oracle.good else None,
             text=chosen[0].decode("utf-8", "replace"),
             before=_size(original.document.size, original.document.content),
             after=_size(draft.document.size, chosen[0]),
@@ -152,27 +156,36 @@ class _Work:
 
     def _everywhere(self, case: Case, content: bytes) -> tuple[Probe, ...]:
         """Probes of a program on every version at hand, in the order of their versions."""
-        # What is known of a path is remembered, so that each content has a path of its own.
-        path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}.{InputKind.MLIR.value}"
-        with disk_errors("write the reduced program"):
-            write_whole(path, content)
-        small = replace(case, name=f"{case.name} (reduced)", input=Input(path, InputKind.MLIR), expect=())
+        small = self._as_case(case, content)
         asked = (self.order.bad, *([self.order.good] if self.order.good else []))
         places = {place.revision.name: place for place in (*self.bench.shed.at_hand(case.compiler), *asked)}
         jobs = [Job(small, place) for place in places.values()]
         found = {probe.revision.name: probe for probe in self.bench.probe_all(jobs, "probe the reduced program")}
         return tuple(found[name] for name in places)
 
-    def _holds(self, probes: tuple[Probe, ...]) -> bool:
-        """The same failure on the bad toolchain, and success on the good one."""
-        for probe in probes:
-            if probe.revision.name == self.bad.revision.name:
-                same = isinstance(probe.outcome, Failed) and self.start.match(probe.outcome.failure)
-                if not same or (isinstance(probe.outcome, Failed) and probe.outcome.flaky and self.start.repeats == 1):
-                    return False
-            if self.order.good and probe.revision.name == self.order.good.revision.name and not isinstance(probe.outcome, Compiled):
-                return False
-        return True
+    def _as_case(self, case: Case, content: bytes) -> Case:
+        # What is known of a path is remembered, so that each content has a path of its own.
+        path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}.{InputKind.MLIR.value}"
+        with disk_errors("write the reduced program"):
+            write_whole(path, content)
+        return replace(case, name=f"{case.name} (reduced)", input=Input(path, InputKind.MLIR), expect=())
+
+    def _kept(self, case: Case, content: bytes, probes: tuple[Probe, ...]) -> Failure | None:
+        """The failure on the bad toolchain as it is probed in full, where it is the same one and the good one compiles."""
+        by_name = {probe.revision.name: probe.outcome for probe in probes}
+        if self.oracle.good and not isinstance(by_name[self.oracle.good.revision.name], Compiled):
+            return None
+        outcome = by_name[self.bad.revision.name]
+        if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
+            return None
+        if self.start.whole is not None:
+            return outcome.failure if self.order.match(self.start.whole)(outcome.failure) else None
+        if self.start.naming is Naming.NEVER:
+            return outcome.failure if self.start.match(outcome.failure) else None
+        # A probe tells a crash by its pass, a trial by its stack: only trials can be compared with the original's.
+        trial = self.bench.prober.trial(self._as_case(case, content), self.bad, self.start.naming)
+        same = isinstance(trial.outcome, Failed) and self.start.match(trial.outcome.failure)
+        return outcome.failure if same else None
 
 
 def _testable(probes: tuple[Probe, ...]) -> int:

@@ -77,13 +77,14 @@ def thin_bodies(draft: Draft, hunt: Hunt) -> Draft:
     each one's place. Then inputs go that the body no longer reads.
     """
     base = draft
-    paths = [path for path, _, _ in _thinnable(base)]
+    kinds = {path: (one.name, one.results[0].type) for path, one, _ in _thinnable(base)}
+    paths = list(kinds)
 
     def build(kept: Sequence[int]) -> Draft | None:
         gone = set(paths) - set(kept)
         return _thinned(base, gone) if gone else None
 
-    _, found = minimise(paths, build, hunt)
+    _, found = minimise(paths, build, hunt, alike=kinds.__getitem__)
     draft = found or draft
     smaller = _without_idle_inputs(draft)
     return (smaller and hunt.first([smaller])) or draft

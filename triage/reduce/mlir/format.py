@@ -26,9 +26,9 @@ class MlirFormat:
 
     steps = (
         Step("inlining", inline_calls),
+        Step("links of chains", bypass_operations),
         Step("operations", drop_operations),
         Step("results", drop_results),
-        Step("links of chains", bypass_operations),
         Step("regions", unroll_regions),
         Step("bodies", thin_bodies),
         Step("constants", shorten_constants),
@@ -67,7 +67,7 @@ class MlirFormat:
     def written(self, document: Document) -> Sequence[bytes]:
         assert isinstance(document, MlirDocument)
         pretty = self._reader.pretty(document.text)
-        return [text.encode() for text in (pretty, document.text) if text]
+        return [f"{text.rstrip()}\n".encode() for text in (pretty, document.text) if text]
 
     def close(self) -> None:
         self._reader.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triage.mlir import Operation, Value
-from triage.mlir.tree import free_values
+from triage.mlir.tree import free_values, kind
 from triage.reduce.draft import Draft
 from triage.reduce.mlir.copying import Values, copy_module, copy_operation
 from triage.reduce.mlir.cut import body_of, cut, pieces
@@ -27,7 +27,7 @@ def drop_operations(draft: Draft, hunt: Hunt) -> Draft:
             return with_module(base, made) if made else None
 
         able = pieces(function)
-        _, found = minimise(able, build, hunt, whole=len(able) > 1)
+        _, found = minimise(able, build, hunt, whole=len(able) > 1, alike=kind)
         draft = found or draft
     return draft
 
@@ -80,7 +80,7 @@ def bypass_operations(draft: Draft, hunt: Hunt) -> Draft:
         gone = set(names) - set(kept)
         return _without(base, gone) if gone else None
 
-    _, found = minimise(names, build, hunt, whole=False)
+    _, found = minimise(names, build, hunt, whole=False, alike=kind)
     return found or draft
 
 
