@@ -39,6 +39,11 @@ class Reader:
             options += [f"--mlir-elide-elementsattrs-if-larger={_LARGE}", "--mlir-elide-resource-strings-if-larger=64"]
         return self._printed([*options, str(path)])
 
+    def readable(self, path: Path) -> bool:
+        """Whether the toolchain's tools parse a file."""
+        with TemporaryDirectory() as place:
+            return self._run([str(self._tools.optimizer), str(path), "-o", os.devnull], Path(place)).ok
+
     def pretty(self, text: str) -> str | None:
         """The text in the syntax people write; None when it does not parse."""
         return self.transformed(text, ())

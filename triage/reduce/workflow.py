@@ -23,6 +23,7 @@ from triage.reduce.format import Format
 from triage.reduce.loop import checked, reduce_to_fixpoint
 from triage.reduce.mlir.format import MlirFormat
 from triage.reduce.oracle import Oracle
+from triage.reduce.plain.format import TextFormat
 from triage.reduce.reading import Reader
 from triage.reduce.reduction import Reduction
 from triage.reduce.result import Effort, NotReproducible, Reduced, Size
@@ -80,7 +81,7 @@ class _Work:
         self.oracle = Oracle(
             bench.prober, self.state.drafts, self.bad, good, start.match, naming=start.naming, repeats=start.repeats
         )
-        self.format = _format(bench, order.case, self.bad)
+        self.format, self.notes = _format(bench, order.case, self.bad)
         stack.callback(self.format.close)
         task = bench.progress.task(f"reduce  {order.case.name}", total=None)
         stack.callback(task.finish)
@@ -94,7 +95,8 @@ class _Work:
         prepared = self.bench.prober.input_of(self.order.case)
         assert isinstance(prepared, Prepared)  # it was compiled
         case = self._hurried(self.order.case)
-        documents = list(self.format.open(prepared.path))
+        onnx = self.order.case.input.kind is InputKind.ONNX  # worked on as it is, before it is imported
+        documents = list(self.format.open(self.order.case.input.path if onnx else prepared.path))
         originals = [Draft(document, one) for document in documents for one in self._stopping_early(case)]
         if self.order.resume and (kept := self.state.best(case)):
             best = [Draft(document, kept[1]) for document in self.format.open(kept[0])]
@@ -124,8 +126,9 @@ class _Work:
         case = replace(draft.case, limits=self.order.case.limits, phase=self.order.case.phase)
         chosen: tuple[bytes, tuple[Probe, ...], Failure] | None = None
         for content in self.format.written(draft.document):
-            probes = self._everywhere(case, content)
-            failure = self._kept(case, content, probes)
+            small = self._as_case(case, draft.document.kind, content)
+            probes = self._everywhere(small)
+            failure = self._kept(small, probes)
             if failure and (chosen is None or _testable(probes) > _testable(chosen[1])):
                 chosen = content, probes, failure
             if chosen and _testable(chosen[1]) == len(chosen[1]):
@@ -151,26 +154,25 @@ class _Work:
             ),
             evidence=chosen[1],
             others=tuple(self.oracle.slipped_on()),
-            notes=self.start.notes,
+            notes=(*self.start.notes, *self.notes),
         )
 
-    def _everywhere(self, case: Case, content: bytes) -> tuple[Probe, ...]:
+    def _everywhere(self, small: Case) -> tuple[Probe, ...]:
         """Probes of a program on every version at hand, in the order of their versions."""
-        small = self._as_case(case, content)
         asked = (self.order.bad, *([self.order.good] if self.order.good else []))
-        places = {place.revision.name: place for place in (*self.bench.shed.at_hand(case.compiler), *asked)}
+        places = {place.revision.name: place for place in (*self.bench.shed.at_hand(small.compiler), *asked)}
         jobs = [Job(small, place) for place in places.values()]
         found = {probe.revision.name: probe for probe in self.bench.probe_all(jobs, "probe the reduced program")}
         return tuple(found[name] for name in places)
 
-    def _as_case(self, case: Case, content: bytes) -> Case:
+    def _as_case(self, case: Case, kind: InputKind, content: bytes) -> Case:
         # What is known of a path is remembered, so that each content has a path of its own.
-        path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}.{InputKind.MLIR.value}"
+        path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}.{kind.value}"
         with disk_errors("write the reduced program"):
             write_whole(path, content)
-        return replace(case, name=f"{case.name} (reduced)", input=Input(path, InputKind.MLIR), expect=())
+        return replace(case, name=f"{case.name} (reduced)", input=Input(path, kind), expect=())
 
-    def _kept(self, case: Case, content: bytes, probes: tuple[Probe, ...]) -> Failure | None:
+    def _kept(self, small: Case, probes: tuple[Probe, ...]) -> Failure | None:
         """The failure on the bad toolchain as it is probed in full, where it is the same one and the good one compiles."""
         by_name = {probe.revision.name: probe.outcome for probe in probes}
         if self.oracle.good and not isinstance(by_name[self.oracle.good.revision.name], Compiled):
@@ -183,7 +185,7 @@ class _Work:
         if self.start.naming is Naming.NEVER:
             return outcome.failure if self.start.match(outcome.failure) else None
         # A probe tells a crash by its pass, a trial by its stack: only trials can be compared with the original's.
-        trial = self.bench.prober.trial(self._as_case(case, content), self.bad, self.start.naming)
+        trial = self.bench.prober.trial(small, self.bad, self.start.naming)
         same = isinstance(trial.outcome, Failed) and self.start.match(trial.outcome.failure)
         return outcome.failure if same else None
 
@@ -202,7 +204,21 @@ def _line(failure: Failure) -> int | None:
     return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
 
 
-def _format(bench: Workbench, case: Case, toolchain: Toolchain) -> Format:
+def _format(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[Format, tuple[str, ...]]:
+    """How the case's input is worked on, and what is to be said about that."""
+    if case.input.kind is InputKind.ONNX:
+        from triage.reduce.onnx.format import OnnxFormat  # slow to import, and seldom needed
+
+        return OnnxFormat(), ()
     tools = bench.prober.mlir_tools(case, toolchain)
-    assert tools
-    return MlirFormat(Reader(tools, bench.stop))
+    prepared = bench.prober.input_of(case)
+    assert isinstance(prepared, Prepared)  # it was compiled
+    if tools is not None:
+        reader = Reader(tools, bench.stop)
+        if reader.readable(prepared.path):
+            return MlirFormat(reader), ()
+        reader.close()
+    suffix = prepared.path.suffix.lstrip(".")
+    kind = InputKind(suffix) if suffix in {one.value for one in InputKind} else InputKind.OTHER
+    note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
+    return TextFormat(kind), (note,)

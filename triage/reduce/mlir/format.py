@@ -13,6 +13,7 @@ from triage.reduce.mlir.bodies import thin_bodies, unroll_regions
 from triage.reduce.mlir.document import MlirDocument
 from triage.reduce.mlir.jump import jump, narrow
 from triage.reduce.mlir.operations import bypass_operations, drop_operations, drop_results, inline_calls
+from triage.reduce.mlir.rewriting import Rewriting
 from triage.reduce.mlir.shapes import shrink_dimensions, widen_elements
 from triage.reduce.reading import Reader
 from triage.reduce.search import Hunt
@@ -24,23 +25,28 @@ _LARGE = 4 << 20  # bytes of a file, beyond which it is first read without its c
 class MlirFormat:
     """MLIR as text or bytecode."""
 
-    steps = (
-        Step("inlining", inline_calls),
-        Step("links of chains", bypass_operations),
-        Step("operations", drop_operations),
-        Step("results", drop_results),
-        Step("regions", unroll_regions),
-        Step("bodies", thin_bodies),
-        Step("constants", shorten_constants),
-        Step("dimensions", shrink_dimensions),
-        Step("element types", widen_elements),
-        Step("attributes", drop_attributes),
-        Step("devices", fewer_devices),
-        Step("flags", drop_flags),
-    )
-
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._rewriting = Rewriting(reader)
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        return (
+            Step("inlining", inline_calls),
+            Step("links of chains", bypass_operations),
+            Step("operations", drop_operations),
+            Step("results", drop_results),
+            Step("regions", unroll_regions),
+            Step("bodies", thin_bodies),
+            Step("folding", self._rewriting.fold),
+            Step("constants", shorten_constants),
+            Step("static shapes", self._rewriting.make_static),
+            Step("dimensions", shrink_dimensions),
+            Step("element types", widen_elements),
+            Step("attributes", drop_attributes),
+            Step("devices", fewer_devices),
+            Step("flags", drop_flags),
+        )
 
     def open(self, path: Path) -> Sequence[Document]:
         readings = (True, False) if path.stat().st_size > _LARGE else (False,)

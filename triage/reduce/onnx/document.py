@@ -1,0 +1,99 @@
+"""An ONNX model as what a reduction changes, and cuts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+import onnx
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper, shape_inference
+
+from triage.model.case import InputKind
+
+
+class OnnxDocument:
+    """A model, never changed in place."""
+
+    kind = InputKind.ONNX
+
+    def __init__(self, model: ModelProto) -> None:
+        self.model = model
+
+    @cached_property
+    def content(self) -> bytes:
+        return bytes(self.model.SerializeToString(deterministic=True))
+
+    @property
+    def size(self) -> int:
+        return len(self.model.graph.node) + len(self.model.graph.initializer)
+
+    @cached_property
+    def types(self) -> dict[str, ValueInfoProto]:
+        """What is known of each value's type, inferred where the model does not say."""
+        graph = shape_inference.infer_shapes(self.model).graph
+        return {one.name: one for one in (*graph.input, *graph.output, *graph.value_info) if one.type.WhichOneof("value")}
+
+
+def needs(node: NodeProto) -> list[str]:
+    """The values a node takes, those that its subgraphs take from outside included."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            inside = {name for inner in graph.node for name in inner.output}
+            inside |= {one.name for one in (*graph.input, *graph.initializer)}
+            names += [name for inner in graph.node for name in needs(inner) if name not in inside]
+    return list(dict.fromkeys(names))
+
+
+def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] | None = None) -> OnnxDocument | None:
+    """The model with the nodes at those places alone: what they need of the others becomes an input, what the others, or
+    the caller, needed of them an output. None where a type is not known or nothing is given back.
+    """
+    graph = document.model.graph
+    nodes = [graph.node[at] for at in sorted(set(kept))]
+    made = {name for node in nodes for name in node.output if name}
+    needed = list(dict.fromkeys(name for node in nodes for name in needs(node) if name not in made))
+    if returned is None:
+        chosen = {id(node) for node in nodes}
+        outside = {name for node in graph.node if id(node) not in chosen for name in needs(node)}
+        outside |= {one.name for one in graph.output}
+        inside = {name for node in nodes for name in needs(node)}
+        ordered = [name for node in nodes for name in node.output if name]
+        returned = [name for name in ordered if name in outside] or [name for name in ordered if name not in inside]
+    constants = {one.name: one for one in graph.initializer}
+    inputs = [name for name in needed if name not in constants]
+    types = document.types
+    if not returned or any(name not in types for name in (*inputs, *returned)):
+        return None
+    small = helper.make_graph(
+        nodes,
+        graph.name or "graph",
+        [types[name] for name in inputs],
+        [types[name] for name in returned],
+        [constants[name] for name in needed if name in constants],
+    )
+    return OnnxDocument(_model(document.model, small))
+
+
+def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None:
+    """The model with some initializers as inputs; None where it has none of them."""
+    graph = document.model.graph
+    chosen = [one for one in graph.initializer if one.name in set(names)]
+    if not chosen:
+        return None
+    given = {one.name for one in graph.input}
+    inputs = [helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)) for one in chosen if one.name not in given]
+    small = helper.make_graph(
+        list(graph.node),
+        graph.name,
+        [*graph.input, *inputs],
+        list(graph.output),
+        [one for one in graph.initializer if one.name not in set(names)],
+    )
+    return OnnxDocument(_model(document.model, small))
+
+
+def _model(model: ModelProto, graph: onnx.GraphProto) -> ModelProto:
+    made = helper.make_model(graph, opset_imports=list(model.opset_import), functions=list(model.functions))
+    made.ir_version = model.ir_version
+    return made

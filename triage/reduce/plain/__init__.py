@@ -1,0 +1,1 @@
+"""Passes over plain text, for inputs that nothing here can read."""
