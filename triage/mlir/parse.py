@@ -57,8 +57,9 @@ class _Reader:
             raise self.wrong(f"{next(iter(self.open))} is never defined", self.at)
         if rest and not rest.startswith("{-#"):
             raise self.wrong("something follows the module", self.at)
-        if root.name != "builtin.module" or len(root.regions) != 1 or len(root.regions[0].blocks) != 1:
+        if root.name != "builtin.module" or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
             raise self.wrong("the outermost operation is no module", 0)
+        root.regions[0].blocks = root.regions[0].blocks or [Block()]  # an empty module's block is not printed
         self._resolve(root)
         aliases = {name: value for name, value in self.aliases.items() if not value.startswith("loc(")}
         return Module(root, aliases, rest)

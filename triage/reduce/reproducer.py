@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Revision, Toolchain
+from triage.probe.inputs import Prepared
 from triage.probe.workbench import Workbench
 from triage.reduce.result import Reduced
 from triage.reduce.span import in_order
@@ -33,10 +34,10 @@ Mend = Callable[[str], str]
 class Reproducer:
     """A reduction ready to be written down, every text of it free of paths.
 
-    failure: of the small program on the bad toolchain; probes: of it on every version tried, in their order; file: what
-    the program is called; program, options: the compiler and its arguments on the bad version, input and output left out;
-    ending: how that compile ended; said: what it printed; package: what pip installs for the bad version, None where it
-    is no release.
+    failure: of the small program on the bad toolchain; probes: of it on every version tried, in their order; file, content:
+    the program; source, text: what the compiler is given for it, the same unless it is imported first; program, options:
+    the compiler and its arguments on the bad version, input and output left out; ending: how that compile ended; said:
+    what it printed; package: what pip installs for the bad version, None where it is no release.
     """
 
     reduced: Reduced
@@ -44,6 +45,9 @@ class Reproducer:
     bad: Probe
     probes: tuple[Probe, ...]
     file: str
+    content: bytes
+    source: str
+    text: str
     program: str
     options: tuple[str, ...]
     ending: str
@@ -67,6 +71,13 @@ def slug(case: Case) -> str:
     return re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
 
 
+def unsupported(case: Case) -> str | None:
+    """Why a case cannot be reduced yet; None where it can."""
+    if case.how is None:
+        return None
+    return f"programs of {case.compiler} are not reduced yet: a recipe says more of them than a reproducer's would"
+
+
 def reproducer_of(bench: Workbench, reduced: Reduced, bad: Place) -> Reproducer:
     """What a reduction leaves behind. `bad` is where the reduced program was found to fail."""
     toolchain = bench.shed.obtain(bad)
@@ -74,9 +85,11 @@ def reproducer_of(bench: Workbench, reduced: Reduced, bad: Place) -> Reproducer:
     known = bench.prober.recorded(probe.case, toolchain)
     assert known  # it was probed
     invocation, execution = known
+    prepared = bench.prober.input_of(probe.case)
+    assert isinstance(prepared, Prepared)
     path = probe.case.input.path
-    file = f"input{path.suffix}"
-    mend = _without_paths(toolchain, bench.shed.home, path, file)
+    names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}
+    mend = _without_paths(toolchain, bench.shed.home, names)
     probes = tuple(_mended(one, mend) for one in in_order(reduced.evidence))
     mended = next(one for one in probes if one.revision.name == called(reduced.bad).name)
     assert isinstance(mended.outcome, Failed)
@@ -85,7 +98,10 @@ def reproducer_of(bench: Workbench, reduced: Reduced, bad: Place) -> Reproducer:
         failure=mended.outcome.failure,
         bad=mended,
         probes=probes,
-        file=file,
+        file=names[path],
+        content=path.read_bytes(),
+        source=names[prepared.path],
+        text=prepared.path.read_text("utf-8", "replace"),
         program=toolchain.program.name,
         # The printing options with them: without these an error prints thousands of lines of IR.
         options=(*invocation.options, *invocation.printing),
@@ -100,12 +116,14 @@ def called(revision: Revision) -> Revision:
     return replace(revision, name=LOCAL) if revision.name.startswith("path:") else revision
 
 
-def _without_paths(toolchain: Toolchain, home: Path, source: Path, file: str) -> Mend:
-    folders = {str(path): "" for one in (toolchain.root, home, Path.home()) for path in (one, one.resolve())}
+def _without_paths(toolchain: Toolchain, home: Path, names: Mapping[Path, str]) -> Mend:
+    output = re.compile(rf"({'|'.join(re.escape(str(one)) for one in {home, home.resolve()})})/scratch/[^/\s]+/out\b")
+    folders = {str(path): "" for one in (toolchain.root, home, Path.home()) for path in (one, one.resolve()) if path.name}
 
     def mend(text: str) -> str:
-        for path in {str(source), str(source.resolve())}:
-            text = text.replace(path, file)
+        for path, name in names.items():
+            text = text.replace(str(path), name).replace(str(path.resolve()), name)
+        text = output.sub("/dev/null", text)
         for folder in sorted(folders, key=len, reverse=True):
             text = text.replace(f"{folder}/", "")
         return text

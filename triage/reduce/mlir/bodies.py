@@ -74,29 +74,37 @@ def _final(value: Value, gone: dict[Value, Value]) -> Value:
 
 def thin_bodies(draft: Draft, hunt: Hunt) -> Draft:
     """Drop operations inside of operations such as linalg.generic: another value of the same type, defined before, takes
-    each one's place. Then inputs go that the body no longer reads.
+    each one's place, an operand if one fits, the first one and then the last. Then inputs go that the body no longer reads.
     """
-    base = draft
-    kinds = {path: (one.name, one.results[0].type) for path, one, _ in _thinnable(base)}
-    paths = list(kinds)
-
-    def build(kept: Sequence[int]) -> Draft | None:
-        gone = set(paths) - set(kept)
-        return _thinned(base, gone) if gone else None
-
-    _, found = minimise(paths, build, hunt, alike=kinds.__getitem__)
-    draft = found or draft
+    for last in (False, True):
+        draft = _thin(draft, hunt, last=last)
     smaller = _without_idle_inputs(draft)
     return (smaller and hunt.first([smaller])) or draft
 
 
-def _thinnable(draft: Draft) -> Iterator[tuple[int, Operation, Value]]:
+def _thin(base: Draft, hunt: Hunt, *, last: bool) -> Draft:
+    places = {index: (one, by) for index, one, by in _thinnable(base, last=last)}
+
+    def build(kept: Sequence[int]) -> Draft | None:
+        gone = places.keys() - set(kept)
+        return _thinned(base, {places[index][0].results[0]: places[index][1] for index in gone}) if gone else None
+
+    def alike(index: int) -> tuple[str, str]:
+        one, _ = places[index]
+        return one.name, one.results[0].type
+
+    _, found = minimise(list(places), build, hunt, alike=alike)
+    return found or base
+
+
+def _thinnable(draft: Draft, *, last: bool) -> Iterator[tuple[int, Operation, Value]]:
     """Operations deeper than a function's own block, counted in the order of the module, with what can stand in."""
     for index, (block, position, depth) in enumerate(_places(module_of(draft).root)):
         one = block.operations[position]
         if depth >= 2 and position < len(block.operations) - 1 and len(one.results) == 1:
             before = [value for other in reversed(block.operations[:position]) for value in other.results]
-            able = [*one.operands, *reversed(block.arguments), *before]
+            operands = reversed(one.operands) if last else one.operands
+            able = [*operands, *reversed(block.arguments), *before]
             match = next((value for value in able if value.type == one.results[0].type), None)
             if match is not None:
                 yield index, one, match
@@ -110,9 +118,10 @@ def _places(operation: Operation, depth: int = 0) -> Iterator[tuple[Block, int, 
                 yield from _places(one, depth + 1)
 
 
-def _thinned(draft: Draft, gone: set[int]) -> Draft:
+def _thinned(draft: Draft, gone: dict[Value, Value]) -> Draft:
+    """The draft without the operations that make the values, which others take the place of."""
     module, values = copy_module(module_of(draft))
-    removed = {values[one.results[0]]: values.get(by, by) for index, one, by in _thinnable(draft) if index in gone}
+    removed = {values[value]: values.get(by, by) for value, by in gone.items()}
     for block in list(_blocks(module.root)):
         block.operations = [one for one in block.operations if not (one.results and one.results[0] in removed)]
     for one in module.walk():

@@ -60,7 +60,8 @@ def narrow(draft: Draft, hunt: Hunt) -> Draft:
     while True:
         module = module_of(draft)
         functions = sorted(module.functions(), key=lambda one: -len(pieces(one)))
-        found = hunt.first(with_module(draft, made) for function in functions for made in _windows(module, function))
+        windows = (with_module(draft, made) for function in functions for made in _windows(module, function))
+        found = hunt.first(one for one in windows if one.document.size < draft.document.size)
         if found is None:
             return draft
         draft = found

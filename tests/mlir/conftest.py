@@ -1,0 +1,33 @@
+"""The MLIR tools of released compilers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from triage.compilers.iree import Iree
+from triage.reduce.reading import Reader
+from triage.toolchains.shed import Toolshed
+
+Readers = Callable[[str], Reader]
+
+
+@pytest.fixture
+def readers(shared_home: Path) -> Iterator[Readers]:
+    """A reader of a release, by its version; each is made once."""
+    made: dict[str, Reader] = {}
+    shed = Toolshed(shared_home, {"iree": Iree()})
+
+    def of(version: str) -> Reader:
+        if version not in made:
+            tools = Iree().mlir_tools(shed.obtain(shed.place(version, "iree")))
+            assert tools
+            made[version] = Reader(tools, threading.Event())
+        return made[version]
+
+    yield of
+    for reader in made.values():
+        reader.close()

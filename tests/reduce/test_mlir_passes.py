@@ -1,0 +1,161 @@
+"""Passes on real programs: whatever the failure turns out to be, what they make is valid and not larger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
+from tests.mlir.programs import programs
+from tests.reduce.test_search import CASE
+from triage.mlir import parse_module
+from triage.reduce.draft import Draft
+from triage.reduce.mlir.cut import cut, pieces
+from triage.reduce.mlir.document import MlirDocument, module_of
+from triage.reduce.mlir.format import MlirFormat
+from triage.reduce.reading import Reader
+
+pytestmark = pytest.mark.real
+OLD, NEW = "3.3.0", "3.13.0"
+
+
+class Whim:
+    """A hunt for drafts that are valid and have some luck, the same each time for the same program."""
+
+    def __init__(self, reader: Reader, luck: int) -> None:
+        self.format, self.luck = MlirFormat(reader), luck
+        self.invalid = self.asked = 0
+
+    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+        for one in drafts:
+            self.asked += 1
+            content = self.format.valid(one.document)
+            if content is None:
+                self.invalid += 1
+            elif sha256(content + bytes([self.luck])).digest()[0] < 110:
+                return one
+        return None
+
+    def sound(self, draft: Draft) -> bool:
+        return self.format.valid(draft.document) is not None
+
+
+def document(reader: Reader, text: str) -> MlirDocument:
+    generic = reader.valid(text)
+    assert generic is not None
+    return MlirDocument(parse_module(generic))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=programs(), luck=st.integers(0, 255), line=st.one_of(st.none(), st.integers(1, 20)))
+def test_any_pass_on_any_program_leaves_a_valid_one_that_is_not_larger(
+    readers: Readers,  # noqa: F811
+    text: str,
+    luck: int,
+    line: int | None,
+) -> None:
+    reader = readers(OLD)
+    hunt = Whim(reader, luck)
+    draft = Draft(document(reader, text), CASE)
+    for step in (hunt.format.approach(line), *hunt.format.steps):
+        made = step.run(draft, hunt)
+        assert hunt.format.valid(made.document) is not None, step.name
+        # Putting a function in the place of its call repeats it; everything else only takes away.
+        assert step.name == "inlining" or made.document.size <= draft.document.size, step.name
+        draft = made
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=programs(), data=st.data())
+def test_any_set_of_operations_can_be_cut_out(readers: Readers, text: str, data: st.DataObject) -> None:  # noqa: F811
+    reader = readers(OLD)
+    module = document(reader, text).module
+    function = module.functions()[-1]
+    able = pieces(function)
+    chosen = data.draw(st.sets(st.sampled_from(able), min_size=1)) if able else set()
+    made = cut(module, function, [one for one in able if one in chosen])
+    assert (made is None) == (not chosen)
+    if made is not None:
+        assert reader.valid(MlirDocument(made).text) is not None
+
+
+def test_dimensions_shrink_through_the_whole_program(readers: Readers) -> None:  # noqa: F811
+    text = """
+      func.func @f(%a: tensor<4x64x128xf32>, %b: tensor<128x32xf32>) -> tensor<256x32xf32> {
+        %flat = tensor.collapse_shape %a [[0, 1], [2]] : tensor<4x64x128xf32> into tensor<256x128xf32>
+        %e = tensor.empty() : tensor<256x32xf32>
+        %c = linalg.matmul ins(%flat, %b : tensor<256x128xf32>, tensor<128x32xf32>)
+                           outs(%e : tensor<256x32xf32>) -> tensor<256x32xf32>
+        return %c : tensor<256x32xf32>
+      }"""
+    reader = readers(NEW)
+    found = reduced(reader, text, "linalg.matmul")
+    assert module_of(found).functions()[0].attribute("function_type") == "(tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1xf32>"
+
+
+def test_a_body_keeps_what_the_failure_needs_and_loses_its_idle_inputs(readers: Readers) -> None:  # noqa: F811
+    text = """
+      #m = affine_map<(d0) -> (d0)>
+      func.func @f(%a: tensor<8xf32>, %b: tensor<8xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
+        %e = tensor.empty() : tensor<8xf32>
+        %c = linalg.generic {indexing_maps = [#m, #m, #m, #m], iterator_types = ["parallel"]}
+            ins(%a, %b, %w : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+        ^bb0(%x: f32, %y: f32, %z: f32, %o: f32):
+          %1 = arith.addf %x, %y : f32
+          %2 = math.erf %z : f32
+          %3 = arith.mulf %1, %2 : f32
+          linalg.yield %3 : f32
+        } -> tensor<8xf32>
+        return %c : tensor<8xf32>
+      }"""
+    module = module_of(reduced(readers(NEW), text, "math.erf"))
+    names = [one.name for one in module.walk()]
+    assert "math.erf" in names
+    assert not {"arith.addf", "arith.mulf"} & set(names)
+    generic = next(one for one in module.walk() if one.name == "linalg.generic")
+    assert len(generic.operands) <= 2
+
+
+def test_a_called_function_is_put_in_the_place_of_its_call(readers: Readers) -> None:  # noqa: F811
+    text = """
+      func.func private @inner(%a: tensor<4xf32>) -> tensor<4xf32> {
+        %b = math.tanh %a : tensor<4xf32>
+        return %b : tensor<4xf32>
+      }
+      func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+        %b = call @inner(%a) : (tensor<4xf32>) -> tensor<4xf32>
+        %c = arith.addf %b, %a : tensor<4xf32>
+        return %c : tensor<4xf32>
+      }"""
+    module = module_of(reduced(readers(NEW), text, "math.tanh"))
+    assert [one.name for one in module.walk()] == ["func.func", "math.tanh", "func.return"]
+
+
+class Needing:
+    """A hunt for valid drafts with an operation of a name."""
+
+    def __init__(self, reader: Reader, name: str) -> None:
+        self.format, self.name = MlirFormat(reader), name
+
+    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+        return next((one for one in drafts if self.sound(one) and self._has(one)), None)
+
+    def sound(self, draft: Draft) -> bool:
+        return self.format.valid(draft.document) is not None
+
+    def _has(self, draft: Draft) -> bool:
+        return any(one.name == self.name for one in module_of(draft).walk())
+
+
+def reduced(reader: Reader, text: str, name: str) -> Draft:
+    """What the passes leave of a program of which one operation is needed."""
+    hunt = Needing(reader, name)
+    draft = Draft(document(reader, text), CASE)
+    for _ in range(3):
+        for step in (hunt.format.approach(None), *hunt.format.steps):
+            draft = step.run(draft, hunt)
+    return draft

@@ -1,0 +1,122 @@
+"""Which items go and which draft wins, against brute force."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.errors import Interrupted
+from triage.reduce.draft import Draft
+from triage.reduce.plain.document import TextDocument
+from triage.reduce.search import Racing, minimise
+
+CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))
+
+
+def draft(items: Sequence[object]) -> Draft:
+    return Draft(TextDocument([str(item) for item in items], InputKind.OTHER), CASE)
+
+
+class Wanting:
+    """A hunt for drafts that have all of some items; counts what it was asked."""
+
+    def __init__(self, wanted: Iterable[int]) -> None:
+        self.wanted = {str(item) for item in wanted}
+        self.asked = 0
+
+    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+        for one in drafts:
+            self.asked += 1
+            assert isinstance(one.document, TextDocument)
+            if self.wanted <= set(one.document.lines):
+                return one
+        return None
+
+    def sound(self, draft: Draft) -> bool:
+        return True
+
+
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=8))), st.booleans())
+def test_what_is_needed_stays_and_nothing_else(given_: tuple[int, set[int]], whole: bool) -> None:
+    count, wanted = given_
+    hunt = Wanting(wanted)
+    left, best = minimise(range(count), draft, hunt, whole=whole)
+    assert set(left) == wanted
+    assert (best is None) == (len(wanted) == count)
+    if best is not None:
+        assert isinstance(best.document, TextDocument)
+        assert set(best.document.lines) == hunt.wanted
+
+
+def test_one_needed_item_of_a_thousand_is_found_in_few_questions() -> None:
+    hunt = Wanting({617})
+    assert minimise(range(1000), draft, hunt)[0] == [617]
+    assert hunt.asked <= 45
+
+
+def test_links_that_are_all_needed_are_not_tried_one_by_one() -> None:
+    hunt = Wanting(range(400))
+    left, best = minimise(range(400), draft, hunt, alike=lambda item: item >= 0)
+    assert (len(left), best) == (400, None)
+    assert hunt.asked <= 40
+
+
+def test_a_whole_kind_goes_at_once() -> None:
+    hunt = Wanting(range(1, 200, 2))
+    left, _ = minimise(range(200), draft, hunt, alike=lambda item: item % 2)
+    assert left == list(range(1, 200, 2))
+    assert hunt.asked <= 40
+
+
+@given(st.lists(st.booleans(), max_size=12), st.integers(1, 4), st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_the_first_in_order_wins_whichever_compile_ends_first(answers: list[bool], jobs: int, luck: random.Random) -> None:
+    waits = [luck.random() / 200 for _ in answers]
+
+    def ask(one: Draft, cancelled: threading.Event) -> bool:
+        index = int(one.document.content)
+        if cancelled.wait(waits[index]):
+            raise Interrupted("stopped")
+        return answers[index]
+
+    racing = Racing(ask, jobs)
+    try:
+        found = racing.first(draft([index]) for index in range(len(answers)))
+    finally:
+        racing.close()
+    expected = answers.index(True) if True in answers else None
+    assert (None if found is None else int(found.document.content)) == expected
+
+
+def test_a_winner_ends_the_compiles_behind_it() -> None:
+    ended = threading.Event()
+
+    def ask(one: Draft, cancelled: threading.Event) -> bool:
+        if one.document.content == b"0\n":
+            time.sleep(0.05)
+            return True
+        ended.set() if cancelled.wait(30) else None
+        raise Interrupted("stopped")
+
+    racing = Racing(ask, 2)
+    assert racing.first([draft([0]), draft([1])]) is not None
+    racing.close()
+    assert ended.is_set()
+
+
+def test_an_error_of_one_ends_the_search() -> None:
+    def ask(one: Draft, cancelled: threading.Event) -> bool:
+        raise Interrupted("stopped")
+
+    racing = Racing(ask, 2)
+    with pytest.raises(Interrupted):
+        racing.first([draft([0]), draft([1])])
+    racing.close()
