@@ -6,14 +6,15 @@ OUT    ?= out
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
 
-.PHONY: help setup triage test test-slow check bench bench-culprits bench-commits clean
+.PHONY: help setup triage reproducers test test-slow check bench bench-culprits bench-commits clean
 
 help:
-	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected, reports in $(OUT)/"
+	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected and reduced, reports in $(OUT)/"
+	@echo "make reproducers  reduce what reproducers/orders.txt names, on all releases"
 	@echo "make test       the tests (installs released compilers on first use)"
 	@echo "make test-slow  the tests that take minutes: all recipes on all releases"
 	@echo "make check      ruff, mypy --strict, import-linter, README against --help"
-	@echo "make bench      overhead and classification speed beside other tools"
+	@echo "make bench      overhead, classification speed and a small commit bisect beside other tools"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make bench-commits REPO=...  a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
@@ -28,7 +29,13 @@ $(VENV)/.ready: pyproject.toml
 
 # Exit 1 says that regressions were found: for this pair of releases that is the right answer.
 triage: setup
-	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --out $(OUT) || [ $$? -eq 1 ]
+	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
+
+# Small programs that fail as the recipes named in reproducers/orders.txt do, with what every release makes of them.
+reproducers: setup
+	$(BIN)/triage toolchains install all
+	grep -v '^#' reproducers/orders.txt | while read -r recipe words; do \
+	  $(BIN)/triage reduce recipes/$$recipe.yaml $$words --out reproducers </dev/null || exit; done
 
 test: setup
 	$(BIN)/python -m pytest -n auto -m "not slow"
@@ -46,6 +53,7 @@ check: setup
 bench: setup
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/classify_speed.py
+	$(BIN)/python -m benchmarks.small_bisect
 
 # Real regressions with known culprits, which do not come with the project: CASES and COMMITS name the two files.
 bench-culprits: setup

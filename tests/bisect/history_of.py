@@ -9,6 +9,7 @@ from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.failure import Failure
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
 from triage.model.probe import Probe
+from triage.model.progress import Silent
 from triage.model.revision import Revision
 from triage.toolchains.shed import Place
 
@@ -36,6 +37,8 @@ def outcome(letter: str) -> Outcome:
 
 class HistoryBench:
     """Stands where a Workbench stands; `asked` lists (case, index, fresh) in order of asking."""
+
+    progress = Silent()
 
     def __init__(self, histories: dict[str, str], jobs: int = 1) -> None:
         self.histories, self.jobs = histories, jobs

@@ -1,6 +1,8 @@
 """A git repository whose commits build a small native compiler, written in C, that answers as `iree-compile` does.
 
-It reads the input, runs three "passes" that lie in files of their own, and fails in the way its commit makes it fail.
+It reads the input, runs three "passes" that lie in files of their own, and fails in the way its commit makes it fail. An
+input with the word `wide` asks for too much memory at every commit, one with `narrow` at none; that of one with `heavy` shows
+in the size of the artifact.
 Where TRIAGE_TEST_CALLS names a file, every compile appends `<sha> <what>` to it: `main` or, of a second run that asks
 for the failing pass, `name`.
 """
@@ -34,7 +36,7 @@ _MAIN = r"""
 #include <unistd.h>
 
 int fusion(const char *program), schedule(const char *program);
-long shared_memory(const char *program);
+long shared_memory(const char *program), weight(const char *program);
 
 static const char *help =
     "OVERVIEW: IREE compilation driver\n\nOPTIONS:\n"
@@ -90,7 +92,9 @@ int main(int count, char **words) {
   }
   if (output) {
     FILE *made = fopen(output, "w");
-    if (!made || fputs("module\n", made) < 0 || fclose(made)) return 1;
+    if (!made || fputs("module\n", made) < 0) return 1;
+    for (long left = weight(program); left > 0; --left) fputc(' ', made);
+    if (fclose(made)) return 1;
   }
   return 0;
 }
@@ -163,9 +167,9 @@ def compile_commit(repository: SmallCompiler, sha: str, folder: Path) -> Path | 
     return made if subprocess.run(command, check=False, capture_output=True).returncode == 0 else None
 
 
-def wheel_of(program: Path, sha: str) -> Path:
+def wheel_of(program: Path, version: str) -> Path:
     """A wheel with the compiler in it, which may be executed there as it may in real ones."""
-    made = make_wheel(program.parent, f"9.9.9.dev0+{sha[:10]}", payload=program.read_bytes())
+    made = make_wheel(program.parent, version, payload=program.read_bytes())
     with zipfile.ZipFile(made) as plain:
         files = {name: plain.read(name) for name in plain.namelist()}
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -196,7 +200,9 @@ def _files(number: int, fate: Fate, culprit: int) -> dict[str, str]:
     return {
         "CMakeLists.txt": _CMAKE,
         DRIVER: _MAIN.replace("OTHER_TEXT", f'"{OTHER}"'),
-        CONFIG: f"/* {turns[CONFIG]} */\nlong shared_memory(const char *program) {{ return program[0] ? {bytes_used} : 0; }}\n",
+        CONFIG: f"/* {turns[CONFIG]} */\n#include <string.h>\nlong shared_memory(const char *program) {{ "
+        f'return strstr(program, "wide") ? 286720 : strstr(program, "narrow") ? 0 : {bytes_used}; }}\n'
+        f'long weight(const char *program) {{ return strstr(program, "heavy") ? {bytes_used // 16} : 0; }}\n',
         FUSION: f"/* {turns[FUSION]} */\n#include <string.h>\nint fusion(const char *program) {{ "
         f"{bound.format(int(fate is Fate.OTHER))} }}\n"
         + ("int fusion(const char *program) {\n" if fate is Fate.BROKEN else ""),

@@ -117,7 +117,6 @@ def test_a_skipped_place_keeps_its_probability() -> None:
 def test_of_several_changes_the_one_nearest_to_the_bad_end_is_pursued() -> None:
     belief = Belief.uniform(10).observe_all([(3, BAD), (5, GOOD), (8, BAD)])
     assert belief.bounds == (5, 8)
-    assert belief.disbelieved == (3,)
     assert {index for index, _ in belief.suspects()} == {6, 7, 8}
 
 
@@ -159,13 +158,6 @@ def test_contradictions_raise_the_learnt_rate() -> None:
     torn = belief.observe_all([(20, GOOD), (20, BAD)] * 3 + [(10, GOOD), (40, BAD)])
     assert clean.learnt.false_bad < FLAKY.false_bad
     assert max(torn.learnt.false_bad, torn.learnt.false_good) > FLAKY.false_bad
-
-
-def test_what_was_recalled_comes_first() -> None:
-    belief = Belief.uniform(9).recall([(2, GOOD)]).recall([(7, BAD)])
-    assert belief.recalled == 2
-    with pytest.raises(ValueError, match="before"):
-        belief.observe(4, BAD).recall([(3, GOOD)])
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 0], [1, -1], [1, math.nan], [1, math.inf], [[1, 1]]])

@@ -178,11 +178,6 @@ def test_wrong_values_are_refused() -> None:
         next_probes(Belief.uniform(4), [1, -2, 1, 1])
 
 
-def test_evidence_that_leaves_the_recalled_bounds_is_followed() -> None:
-    belief = Belief.uniform(60).recall([(20, BAD)]).observe(40, GOOD)
-    assert 40 < next_probes(belief)[0] < 59
-
-
 @pytest.mark.parametrize(
     ("noise", "wrong_good", "wrong_bad", "jobs"),
     [(Noise(0.1, 0.1), 0.1, 0.1, 1), (FLAKY, 0.1, 0.1, 1), (FLAKY, 0.1, 0.0, 2), (FLAKY, 0.0, 0.1, 2)],

@@ -16,6 +16,7 @@ from triage.bisect.line import CommitLine, spots_of
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.model.outcome import Measured
 from triage.model.probe import Probe
+from triage.model.progress import Silent
 from triage.timeline import Placement, Timeline
 from triage.toolchains.sources import Offer
 
@@ -71,6 +72,8 @@ class EverySpot:
 
 
 class LetterBench:
+    progress = Silent()
+
     def __init__(self, timeline: Timeline, letters: str, jobs: int = 1) -> None:
         self.at = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
         self.letters, self.jobs = letters, jobs

@@ -6,8 +6,8 @@ import pytest
 
 from tests.bisect.history_of import case_named, outcome, places
 from triage.bisect.metric import Metric, Reading, reading_between, value_of
-from triage.model.errors import BadInput
-from triage.model.outcome import Compiled, Failed, Measured
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
 from triage.model.probe import Probe
 
 CASE = case_named("case")
@@ -76,3 +76,21 @@ def test_ends_that_are_alike_cannot_be_bisected() -> None:
 def test_what_did_not_compile_has_no_number() -> None:
     assert value_of(probe(1.0, letter="F"), Metric.CPU_SECONDS) is None
     assert value_of(replace(probe(1.0), measured=Measured(1.0)), Metric.ARTIFACT_BYTES) is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        (Untestable(Cause.TOOLCHAIN, "does not build"), EnvironmentFailure),
+        (Untestable(Cause.FLAG, "unknown flag"), BadInput),
+        (outcome("F"), BadInput),
+    ],
+)
+def test_an_end_without_a_number_is_told_with_the_reason(outcome: Outcome, error: type[Exception]) -> None:
+    class Silent:
+        def probe(self, case: object, place: object, *, fresh: bool) -> Probe:
+            return replace(probe(1.0), outcome=outcome)
+
+    why = outcome.reason if isinstance(outcome, Untestable) else "does not compile"
+    with pytest.raises(error, match=why):
+        reading_between(Silent(), CASE, PLACES[0], PLACES[2], Metric.CPU_SECONDS)

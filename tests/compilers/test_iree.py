@@ -17,7 +17,7 @@ CASE = Case("r", "r", "", "iree", Path("r.yaml"), Input(Path("m.mlir"), InputKin
 
 
 def toolchain(version: str | None, *flags: str) -> Toolchain:
-    known = Capabilities(frozenset({"rocm", "cuda", "llvm-cpu"}), ("flow", "stream", "vm"), frozenset(), frozenset(flags))
+    known = Capabilities(frozenset({"rocm", "cuda", "llvm-cpu"}), ("flow", "stream", "vm"), frozenset(flags))
     return Toolchain("iree", Revision(version or "path:x"), "id", Path("/tc"), Path("/tc/iree-compile"), known, version)
 
 

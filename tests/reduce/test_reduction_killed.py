@@ -27,7 +27,7 @@ def test_killed_again_and_again_it_ends_with_the_same_program(shared_home: Path,
         command = [sys.executable, "-c", "from triage.cli import main; main()", *map(str, WORDS), "--out", str(out), "--resume"]
         begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            said, _ = begun.communicate(timeout=1.2 + 0.3 * (attempt % 5) + attempt / 10)
+            said, _ = begun.communicate(timeout=1.7 + 0.9 * attempt)
             break
         except subprocess.TimeoutExpired:
             os.killpg(begun.pid, signal.SIGKILL)

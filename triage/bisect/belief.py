@@ -39,7 +39,6 @@ class Belief:
     """Probabilities of each place to be the first bad one, given `evidence`, in any order and with repeats.
 
     prior: shape (N,), non-negative, sums to 1, 0 at place 0; `from_weights` and `uniform` make one.
-    recalled: how many of the first pieces of evidence were known before the search began and cost it nothing.
     noise: with `EXACT`, evidence that contradicts itself does not end the search: a place with both verdicts loses its
     say, and of several changes from good to bad the one nearest to the bad end is pursued, because it led there.
     """
@@ -47,7 +46,6 @@ class Belief:
     prior: Floats
     evidence: Evidence = ()
     noise: Noise = EXACT
-    recalled: int = 0
 
     @classmethod
     def uniform(cls, places: int, noise: Noise = EXACT) -> Belief:
@@ -101,17 +99,6 @@ class Belief:
                 raise ValueError(f"there is no place {index} among {self.places}")
         return replace(self, evidence=self.evidence + new)
 
-    def recall(self, evidence: Iterable[tuple[int, Verdict]]) -> Belief:
-        """With probes that were known before the search begins.
-
-        Raises:
-            ValueError: an index is none of the places, or the search has begun.
-        """
-        if len(self.evidence) > self.recalled:
-            raise ValueError("what is recalled comes before what is observed")
-        known = self.observe_all(evidence)
-        return replace(known, recalled=len(known.evidence))
-
     def with_noise(self, noise: Noise) -> Belief:
         """The same evidence, trusted differently."""
         return replace(self, noise=noise)
@@ -148,12 +135,6 @@ class Belief:
                 return index, bad_from
             bad_from = index
         return 0, bad_from
-
-    @cached_property
-    def disbelieved(self) -> tuple[int, ...]:
-        """Places whose verdicts exact noise has to ignore: they contradict themselves, or a good place after them."""
-        low, _ = self.bounds
-        return tuple(index for index, (_, bad) in self.counts.items() if index in self.contradictory or (bad and index < low))
 
     @cached_property
     def probabilities(self) -> Floats:

@@ -184,18 +184,16 @@ def _root(belief: Belief, cuts: _Cuts) -> int:
 
 def _limits(belief: Belief, cuts: _Cuts, few: _Cuts) -> tuple[Indices, int] | None:
     """For each part between the few cuts how many probes must be left where it is reached, shape (C + 1,), and how many
-    are left; None when nothing is promised: prices differ, so that not the number of probes matters, or the search has
-    left the bounds that it began with.
+    are left; None when nothing is promised: prices differ, so that not the number of probes matters.
     """
-    low, high = Belief(belief.prior, belief.evidence[: belief.recalled]).bounds
     first, last = belief.bounds
-    if cuts.prices.max() > _ALIKE * cuts.prices.min() or first < low or last > high:
+    if cuts.prices.max() > _ALIKE * cuts.prices.min():
         return None
-    asked = sum(verdict is not Verdict.SKIP for _, verdict in belief.evidence[belief.recalled :])
-    depths = halving_depths(high - low)
+    asked = sum(verdict is not Verdict.SKIP for _, verdict in belief.evidence)
+    depths = halving_depths(belief.places - 1)
     deepest = int(depths.max())
     # A suspect that halving finds a probe sooner takes twice the room: it is to be reached with a probe to spare.
-    shares = (deepest + 1 - depths)[first - low : last - low]
+    shares = (deepest + 1 - depths)[first:last]
     begins = np.concatenate([[first], few.at]) - first
     inner = np.diff(np.concatenate([[-1], np.searchsorted(cuts.at, few.at), [len(cuts.at)]])) - 1
     room = np.ceil(np.log2(np.add.reduceat(shares, begins))).astype(np.int64)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from triage.bisect.belief import EXACT, FLAKY, Belief, Block
 from triage.bisect.choose import next_probes, untestable_odds
-from triage.bisect.ends import wrong_end
+from triage.bisect.ends import chased, wrong_end
 from triage.bisect.line import Line
+from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.model.case import Case
@@ -17,10 +20,13 @@ from triage.model.outcome import Failed, Outcome, Untestable, Verdict
 from triage.model.revision import Revision
 from triage.probe.judge import Match, same_signature, verdict_of
 from triage.probe.workbench import Job, Workbench
+from triage.toolchains.shed import Place
 
 CONFIDENCE = 0.995
 _LEAST_SECONDS = 0.05  # of a compile whose price is not known yet
 _MOST_ROUNDS = 40  # of doubt about a pair that will not agree with itself
+_WORTH_A_WITNESS = 8  # suspects; fewer are told apart by three probes
+_MOST_CONFIRMATIONS = 4
 _NOTED = 20  # suspects that are described
 
 
@@ -38,6 +44,9 @@ class CommitSearch:
     outcomes: dict[int, list[Outcome]] = field(default_factory=dict)
     belief: Belief | None = None
     failure: Failure | None = None
+    #: Asked once, with the good and the bad end's compilers, for what their passes tell of the culprit.
+    witness: Callable[[Place, Place], PassEvidence | None] | None = None
+    evidence: PassEvidence | None = None
     probes: int = 0
     rounds: int = 0
     cached: int = 0
@@ -50,9 +59,10 @@ class CommitSearch:
 
     @property
     def clues(self) -> Clues:
-        """What the failure and the case tell of its culprit."""
+        """What the failure, the case and the passes tell of its culprit."""
         assert self.failure is not None
-        return Clues.of(self.failure, self.case.target.backend)
+        clues = Clues.of(self.failure, self.case.target.backend)
+        return self.evidence.added_to(clues) if self.evidence else clues
 
     @property
     def leading(self) -> Block:
@@ -76,6 +86,10 @@ class CommitSearch:
         outcome = self.outcomes[self.last if self.kind is Kind.REGRESSION else 0][-1]
         assert isinstance(outcome, Failed)
         self.failure = outcome.failure
+        self.bench.progress.note(chased(self.case, self.failure))
+        if self.witness is not None and self.last >= _WORTH_A_WITNESS:
+            good, bad = (0, self.last) if self.kind is Kind.REGRESSION else (self.last, 0)
+            self.evidence = self.witness(self.line.place(good), self.line.place(bad))
         self.belief = Belief.from_weights(self.line.weights(self.clues))
         return None
 
@@ -91,17 +105,23 @@ class CommitSearch:
 
     def ask(self, indices: Iterable[int], *, fresh: bool = False) -> None:
         """Probe those places at once, each as many times as `repeats` says, and take in the verdicts."""
-        places = {self.line.place(index).revision.name: index for index in indices}
-        if not places:
-            return
-        self.rounds += 1
+        wanted: dict[tuple[Path, str], tuple[Job, list[int]]] = {}
+        for index in indices:
+            case, place = self.line.case(index, self.case), self.line.place(index)
+            if isinstance(case, Untestable):
+                self.take(index, case)
+                continue
+            # Spots of a line of cases share their compiler, and some share their input as well.
+            wanted.setdefault(_key(case, place.revision), (Job(case, place, fresh), []))[1].append(index)
+        self.rounds += bool(wanted)
         for turn in range(self.repeats):
-            jobs = [Job(self.case, self.line.place(index), fresh or turn > 0) for index in places.values()]
+            jobs = [replace(job, fresh=fresh or turn > 0) for job, _ in wanted.values()]
             for probe in self.bench.probe_all(jobs, f"bisect {self.case.name}"):
                 self.probes += 1
                 self.cached += probe.cached
                 self.compile_seconds = max(self.compile_seconds, probe.measured.seconds)
-                self.take(places[probe.revision.name], probe.outcome)
+                for index in wanted[_key(probe.case, probe.revision)][1]:
+                    self.take(index, probe.outcome)
 
     def take(self, index: int, outcome: Outcome) -> None:
         """One more answer."""
@@ -134,18 +154,29 @@ def bisect_commits(search: CommitSearch, told: Callable[[CommitSearch], None] = 
 
 
 def confirm(search: CommitSearch) -> bool:
-    """Probe the pair that convicts once more, nothing recalled; whether both agree. A place that disagrees with itself
-    shows that probes are not to be taken at their word, and the belief is told so.
+    """Probe the pair that convicts again, nothing recalled; whether both agree each time. A place that disagrees with itself
+    shows that probes are not to be taken at their word, and the belief is told so: from then on it weighs them itself.
     """
     assert search.belief is not None
     pair = (search.leading.first - 1, search.leading.last)
     exact = search.belief.noise is EXACT
     search.ask([index for index in pair if index not in search.outcomes])  # so far only a journal or a log spoke of it
-    search.ask(pair, fresh=True)
-    said = [search.verdict(search.outcomes[index][-1]) for index in pair]
-    if said != [Verdict.GOOD, Verdict.BAD] and exact:
-        search.belief = search.belief.with_noise(FLAKY)
-    return said == [Verdict.GOOD, Verdict.BAD] and search.resolved
+    for _ in range(confirmations(search.confidence) if exact else 1):
+        search.ask(pair, fresh=True)
+        if [search.verdict(search.outcomes[index][-1]) for index in pair] != [Verdict.GOOD, Verdict.BAD]:
+            if exact:
+                search.belief = search.belief.with_noise(FLAKY)
+            return False
+    return is_confirmed(search)
+
+
+def confirmations(confidence: float) -> int:
+    """How often a pair is probed again before verdicts are taken at their word: as often as it takes that places of which
+    one probe in ten is wrong convict the innocent no oftener than `confidence` allows. About every second search meets a
+    wrong probe there, and then each confirmation repeats it one time in ten.
+    """
+    allowed = 2 * (1 - confidence)
+    return _MOST_CONFIRMATIONS if allowed <= 0 else min(_MOST_CONFIRMATIONS, max(1, math.ceil(-math.log10(allowed) - 1e-9)))
 
 
 def is_confirmed(search: CommitSearch) -> bool:
@@ -165,6 +196,7 @@ def answer(search: CommitSearch, reason: str | None = None) -> Bisection:
         case=search.case,
         kind=search.kind,
         answer=Answer.INCONCLUSIVE,
+        failure=search.failure,
         probes=search.probes,
         rounds=search.rounds,
         cached=search.cached,
@@ -173,7 +205,8 @@ def answer(search: CommitSearch, reason: str | None = None) -> Bisection:
         reason=reason,
     )
     if search.belief is None:
-        return empty
+        ends = [search.outcomes[index][-1] for index in (0, search.last) if index in search.outcomes]
+        return replace(empty, cause=next((end.cause for end in ends if isinstance(end, Untestable)), None))
     chances = search.belief.probabilities
     confirmed = is_confirmed(search)
     if search.resolved:
@@ -188,13 +221,17 @@ def answer(search: CommitSearch, reason: str | None = None) -> Bisection:
     return replace(
         empty,
         answer=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
-        failure=search.failure,
         before=search.line.revision(low),
         after=search.line.revision(high),
         suspects=tuple((search.line.revision(index), round(float(chances[index]) / total, 4)) for index in ranked),
         confirmed=confirmed,
+        evidence=search.evidence.told if search.evidence else None,
         notes=search.line.notes(ranked[:_NOTED], search.clues),
     )
+
+
+def _key(case: Case, revision: Revision) -> tuple[Path, str]:
+    return case.source, revision.name
 
 
 def _untestable(search: CommitSearch) -> tuple[tuple[Revision, str], ...]:

@@ -1,8 +1,11 @@
-"""What the two ends of a bisect must be."""
+"""What the two ends of a bisect must be, and what failure that makes it chase."""
 
 from __future__ import annotations
 
+from triage.model.case import Case
+from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable
+from triage.recipes import matches
 
 
 def wrong_end(name: str, outcome: Outcome, *, must_fail: bool) -> str | None:
@@ -17,3 +20,23 @@ def wrong_end(name: str, outcome: Outcome, *, must_fail: bool) -> str | None:
         case Compiled() if must_fail:
             return f"{name} was to fail but compiles"
     return None
+
+
+def chased(case: Case, failure: Failure) -> str:
+    """Which failure the ends have a bisect chase, with a hint where it may not be the one that was meant."""
+    told = f"{case.name}: chasing {failure.failure_class}: {failure.headline}"
+    hint = unexpected(case, failure)
+    return f"{told}\n{hint}" if hint else told
+
+
+def unexpected(case: Case, failure: Failure) -> str | None:
+    """A hint where the recipe expects other failures than this one; None where it expects it, or none at all, and of a
+    number, which no recipe expects.
+    """
+    known = dict.fromkeys(one.failure for one in case.expect)
+    if not known or failure.family == "metric" or any(matches(one, failure.failure_class, failure.family) for one in known):
+        return None
+    return (
+        f"The recipe expects {' or '.join(known)}, and this is {failure.failure_class}: to chase what is expected, name an end "
+        "that fails so."
+    )

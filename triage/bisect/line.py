@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -14,10 +14,12 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain
 from triage.bisect.result import CommitNote
+from triage.model.case import Case
 from triage.model.commit import Commit
 from triage.model.errors import EnvironmentFailure
+from triage.model.outcome import Untestable
 from triage.model.revision import Revision
-from triage.timeline import Span, Timeline, pull_request
+from triage.timeline import Links, Span, Timeline, pull_request
 from triage.timeline.links import links_of
 from triage.toolchains.shed import Place, Toolshed
 from triage.toolchains.sources import Offer, Source, Unobtainable
@@ -33,6 +35,9 @@ class Line(Protocol):
 
     def place(self, index: int) -> Place:
         """What is asked for a toolchain of a spot."""
+
+    def case(self, index: int, case: Case) -> Case | Untestable:
+        """What is compiled at a spot: `case` itself, unless the line is one of cases."""
 
     def revision(self, index: int) -> Revision:
         """How a spot is named."""
@@ -82,6 +87,9 @@ class CommitLine:
         spot = self.spots[index]
         return self._end(index) or Place(self.family, revision_of(spot.commit), bring=partial(self._bring, spot))
 
+    def case(self, index: int, case: Case) -> Case:  # noqa: ARG002 - the port's name
+        return case
+
     def revision(self, index: int) -> Revision:
         commit = revision_of(self.spots[index].commit)
         end = self._end(index)
@@ -107,15 +115,9 @@ class CommitLine:
         moves = self.timeline.pin_moves([self.first + index for index in indices], self.pin) if self.pin else {}
         found: dict[str, CommitNote] = {}
         for index in (index for index in indices if index > 0):
-            commit = commits[index - 1]
-            number, move = pull_request(commit.subject), moves.get(self.first + index)
-            found[commit.sha] = CommitNote(
-                sha=commit.sha,
-                subject=commit.subject,
-                date=commit.date,
-                pull_request=number,
-                url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
-                files=tuple(changed.path for changed in commit.files),
+            commit, move = commits[index - 1], moves.get(self.first + index)
+            found[commit.sha] = replace(
+                note_of(commit, links),
                 pinned=(move.path, move.before or "", move.after or "") if move else None,
                 reasons=tuple(reason.text for reason in reasons[index - 1] if reason.bits > 0)[:5],
             )
@@ -151,8 +153,11 @@ class ReleaseLine:
     def place(self, index: int) -> Place:
         return self.places[index]
 
+    def case(self, index: int, case: Case) -> Case:  # noqa: ARG002 - the port's name
+        return case
+
     def revision(self, index: int) -> Revision:
-        return self.places[index].revision
+        return self.shed.revision(self.places[index])
 
     def closed(self) -> Mapping[int, str]:
         return {}
@@ -170,6 +175,19 @@ class ReleaseLine:
 def revision_of(commit: Commit) -> Revision:
     """A commit as a revision; its name is the short sha."""
     return Revision(commit.sha[:_NAME], commit.sha, commit.date[:10], commit.subject)
+
+
+def note_of(commit: Commit, links: Links | None) -> CommitNote:
+    """What a commit tells of itself; it comes with its files. links: pages of its repository."""
+    number = pull_request(commit.subject)
+    return CommitNote(
+        sha=commit.sha,
+        subject=commit.subject,
+        date=commit.date,
+        pull_request=number,
+        url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
+        files=tuple(changed.path for changed in commit.files),
+    )
 
 
 def spots_of(timeline: Timeline, span: Span, sources: Iterable[Source]) -> tuple[Spot, ...]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from triage.model.case import Case
-from triage.model.errors import BadInput
+from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed
+from triage.model.outcome import Cause, Compiled, Failed, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Toolchain
 from triage.probe.prober import Prober
@@ -72,14 +72,15 @@ def value_of(probe: Probe, metric: Metric) -> float | None:
 def reading_between(bench: Workbench, case: Case, good: Place, bad: Place, metric: Metric) -> Reading:
     """The reading whose threshold lies halfway, as a factor, between two ends, each measured several times.
 
-    BadInput when an end does not compile, or when the ends are too much alike to tell what lies between them.
+    BadInput when an end does not compile, or when the ends are too much alike to tell what lies between them;
+    EnvironmentFailure when the compiler of an end cannot be had.
     """
     values: list[float] = []
     for place in (good, bad):
-        measured = [value_of(bench.probe(case, place, fresh=turn > 0), metric) for turn in range(_TIMES)]
-        known = [value for value in measured if value is not None]
+        probes = [bench.probe(case, place, fresh=turn > 0) for turn in range(_TIMES)]
+        known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
         if not known:
-            raise BadInput(f"{case.name} has no {metric} on {place.revision.name}: it does not compile there")
+            raise _no_value(probes[-1], metric)
         values.append(min(known))
     low, high = values
     if low <= 0 or high < _APART * low:
@@ -88,3 +89,14 @@ def reading_between(bench: Workbench, case: Case, good: Place, bad: Place, metri
             f"less than {_APART} times as much, too little to bisect"
         )
     return Reading(metric, math.sqrt(low * high))
+
+
+def _no_value(probe: Probe, metric: Metric) -> BadInput | EnvironmentFailure:
+    told = f"{probe.case.name} has no {metric} on {probe.revision.name}"
+    match probe.outcome:
+        case Untestable(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):
+            return EnvironmentFailure(f"{told}: {reason}")
+        case Untestable(reason=reason):
+            return BadInput(f"{told}: {reason}")
+        case _:
+            return BadInput(f"{told}: it does not compile there")

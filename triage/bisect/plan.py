@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from triage.bisect.commits import CONFIDENCE, CommitSearch, answer, bisect_commits
 from triage.bisect.journal import Journal
 from triage.bisect.line import CommitLine, Line, ReleaseLine, spots_of
+from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Bisection, Kind
 from triage.bisect.session import Session
@@ -37,7 +38,8 @@ class End:
 @dataclass(frozen=True)
 class Chase:
     """What is chased and where: everything but the two revisions. `repo`: a clone; `file`: a project file named by the
-    user, else a `triage.yaml` here or in the clone serves, else the one that is shipped.
+    user, else a `triage.yaml` here or in the clone serves, else the one that is shipped. attribute: whether the passes of
+    both ends are compared first, for what that tells of the commit.
     """
 
     bench: Workbench
@@ -48,6 +50,7 @@ class Chase:
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
     repeats: int = 1
+    attribute: bool = True
 
     @cached_property
     def repository(self) -> Repository:
@@ -79,10 +82,10 @@ def open_session(chase: Chase, before: str | None, after: str | None) -> Session
 def bisect_between(chase: Chase, before: str | None, after: str | None) -> Bisection:
     """The commit that changed the case between two revisions, the old state's first."""
     planned = plan(chase, before, after)
-    return planned if isinstance(planned, Bisection) else bisect_commits(planned, _tell)
+    return planned if isinstance(planned, Bisection) else bisect_commits(planned, tell)
 
 
-def _tell(search: CommitSearch) -> None:
+def tell(search: CommitSearch) -> None:
     """One line of progress after each round."""
     if search.belief is not None:
         (index, chance), *others = search.belief.suspects()
@@ -104,12 +107,32 @@ def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | 
     ends = _ends(chase, before, after)
     if isinstance(ends, Bisection):
         return ends
-    old, new = ends
-    timeline = timeline_to(chase, new.commit)
+    search = search_on(chase, _commit_line(chase, *ends))
+    if chase.attribute:
+        search.witness = partial(pass_evidence, chase.bench, chase.case, repository=chase.repository)
+    return search
+
+
+def compilers_at(chase: Chase, before: str, after: str) -> tuple[Place, Place]:
+    """The compilers of two revisions, or of one given twice; nothing is probed. BadInput as in `plan`."""
+    if chase.repo is None:
+        family = chase.case.compiler
+        return chase.bench.shed.place(before, family), chase.bench.shed.place(after, family)
+    old, new = end_of(chase, before), end_of(chase, after)
+    if old.place and new.place:
+        return old.place, new.place
+    if old.commit == new.commit:
+        raise BadInput(f"{before} and {after} are the same commit; name a compiler that stays as a release or with path:")
+    line = _commit_line(chase, old, new)
+    return line.place(0), line.place(len(line) - 1)
+
+
+def _commit_line(chase: Chase, old: End, new: End) -> CommitLine:
+    timeline = line_to(chase.repository, chase.bench.shed.home, new.commit)
     span = timeline.between(old.commit, new.commit)
     workplace = Workplace(chase.bench.shed.home, chase.bench.progress, chase.bench.stop)
     sources = sources_of(chase.project, chase.repository, workplace, Path().absolute())
-    line = CommitLine(
+    return CommitLine(
         timeline=timeline,
         family=chase.case.compiler,
         first=span.good.index,
@@ -120,7 +143,6 @@ def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | 
         pin=chase.project.llvm,
         web=chase.project.repository,
     )
-    return _search(chase, line)
 
 
 def _plan_releases(chase: Chase, before: str | None, after: str | None) -> CommitSearch | Bisection:
@@ -131,11 +153,11 @@ def _plan_releases(chase: Chase, before: str | None, after: str | None) -> Commi
         names = [place.revision.name for place in places]
         first, last = (names.index(shed.place(text, family).revision.name) if text else None for text in (before, after))
         return bisect_releases(chase.bench, chase.case, places, kind=chase.kind, before=first, after=last, match=chase.match)
-    line = ReleaseLine(shed.between(family, before, after), shed)
-    return _search(chase, line)
+    return search_on(chase, ReleaseLine(shed.between(family, before, after), shed))
 
 
-def _search(chase: Chase, line: Line) -> CommitSearch:
+def search_on(chase: Chase, line: Line) -> CommitSearch:
+    """The search for what is chased along a line; nothing is probed yet."""
     return CommitSearch(
         chase.bench,
         chase.case,
@@ -150,21 +172,21 @@ def _search(chase: Chase, line: Line) -> CommitSearch:
 def span_between(chase: Chase, good: str, bad: str) -> tuple[Timeline, Span]:
     """The commits between two revisions and the line they lie on; nothing is probed."""
     old, new = end_of(chase, good), end_of(chase, bad)
-    timeline = timeline_to(chase, new.commit)
+    timeline = line_to(chase.repository, chase.bench.shed.home, new.commit)
     return timeline, timeline.between(old.commit, new.commit)
 
 
-def timeline_to(chase: Chase, newest: str) -> Timeline:
+def line_to(repository: Repository, home: Path, newest: str) -> Timeline:
     """The line that holds `newest`: the checked out one or the main one, else the line of `newest` itself."""
-    cache = chase.bench.shed.home / "timelines"
+    cache = home / "timelines"
     for ref in _LINES:
         try:
-            timeline = Timeline(chase.repository, cache, ref)
+            timeline = Timeline(repository, cache, ref)
             if timeline.place(newest).exact:
                 return timeline
         except UnknownCommit:
             continue
-    return Timeline(chase.repository, cache, newest)
+    return Timeline(repository, cache, newest)
 
 
 def _ends(chase: Chase, before: str | None, after: str | None) -> tuple[End, End] | Bisection:

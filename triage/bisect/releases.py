@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from triage.bisect.ends import wrong_end
+from triage.bisect.ends import chased, wrong_end
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.bisect.search import Search, Side
 from triage.model.case import Case
@@ -86,6 +86,7 @@ def bisect_releases(
     elif (wrong := _wrong_state(line, before, new=False, kind=kind)) is not None:
         return _inconclusive(line, kind, wrong, at=before)
     failure = _failure_at(line, after if kind is Kind.REGRESSION else before)
+    bench.progress.note(chased(case, failure))
     return _narrow(line, kind, before, after, failure, match(failure))
 
 
@@ -108,7 +109,8 @@ def _narrow(line: Line, kind: Kind, before: int, after: int, failure: Failure, m
         if not disagreeing:
             return _answer(line, kind, search, failure, confirmed=True)
         for index in disagreeing & {before, after}:
-            return _inconclusive(line, kind, f"{line.revision(index).name} does not give the same result twice", at=index)
+            why = f"{line.revision(index).name} does not give the same result twice"
+            return replace(_inconclusive(line, kind, why, at=index), failure=failure)
         distrusted |= disagreeing
     return _answer(line, kind, search, failure, confirmed=False)
 

@@ -51,6 +51,7 @@ class Bisection:
     suspects: revisions that may have brought the change, with probabilities that sum to 1; one of them for a culprit.
     confirmed: the pair was probed a second time, nothing recalled, and agreed. reason: why it is inconclusive; cause: of the
     untestable end, where that is why.
+    evidence: what the passes of both ends told before anything between them was probed.
     notes: of the suspects that are commits, by sha. other_failures, untestable: what was met on the way that says
     nothing about the failure being chased.
     """
@@ -70,4 +71,5 @@ class Bisection:
     untestable: tuple[tuple[Revision, str], ...] = ()
     reason: str | None = None
     cause: Cause | None = None
+    evidence: str | None = None
     notes: Mapping[str, CommitNote] = field(default_factory=dict)

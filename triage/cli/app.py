@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from triage.cli import bisect, classify, doctor, evidence, history, nightly, recipe, run, suspects, toolchains
+from triage.cli import (
+    attribute,
+    bisect,
+    classify,
+    doctor,
+    evidence,
+    history,
+    nightly,
+    recipe,
+    reduce,
+    replay,
+    run,
+    suspects,
+    toolchains,
+)
 from triage.cli.screen import set_quiet
 
 app = typer.Typer(
@@ -27,6 +41,9 @@ app.command("history")(history.history)
 app.command("nightly")(nightly.nightly)
 app.command("bisect")(bisect.bisect)
 app.command("suspects")(suspects.suspects)
+app.command("attribute")(attribute.attribute)
+app.command("reduce")(reduce.reduce)
+app.command("replay")(replay.replay)
 app.add_typer(toolchains.app, name="toolchains")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(evidence.app, name="evidence")

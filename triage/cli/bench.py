@@ -11,6 +11,7 @@ from triage.classify import class_names, packaged_rules
 from triage.cli.screen import open_progress, progress_of
 from triage.compilers.iree import Iree
 from triage.compilers.port import Compiler
+from triage.compilers.triton import Triton
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.probe.evidence import Evidence
@@ -21,7 +22,7 @@ from triage.recipes import load_recipes
 from triage.toolchains.home import open_home
 from triage.toolchains.shed import Place, Toolshed
 
-COMPILERS: dict[str, Compiler] = {"iree": Iree()}
+COMPILERS: dict[str, Compiler] = {"iree": Iree(), "triton": Triton()}
 
 
 @contextmanager
@@ -48,12 +49,21 @@ def open_bench(jobs: int | None = None, *, fresh: bool = False) -> Iterator[Work
 
 def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     """The cases of recipes, with every mistake told at once. BadInput for a compiler that is not supported yet."""
-    words = {*class_names(), *(rule.family for rule in packaged_rules())}
-    cases = load_recipes(paths, failure_names=words)
+    cases = load_recipes(paths, failure_names=expectable())
+    check_compilers(cases)
+    return cases
+
+
+def expectable() -> set[str]:
+    """What a recipe may expect: the failure classes and families there are."""
+    return {*class_names(), *(rule.family for rule in packaged_rules())}
+
+
+def check_compilers(cases: Sequence[Case]) -> None:
+    """BadInput for a case whose compiler is not supported yet."""
     for case in cases:
         if case.compiler not in COMPILERS:
             raise BadInput(f"{case.source}: compiler {case.compiler!r} is not supported yet; there is {', '.join(COMPILERS)}")
-    return cases
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:

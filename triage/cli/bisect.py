@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,19 +14,19 @@ from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.options import JobsOption, ProjectOption, RecipePath, RepoOption
+from triage.cli.identity import MATCHES, Identity
+from triage.cli.options import AttributeOption, JobsOption, ProjectOption, RecipePath, RepoOption
 from triage.cli.screen import show, show_json, tell
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.failure import Failure
 from triage.model.outcome import Cause
-from triage.probe.judge import Match, any_failure, same_class, same_family, same_signature
 from triage.probe.workbench import Workbench
 from triage.report.bisection import bisection_block
 from triage.report.certificate import certificate
 from triage.report.shapes import bisection_json
 
 if TYPE_CHECKING:
+    from triage.bisect.moved import TwoRepositories
     from triage.bisect.plan import Chase
 
 
@@ -36,23 +36,6 @@ class BisectFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
     MARKDOWN = "markdown"
-
-
-class Identity(StrEnum):
-    """What counts as the same failure."""
-
-    SIGNATURE = "signature"
-    CLASS = "class"
-    FAMILY = "family"
-    ANY = "any"
-
-
-MATCHES: dict[Identity, Callable[[Failure], Match]] = {
-    Identity.SIGNATURE: same_signature,
-    Identity.CLASS: same_class,
-    Identity.FAMILY: same_family,
-    Identity.ANY: lambda _: any_failure,
-}
 
 
 @guarded
@@ -73,9 +56,15 @@ def bisect(
         Metric | None, typer.Option(help="Look for where this number grew instead of a failure; needs --good and --bad.")
     ] = None,
     repo: RepoOption = None,
+    model_repo: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A clone that holds RECIPE: which moved, the compiler or the model?")
+    ] = None,
+    model_good: Annotated[str | None, typer.Option(metavar="REF", help="Commit of the model repository that compiles.")] = None,
+    model_bad: Annotated[str | None, typer.Option(metavar="REF", help="Commit of the model repository that fails.")] = None,
     project: ProjectOption = None,
     confidence: Annotated[float, typer.Option(min=0.5, max=1.0, help="Of commits: how sure is sure enough.")] = 0.995,
     repeats: Annotated[int, typer.Option(min=1, help="Of commits: compile each so often; for failures that flicker.")] = 1,
+    attribute: AttributeOption = True,
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Show what is known and propose each probe; you decide.")
     ] = False,
@@ -99,25 +88,37 @@ def bisect(
     - `triage bisect recipes/cuda-matmul-f32.yaml --good 2.9.0 --bad 3.5.0`
 
     - `triage bisect recipes/cuda-matmul-f32.yaml --find fix --repo ~/iree`
+
+    - `triage bisect models/llama.yaml --good 3.2.0 --bad 3.3.0 --model-repo . --model-good v1 --model-bad main`
     """
-    chosen = one_case(load_cases([recipe]), case)
     before, after = (good, bad) if find is Kind.REGRESSION else (bad, good)
+    across = (model_repo, model_good, model_bad)
+    if any(across) and (metric or interactive or import_log or export_log):
+        raise BadInput("a bisect over two repositories goes with neither --metric, --interactive nor the logs of git")
+    cases = () if any(across) else load_cases([recipe])
     with open_bench(jobs) as bench:
+
+        def chase(one: Case) -> Chase:
+            from triage.bisect.plan import Chase  # numerics and git are for commits alone, and slow to import
+
+            return Chase(bench, one, repo, project, find, MATCHES[match], confidence, repeats, attribute and metric is None)
+
+        if any(across):
+            from triage.cli.two_repositories import bisect_across
+
+            return _show_two(bisect_across(chase, recipe, case, model_repo, (good, bad), (model_good, model_bad)), output)
+        chosen = one_case(cases, case)
         if metric:
-            bench.reading = _reading(bench, chosen, good, bad, metric)
+            bench.reading = _reading(chase(chosen), good, bad, metric)
         if repo is None and not interactive:
             found = _along_releases(bench, chosen, find, before, after, match)
+        elif interactive or import_log or export_log:
+            logs = (import_log, export_log)
+            found = _led(chase(chosen), before, after, interactive=interactive, resume=resume, logs=logs)
         else:
-            # Numerics and git are for commits alone, and slow to import.
-            from triage.bisect.plan import Chase, bisect_between
+            from triage.bisect.plan import bisect_between
 
-            chase = Chase(bench, chosen, repo, project, find, MATCHES[match], confidence, repeats)
-            led = interactive or import_log or export_log
-            found = (
-                _led(chase, before, after, interactive=interactive, resume=resume, logs=(import_log, export_log))
-                if led
-                else bisect_between(chase, before, after)
-            )
+            found = bisect_between(chase(chosen), before, after)
     match output:
         case BisectFormat.JSON:
             show_json(bisection_json(found))
@@ -125,16 +126,37 @@ def bisect(
             typer.echo(certificate(found))
         case BisectFormat.TEXT:
             show([bisection_block(found)])
-    if found.answer is Answer.CULPRIT:
+    return _exit_of([found])
+
+
+def _show_two(found: TwoRepositories, output: BisectFormat) -> Exit:
+    from triage.report.moved import moved_blocks, moved_certificate, moved_json
+
+    match output:
+        case BisectFormat.JSON:
+            show_json(moved_json(found))
+        case BisectFormat.MARKDOWN:
+            typer.echo(moved_certificate(found))
+        case BisectFormat.TEXT:
+            show(moved_blocks(found))
+    return _exit_of(found.parts)
+
+
+def _exit_of(answers: Sequence[Bisection]) -> Exit:
+    if all(one.answer is Answer.CULPRIT for one in answers):
         return Exit.OK
-    return Exit.ENVIRONMENT if found.cause is Cause.ENVIRONMENT else Exit.INCONCLUSIVE
+    return Exit.ENVIRONMENT if Cause.ENVIRONMENT in {one.cause for one in answers} else Exit.INCONCLUSIVE
 
 
-def _reading(bench: Workbench, case: Case, good: str | None, bad: str | None, metric: Metric) -> Reading:
+def _reading(chase: Chase, good: str | None, bad: str | None, metric: Metric) -> Reading:
+    from triage.bisect.plan import compilers_at
+
     if good is None or bad is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
-    better, worse = (bench.shed.place(text, case.compiler) for text in (good, bad))
-    return reading_between(bench, case, better, worse, metric)
+    older, newer = (good, bad) if chase.kind is Kind.REGRESSION else (bad, good)
+    places = compilers_at(chase, older, newer)
+    better, worse = places if chase.kind is Kind.REGRESSION else reversed(places)
+    return reading_between(chase.bench, chase.case, better, worse, metric)
 
 
 def _led(

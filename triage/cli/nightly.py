@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +14,10 @@ from triage.cli.bench import load_cases, open_bench
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import show, show_json
+from triage.model.case import Case
+from triage.model.errors import BadInput
 from triage.nightly.compare import Change
+from triage.nightly.examples import with_examples
 from triage.nightly.night import run_nightly, shard
 from triage.report.night import night_blocks
 from triage.report.shapes import night_json
@@ -33,6 +38,9 @@ def nightly(
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV that is new.")] = "latest",
     baseline: Annotated[str, typer.Option("--baseline", "-b", help="REV it is compared with.")] = "previous",
     bisect: Annotated[bool, typer.Option("--bisect", help="Trace each regression to the release that brought it.")] = False,
+    reduce: Annotated[
+        bool, typer.Option("--reduce", help="Make a small program for each failure that is new, below --out.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")] = None,
     part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the cases.")] = None,
     jobs: JobsOption = None,
@@ -49,16 +57,25 @@ def nightly(
 
     - `triage nightly recipes/ -t path:build -b latest -f markdown >> "$GITHUB_STEP_SUMMARY"` is for a CI job
     """
+    from triage.report.files import write_reports  # templates and XML: needed here alone, and slow to import
+    from triage.report.junit import junit
+    from triage.report.markdown import markdown
+    from triage.report.reproducer import write_reproducer
+
     cases = shard(load_cases(paths), part)
+    small = _small_folder(cases, out) if reduce else None
+    reports: Mapping[str, str] = {}
     with open_bench(jobs, fresh=fresh) as bench:
         family = cases[0].compiler if cases else "iree"
         new, old = bench.shed.place(toolchain, family), bench.shed.place(baseline, family)
         night = run_nightly(bench, cases, new, old, bisect=bisect, fresh=fresh)
-    from triage.report.files import write_reports  # templates and XML: needed here alone, and slow to import
-    from triage.report.junit import junit
-    from triage.report.markdown import markdown
-
-    reports = write_reports(night, out) if out else {}
+        if out:
+            reports = write_reports(night, out)
+        if out and small:
+            # The reports are there before the first reduction and follow each, whenever the night is ended.
+            for richer in with_examples(bench, night, new, old, partial(write_reproducer, out=small)):
+                night = richer
+                write_reports(night, out)
     match output:
         case NightFormat.JSON:
             show_json(night_json(night, reports))
@@ -74,3 +91,14 @@ def nightly(
         return Exit.FOUND
     code = exit_of([probe for pair in night.pairs for probe in (pair.baseline, pair.probe)])
     return Exit.OK if code is Exit.FOUND else code
+
+
+def _small_folder(cases: Sequence[Case], out: Path | None) -> Path:
+    """Where reproducers go, once it is known that each of the cases may have one there."""
+    from triage.report.reproducer import place_for
+
+    if out is None:
+        raise BadInput("--reduce writes reproducers below the folder of the reports; name it with --out")
+    for one in cases:
+        place_for(out / "reproducers", one)
+    return out / "reproducers"

@@ -23,4 +23,8 @@ ProjectOption = Annotated[
     Path | None,
     typer.Option("--project", metavar="FILE", help="Where compilers of commits come from. Default: triage.yaml, else shipped."),
 ]
+AttributeOption = Annotated[
+    bool,
+    typer.Option("--attribute/--no-attribute", help="Of commits: compare the passes of both ends first, for what they tell."),
+]
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the answer is written to stdout.")]

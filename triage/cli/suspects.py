@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triage.classify import classify_log
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.options import FormatOption, ProjectOption
+from triage.cli.options import AttributeOption, FormatOption, ProjectOption
 from triage.cli.screen import Format, show, show_json
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.failure import Failure
 from triage.probe.judge import known_failure
 from triage.report.bisection import suspects_blocks
 from triage.report.shapes import suspects_json
+
+if TYPE_CHECKING:
+    from triage.bisect.pass_evidence import PassEvidence
+    from triage.bisect.plan import Chase
+
+_RECIPES = (".yaml", ".yml")
 
 
 @guarded
@@ -29,18 +35,20 @@ def suspects(
     backend: Annotated[str | None, typer.Option(help="Of a log: what was compiled for, such as rocm.")] = None,
     top: Annotated[int, typer.Option(min=1, help="How many commits are shown.")] = 10,
     project: ProjectOption = None,
+    attribute: AttributeOption = True,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
-    Of a recipe the failure is the one that was last seen; without one its backend and phase are what counts.
+    Of a recipe the failure is the one that was last seen; without one its backend and phase are what counts. Where the
+    compilers of both revisions are installed, their passes are compared, and the one where they part is suspected.
     """
     from triage.bisect.plan import Chase, span_between
     from triage.bisect.prior import Clues
     from triage.bisect.ranking import rank
 
     with open_bench() as bench:
-        if source.suffix in (".yaml", ".yml"):
+        if source.suffix in _RECIPES:
             chosen = one_case(load_cases([source]), case)
             failure = known_failure(bench.evidence.failures_of(chosen.name))
         else:
@@ -48,12 +56,26 @@ def suspects(
         chase = Chase(bench, chosen, repo, project)
         timeline, span = span_between(chase, good, bad)
         clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)
+        evidence = _evidence(chase, good, bad) if attribute and chosen.source.suffix in _RECIPES else None
+        clues = evidence.added_to(clues) if evidence else clues
         ranked = rank(timeline, span, clues, chase.project.name, top, chase.project.repository)
     if output is Format.JSON:
-        show_json(suspects_json(ranked, failure))
+        show_json(suspects_json(ranked, failure, evidence.told if evidence else None))
     else:
-        show(suspects_blocks(ranked, failure, len(span)))
+        show(suspects_blocks(ranked, failure, len(span), evidence.told if evidence else None))
     return Exit.OK
+
+
+def _evidence(chase: Chase, good: str, bad: str) -> PassEvidence | None:
+    """What the passes of both ends tell, where their compilers are here already."""
+    from triage.bisect.pass_evidence import pass_evidence
+    from triage.bisect.plan import end_of
+
+    places = [end_of(chase, text).place for text in (good, bad)]
+    older, newer = places
+    if older is None or newer is None or not all(chase.bench.shed.is_installed(place) for place in (older, newer)):
+        return None
+    return pass_evidence(chase.bench, chase.case, older, newer, chase.repository)
 
 
 def _from_log(log: Path, backend: str | None) -> tuple[Case, Failure | None]:

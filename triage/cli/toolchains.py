@@ -83,10 +83,11 @@ def info(
     """What one toolchain is and can do: version, commit, backends, phases, dialects, flags."""
     with open_bench() as bench:
         toolchain = bench.shed.obtain(bench.shed.place(rev, family))
+        dialects = sorted(bench.shed.dialects(toolchain))
     known = toolchain.capabilities
     if output is Format.JSON:
         lists = {"backends": sorted(known.backends), "phases": list(known.phases)}
-        show_json({**_summary(toolchain), **lists, "dialects": sorted(known.dialects), "flags": sorted(known.flags)})
+        show_json({**_summary(toolchain), **lists, "dialects": dialects, "flags": sorted(known.flags)})
         return Exit.OK
     table = Table.grid(padding=(0, 2))
     for name, value in _summary(toolchain).items():
@@ -96,7 +97,7 @@ def info(
     table.add_row(Text("date", style="dim"), toolchain.revision.date or "unknown")
     table.add_row(Text("backends", style="dim"), ", ".join(sorted(known.backends)))
     table.add_row(Text("phases", style="dim"), ", ".join(known.phases))
-    table.add_row(Text("dialects", style="dim"), ", ".join(sorted(known.dialects)))
+    table.add_row(Text("dialects", style="dim"), ", ".join(dialects))
     table.add_row(
         Text("flags", style="dim"),
         f"{len(known.flags)}, of which {sum(f.startswith('iree') for f in known.flags)} of iree",

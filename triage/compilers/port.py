@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Protocol
 
 from triage.compilers.vocabulary import Vocabulary
 from triage.model.case import Case
+from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
 
@@ -24,18 +26,60 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
+class Wheel:
+    """A release is its wheel, unpacked alone. interpreted: it is run by a Python of the version that the wheel is for; a
+    native binary needs none, so that any wheel of the platform will do.
+    """
+
+    interpreted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A release is a virtual environment that holds the package and what it depends on. beside: requirements that are
+    installed with it.
+    """
+
+    beside: tuple[str, ...] = ()
+
+
+Packaging = Wheel | Environment
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
 class Invocation:
     """What to run. `options`: all arguments but program, input and output; they enter the evidence key.
     `printing`: options that only change what is printed, and enter no key. `env`: variables beside the inherited ones.
+    `launcher`: what runs in the program's place, such as an interpreter and a script; enters no key.
+    `places`: for a command line of the user's own, which `options` then are: what `{name}` in them stands for. `{input}`
+    and `{output}` are known anyway, and nothing is added.
     """
 
     options: tuple[str, ...]
     printing: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    launcher: tuple[str, ...] = ()
+    places: Mapping[str, str] | None = None
 
     def argv(self, program: Path, source: Path, output: Path) -> list[str]:
         """The command line, program first."""
-        return [str(program), *self.options, *self.printing, str(source), "-o", str(output)]
+        if self.places is not None:
+            known = {**self.places, "input": str(source), "output": str(output)}
+            return [_PLACE.sub(lambda found: known.get(found[1], found[0]), word) for word in self.options]
+        begin = self.launcher or (str(program),)
+        return [*begin, *self.options, *self.printing, str(source), "-o", str(output)]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a family reads out of a run beside its failures. phase: the one it ended in; metrics: name -> value, with the
+    unit at the name's end (`shared_bytes`) where it is no count.
+    """
+
+    phase: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +100,9 @@ class Ir(Protocol):
     def words(self) -> Vocabulary:
         """What its operations, types and passes are called."""
 
+    def is_printed_by(self, toolchain: Toolchain) -> bool:
+        """Whether this compiler knows the options that print it."""
+
     def phases(self, toolchain: Toolchain, last: str | None) -> tuple[str, ...]:
         """The phases whose output can be compared, in order, up to `last`; all where it is None or none of them."""
 
@@ -70,8 +117,12 @@ class Compiler(Protocol):
     """One compiler family."""
 
     name: str
-    distribution: str
+    distribution: str  # empty where there are no releases, only folders
+    packaging: Packaging
     where: str  # one sentence: which folders `locate` understands
+
+    def unsupported(self, version: str) -> str | None:
+        """Why a release cannot compile anything here, known without installing it; None when it may."""
 
     def locate(self, root: Path) -> Path | None:
         """The native binary below an installation, a build tree or a virtual environment; None when there is none."""
@@ -82,11 +133,17 @@ class Compiler(Protocol):
     def describe(self, program: Path) -> Description:
         """Ask the binary. EnvironmentFailure when it does not run."""
 
+    def dialects(self, program: Path) -> frozenset[str]:
+        """The dialects it knows, empty where it does not tell; no compile needs them. EnvironmentFailure as `describe`."""
+
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         """The options for this case on this version, or why there can be none."""
 
     def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:
         """The same compile, printing which pass failed; `crashed`: the one before ended by a signal."""
+
+    def told(self, execution: Execution) -> Told:
+        """What a finished run told of itself."""
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """The toolchain's own MLIR tools; None where the family or the installation has none."""

@@ -48,6 +48,33 @@ class Flag:
     until: str | None = None
 
 
+Constant = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How a kernel is specialised. name: which of the file's, None for the only one; signature: type of each argument;
+    constexprs: values known at compile time, `tl.float16` for a type; hints: what is known of an argument, such as
+    `divisibility`; options: what a launch chooses, such as `num_warps`.
+    """
+
+    name: str | None
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Constant]
+    hints: Mapping[str, Mapping[str, int]]
+    options: Mapping[str, Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A compiler behind a command. words: its arguments, program first, with `{input}`, `{output}`, `{toolchain}` and
+    `{python}` for what they stand for; rules: a file of failure rules that go before the packaged ones.
+    """
+
+    words: tuple[str, ...]
+    rules: Path | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """A known failure, held for versions in [since, until): class (or family) and the issue that tracks it."""
@@ -60,7 +87,9 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing to compile. `name` is `recipe` or `recipe[key=value,...]`; unique among the recipes of one run."""
+    """One thing to compile. `name` is `recipe` or `recipe[key=value,...]`; unique among the recipes of one run.
+    `compiler`: the family; `how`: what families need beyond target and flags.
+    """
 
     recipe: str
     name: str
@@ -74,3 +103,4 @@ class Case:
     limits: Limits = field(default_factory=Limits)
     expect: tuple[Expectation, ...] = ()
     matrix: tuple[tuple[str, str], ...] = ()
+    how: Kernel | CommandLine | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class TriageError(Exception):
@@ -20,6 +21,19 @@ class EnvironmentFailure(TriageError):
     """The machine or the network failed: no such toolchain, disk full, no permission. Exit 4."""
 
     exit_code = 4
+
+
+class Unobtainable(EnvironmentFailure):
+    """There is no toolchain of this revision, today or tomorrow: its build fails, its artifact is gone or damaged. It
+    says nothing about any bug. `log`: what was printed while it was tried, where that was kept.
+
+    What may go better another time (the network, the disk, a missing token) is a plain EnvironmentFailure.
+    """
+
+    def __init__(self, reason: str, log: Path | None = None) -> None:
+        super().__init__(reason if log is None else f"{reason} (log: {log})")
+        self.reason = reason
+        self.log = log
 
 
 class Interrupted(TriageError):

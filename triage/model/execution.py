@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -55,6 +56,7 @@ class Execution:
 
     exit_code: None unless it exited; signal: number of the signal that ended it, else None.
     cpu_seconds and peak_rss_mb come from the operating system's account of the process, its reaped children included.
+    phase, metrics: where it ended and what it measured, of a compiler that tells such things of itself.
     """
 
     argv: tuple[str, ...]
@@ -68,6 +70,8 @@ class Execution:
     stderr: Captured
     output_bytes: int | None = None
     randomised: bool = False
+    phase: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

@@ -22,7 +22,6 @@ class Capabilities:
 
     backends: frozenset[str] = frozenset()
     phases: tuple[str, ...] = ()
-    dialects: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
 
 

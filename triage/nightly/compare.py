@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from triage.bisect.result import Bisection
 from triage.model.failure import Failure
@@ -12,6 +13,7 @@ from triage.model.outcome import Failed, Status
 from triage.model.probe import Probe
 from triage.model.revision import Revision
 from triage.probe.judge import status_of
+from triage.reduce.result import NotReproducible, Reduced
 
 _SLOWER = 1.5  # times the baseline's CPU time ...
 _SLOWER_BY = 1.0  # ... and at least so many seconds, before a compile is called slower
@@ -59,6 +61,17 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A case made small that stands for all which regressed with its signature. `folder`: its reproducer's, None where
+    nothing was reduced.
+    """
+
+    signature: str
+    found: Reduced | NotReproducible
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Night:
     """The result of a nightly. `compiles`: real ones; `cached`: answers that were known."""
 
@@ -68,10 +81,16 @@ class Night:
     seconds: float
     compiles: int
     cached: int
+    examples: tuple[Example, ...] = ()
 
     def of(self, change: Change | str) -> tuple[Pair, ...]:
         """The pairs with one kind of change, in the order of the recipes."""
         return tuple(pair for pair in self.pairs if pair.change == change)
+
+    def example_of(self, pair: Pair) -> Example | None:
+        """The small program that fails as a regressed case does."""
+        signature = pair.failure.signature if pair.failure and pair.change is Change.REGRESSED else None
+        return next((one for one in self.examples if one.signature == signature), None)
 
     @property
     def slower(self) -> tuple[Pair, ...]:

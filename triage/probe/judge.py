@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from triage.classify import FailingPass, diagnose, rule_for
 from triage.model.execution import Ending, Execution
@@ -23,13 +24,18 @@ def judge(execution: Execution, failing_pass: FailingPass | None = None, *, flak
     diagnosis = diagnose(execution, failing_pass)
     if execution.ok:
         return Compiled(warnings=diagnosis.warnings)
-    first, *others = diagnosis.failures
+    first, *others = (_in_phase(failure, execution.phase) for failure in diagnosis.failures)
     rule = rule_for(first.failure_class)
     if rule is not None and rule.says_nothing is not None:
         flag = first.details.get("flag") if rule.says_nothing is Cause.FLAG else None
         reason = f"does not know the flag {flag}" if flag else first.headline
         return Untestable(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
+
+
+def _in_phase(failure: Failure, phase: str | None) -> Failure:
+    """With the phase that the compiler itself named, which knows better than its pass's or its class's name."""
+    return failure if phase is None else replace(failure, phase=phase)
 
 
 def _environment(execution: Execution) -> Untestable | None:

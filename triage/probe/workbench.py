@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Cause, Measured, Untestable
 from triage.model.probe import Probe
 from triage.model.progress import Progress, Silent
@@ -76,7 +76,8 @@ class Workbench:
                 yield f"# {job.case.name} on {job.place.revision.name}: {error}"
 
     def probe_all(self, jobs: Sequence[Job], what: str = "compile") -> Iterator[Probe]:
-        """Probes as they are ready. A toolchain that cannot be had makes its probes untestable (environment).
+        """Probes as they are ready. A toolchain that cannot be had makes its probes untestable: TOOLCHAIN where there is
+        none, ENVIRONMENT where it may be had another time.
 
         Ctrl-C and closing the iterator stop what runs, its process groups included, before they go on.
         """
@@ -141,7 +142,8 @@ class Workbench:
         try:
             ready = fetched.result()
         except EnvironmentFailure as error:
-            why = Untestable(Cause.ENVIRONMENT, str(error))
+            cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
+            why = Untestable(cause, str(error))
             version = job.place.release.version if job.place.release else None
             return Probe(job.case, job.place.revision, version, why, Measured(), cached=False)
         probe = self.prober.probe(job.case, ready, fresh=job.fresh)

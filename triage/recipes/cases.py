@@ -10,11 +10,13 @@ from pydantic import ValidationError
 
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
+from triage.recipes.by_family import FORMATS
 from triage.recipes.document import Document, Written
 from triage.recipes.fields import Setting
-from triage.recipes.format import FORMATS, FlagFormat, RecipeFormat
+from triage.recipes.format import FlagFormat, RecipeFormat
 from triage.recipes.inputs import locate
 from triage.recipes.matrix import (
+    SECTIONS,
     Choice,
     case_name,
     check_placeholders,
@@ -35,7 +37,8 @@ def read_cases(document: Document, setting: Setting, source: Path) -> list[Case]
     """
     data: Mapping[str, Any] = document.data
     matrix = read_matrix(data)
-    check_placeholders(document, matrix.keys)
+    sections = (*SECTIONS, *(setting.family.sections if setting.family else ()))
+    check_placeholders(document, matrix.keys, sections)
     _check_distinct(document, matrix.values)
     _check_args(document, data, setting.family)
     expandable = matrix.values if check_product(document, matrix.values) else {}
@@ -43,7 +46,7 @@ def read_cases(document: Document, setting: Setting, source: Path) -> list[Case]
     cases, problems = [], []
     for choice in choices(expandable):
         try:
-            recipe = model.model_validate(fill(data, choice), context=setting)
+            recipe = model.model_validate(fill(data, choice, sections), context=setting)
         except ValidationError as error:
             problems += problems_of(error, document, model)
         else:
@@ -70,6 +73,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: Family | None, source: P
         limits=Limits(recipe.limits.timeout or default.timeout, recipe.limits.memory or default.memory),
         expect=tuple(Expectation(item.failure, item.since, item.until, item.issue) for item in recipe.expect),
         matrix=choice,
+        how=recipe.how(),
     )
 
 

@@ -1,19 +1,18 @@
 """The recipe format: its keys, what each may hold, and how an editor is told.
 
 Checked by pydantic after the placeholders are filled in. A compiler family with keys of its own gets a subclass of
-RecipeFormat and an entry in FORMATS.
+RecipeFormat and an entry in by_family.FORMATS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from packaging.version import Version
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from triage.model.case import CommandLine, Kernel
 from triage.recipes import fields
 from triage.recipes.inputs import check_input
 from triage.recipes.words import COMMAND, FAMILIES, IREE, TRITON
@@ -178,5 +177,6 @@ class RecipeFormat(_Mapping):
     limits: LimitsFormat = Field(default_factory=LimitsFormat, description="What one compilation may use.")
     expect: list[ExpectFormat] = Field(default=[], description="Known failures.")
 
-
-FORMATS: Mapping[str, type[RecipeFormat]] = MappingProxyType(dict.fromkeys(FAMILIES, RecipeFormat))
+    def how(self) -> Kernel | CommandLine | None:
+        """What the family needs of a case beyond target and flags."""
+        return None

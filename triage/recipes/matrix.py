@@ -14,7 +14,7 @@ from triage.recipes.suggestions import closest, did_you_mean
 
 MAX_CASES = 4096
 
-# Where ${key} is filled in; a flag's text only, not its bounds.
+# Where ${key} is filled in, whatever the family; a flag's text only, not its bounds.
 SECTIONS = ("input", "args", "flags", "target")
 
 _OPENED = re.compile(r"\$\{([\w-]*)")
@@ -62,8 +62,8 @@ def case_name(recipe: str, choice: Choice) -> str:
     return f"{recipe}[{','.join(f'{key}={value}' for key, value in choice)}]" if choice else recipe
 
 
-def fill(data: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
-    """The file's data with the placeholders of one choice filled in; unknown ones stay."""
+def fill(data: Mapping[str, Any], choice: Choice, sections: Sequence[str] = SECTIONS) -> dict[str, Any]:
+    """The file's data with the placeholders of one choice filled in within `sections`; unknown ones stay."""
     if not choice:
         return dict(data)
     values = dict(choice)
@@ -72,7 +72,7 @@ def fill(data: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
         filled = _PLACEHOLDER.sub(lambda found: values.get(found.group(1), found.group()), text)
         return text if filled == text else Written(filled)
 
-    return {key: _map_texts(value, replace) if key in SECTIONS else value for key, value in data.items()}
+    return {key: _map_texts(value, replace) if key in sections else value for key, value in data.items()}
 
 
 def _map_texts(data: Any, change: Callable[[Written], Written]) -> Any:
@@ -87,7 +87,7 @@ def _map_texts(data: Any, change: Callable[[Written], Written]) -> Any:
             return data
 
 
-def check_placeholders(document: Document, keys: Sequence[str] | None) -> None:
+def check_placeholders(document: Document, keys: Sequence[str] | None, sections: Sequence[str] = SECTIONS) -> None:
     """Report placeholders that name none of the matrix keys, those where none is filled in, and keys that nothing uses.
 
     keys: None when they are unknown, and then only the second is judged.
@@ -96,8 +96,8 @@ def check_placeholders(document: Document, keys: Sequence[str] | None) -> None:
     for loc, text in document.texts():
         if not has_placeholder(text):
             continue
-        if not _fillable(loc):
-            document.report(loc, f'"{text}": placeholders are filled in only in {_listed(SECTIONS)}.')
+        if not _fillable(loc, sections):
+            document.report(loc, f'"{text}": placeholders are filled in only in {_listed(sections)}.')
             continue
         if keys is None:
             continue
@@ -107,7 +107,7 @@ def check_placeholders(document: Document, keys: Sequence[str] | None) -> None:
         _check_text(document, loc, text, names, keys)
     for key in keys or ():
         if key not in used:
-            where = f"write ${{{key}}} in {_listed(SECTIONS, 'or')}, or remove the key."
+            where = f"write ${{{key}}} in {_listed(sections, 'or')}, or remove the key."
             document.report(("matrix", key), f'nothing uses the matrix key "{key}": {where}', at_key=True)
 
 
@@ -129,8 +129,8 @@ def check_product(document: Document, matrix: Mapping[str, Sequence[str]]) -> bo
     return True
 
 
-def _fillable(loc: Loc) -> bool:
-    if not loc or loc[0] not in SECTIONS:
+def _fillable(loc: Loc, sections: Sequence[str]) -> bool:
+    if not loc or loc[0] not in sections:
         return False
     return not (loc[0] == "flags" and loc[-1] in {"since", "until"})
 

@@ -16,6 +16,7 @@ class Family:
     backends, phases: in the order they are shown; empty backends means that any word will do, empty phases that the
     compiler cannot stop early. aliases: words people write for a backend -> the word to write.
     inputs: suffix -> kind; any_input: other suffixes are handed over as they are.
+    sections: keys of the family's own in which a matrix fills in its values.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Family:
     phases: tuple[str, ...] = ()
     inputs: Mapping[str, InputKind] = field(default_factory=dict)
     any_input: bool = False
+    sections: tuple[str, ...] = ()
 
     def kind_of(self, suffix: str) -> InputKind | None:
         """The kind of an input with that suffix (with its dot), None where the family has no use for it."""
@@ -90,7 +92,9 @@ TRITON = Family(
     aliases={"amd": "hip", "nvidia": "cuda", "rocm": "hip"},
     phases=("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"),
     # A kernel is compiled, not run to print an input, so it is no generator.
-    inputs={".py": InputKind.OTHER},
+    # The IR is what a release wrote: for that release, and for its neighbours with luck.
+    inputs={".py": InputKind.OTHER, ".ttir": InputKind.OTHER, ".ttgir": InputKind.OTHER},
+    sections=("kernel", "signature", "constexprs", "hints", "options"),
 )
 
 COMMAND = Family(name="command", inputs=_MLIR_INPUTS, any_input=True)

@@ -39,9 +39,12 @@ def checked(draft: Draft, step: Step, reduction: Reduction) -> Draft:
     """The draft after one pass; as it was where the pass brings nothing that the good toolchain compiles."""
     reduction.tell(step.name)
     made = step.run(draft, reduction)
-    if made is draft or reduction.strict or reduction.oracle.compiles(made, threading.Event()):
+    if made is draft:
         return made
-    reduction.settle(draft)
+    if reduction.oracle.compiles(made, threading.Event()):
+        reduction.settle(made, compiles=True)
+        return made
+    reduction.settle(draft, compiles=True)
     reduction.strict = True
     try:
         return step.run(draft, reduction)

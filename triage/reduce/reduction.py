@@ -41,10 +41,11 @@ class Reduction:
         same = self.best is not None and _settings(draft) == _settings(self.best)
         return content is not None and not (same and self.best and content == self._valid(self.best.document))
 
-    def settle(self, draft: Draft) -> None:
-        """Make a draft the best."""
+    def settle(self, draft: Draft, *, compiles: bool = False) -> None:
+        """Make a draft the best. compiles: the good toolchain compiles it; only then it may be gone on from another day."""
         self.best = draft
-        self._keep(draft)
+        if compiles or self.strict or self.oracle.good is None:
+            self._keep(draft)
         self.tell()
 
     def tell(self, what: str = "") -> None:

@@ -16,15 +16,25 @@ from triage.model.probe import Probe
 class Span:
     """The versions around the bad one that fail as it does; untestable ones are passed over and are no part of it.
 
-    last_good, first_good: the nearest tested versions on both sides, where these compile; None where they fail otherwise
-    or none was tried. untested: versions between last_good and first_bad that could not be tested.
+    before, after: the nearest tested versions on both sides, which compile or fail otherwise; None where none was tried.
+    untested: versions between `before` and first_bad that could not be tested.
     """
 
-    last_good: Probe | None
+    before: Probe | None
     first_bad: Probe
     last_bad: Probe
-    first_good: Probe | None
+    after: Probe | None
     untested: tuple[Probe, ...] = ()
+
+    @property
+    def last_good(self) -> Probe | None:
+        """The version before it, where that compiles."""
+        return self.before if self.before and isinstance(self.before.outcome, Compiled) else None
+
+    @property
+    def first_good(self) -> Probe | None:
+        """The version after it, where that compiles."""
+        return self.after if self.after and isinstance(self.after.outcome, Compiled) else None
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
@@ -35,24 +45,22 @@ def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
 def span_around(probes: Sequence[Probe], bad: Probe, signature: str) -> Span:
     """The span of a signature around one of the probes, which stand in the order of their versions and are on one line."""
     at = probes.index(bad)
-    first_bad, last_good, untested = _until_it_compiles(reversed(probes[:at]), bad, signature)
-    last_bad, first_good, _ = _until_it_compiles(probes[at + 1 :], bad, signature)
-    return Span(last_good, first_bad, last_bad, first_good, tuple(reversed(untested)) if last_good else ())
+    first_bad, before, untested = _as_far_as_it_goes(reversed(probes[:at]), bad, signature)
+    last_bad, after, _ = _as_far_as_it_goes(probes[at + 1 :], bad, signature)
+    return Span(before, first_bad, last_bad, after, tuple(reversed(untested)) if before else ())
 
 
-def _until_it_compiles(probes: Iterable[Probe], bad: Probe, signature: str) -> tuple[Probe, Probe | None, list[Probe]]:
-    """The last of the same failures on the way, what compiles right behind it, and the untestable between the two."""
+def _as_far_as_it_goes(probes: Iterable[Probe], bad: Probe, signature: str) -> tuple[Probe, Probe | None, list[Probe]]:
+    """The last of the same failures on the way, what is tested behind it, and the untestable between the two."""
     untested: list[Probe] = []
     for probe in probes:
         match probe.outcome:
-            case Compiled():
-                return bad, probe, untested
             case Untestable():
                 untested.append(probe)
             case Failed(failure=failure) if failure.signature == signature:
                 bad, untested = probe, []
-            case Failed():
-                break
+            case Compiled() | Failed():
+                return bad, probe, untested
     return bad, None, untested
 
 

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from triage.bisect.ends import unexpected
 from triage.bisect.result import Answer, Bisection, CommitNote, Kind
 from triage.model.failure import Failure
 from triage.report.words import headline_text, numbers_text, revision_text
@@ -40,6 +41,8 @@ def bisection_block(found: Bisection) -> RenderableType:
     for revision, chance in found.suspects[:10]:
         if note := found.notes.get(revision.commit or ""):
             table.add_row("commit", _commit_text(note, chance))
+    if found.evidence:
+        table.add_row("evidence", Text(found.evidence))
     for revision, failure in found.other_failures:
         table.add_row("another", Text(f"{revision.name} fails otherwise: {failure.failure_class}: {headline_text(failure)}"))
     for revision, reason in found.untestable[:8]:
@@ -86,10 +89,14 @@ def _commit_text(note: CommitNote, chance: float) -> Text:
     return text
 
 
-def suspects_blocks(suspects: Sequence[Suspect], failure: Failure | None, total: int) -> Iterable[RenderableType]:
-    """Ranked commits, a line and the reasons of each."""
+def suspects_blocks(
+    suspects: Sequence[Suspect], failure: Failure | None, total: int, evidence: str | None = None
+) -> Iterable[RenderableType]:
+    """Ranked commits, a line and the reasons of each. `evidence`: what they were ranked by beside the failure."""
     if failure:
         yield Text(f"{failure.failure_class}: {failure.headline}", style="bold")
+    if evidence:
+        yield Text(evidence)
     table = Table.grid(padding=(0, 2))
     for one in suspects:
         words = Text(one.commit.subject)
@@ -101,7 +108,9 @@ def suspects_blocks(suspects: Sequence[Suspect], failure: Failure | None, total:
 
 
 def hints(found: Bisection) -> Iterable[str]:
-    """What to do next where the answer is not one revision."""
+    """What to do next where the answer is not one revision, or is about another failure than the recipe's."""
+    if found.failure and (hint := unexpected(found.case, found.failure)):
+        yield hint
     if found.answer is Answer.SUSPECTS and found.failure and found.other_failures:
         kin = {failure.family for _, failure in found.other_failures}
         if found.failure.family in kin:

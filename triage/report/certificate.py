@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from triage.bisect.ends import unexpected
 from triage.bisect.result import Answer, Bisection, CommitNote, Kind
 from triage.model.revision import Revision
 from triage.report.words import numbers_text, revision_text
@@ -28,6 +29,10 @@ def certificate(found: Bisection) -> str:
         lines.append(f"Signature: `{found.failure.signature.replace('`', chr(39))}`.")
         if found.failure.details:
             lines.append(f"Numbers: {numbers_text(found.failure)}.")
+        if hint := unexpected(found.case, found.failure):
+            lines.append(hint)
+    if found.evidence:
+        lines.append(f"Before anything between them was probed, {found.evidence}.")
     if found.reason:
         lines.append(f"Why it is inconclusive: {found.reason}.")
     lines += [

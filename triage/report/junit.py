@@ -5,8 +5,8 @@ from __future__ import annotations
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from triage.model.outcome import Failed
-from triage.nightly.compare import Change, Night, Pair
-from triage.report.words import origin_story, untestable_reason
+from triage.nightly.compare import Change, Example, Night, Pair
+from triage.report.words import example_text, origin_story, untestable_reason
 
 
 def junit(night: Night) -> str:
@@ -14,7 +14,7 @@ def junit(night: Night) -> str:
     suite = TestSuite(f"triage {night.toolchain.name} against {night.baseline.name}")
     for pair in night.pairs:
         case = TestCase(pair.name, classname=pair.probe.case.recipe, time=pair.probe.measured.seconds)
-        result = _result(pair)
+        result = _result(pair, night.example_of(pair))
         if result is not None:
             case.result = [result]
         suite.add_testcase(case)
@@ -23,13 +23,14 @@ def junit(night: Night) -> str:
     return bytes(whole.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]
 
 
-def _result(pair: Pair) -> Failure | Skipped | None:
+def _result(pair: Pair, example: Example | None) -> Failure | Skipped | None:
     outcome = pair.probe.outcome
     match pair.change:
         case Change.REGRESSED | Change.CHANGED:
             assert isinstance(outcome, Failed)
             result = Failure(outcome.failure.headline, outcome.failure.failure_class)
-            result.text = "\n".join([outcome.failure.signature, *(origin_story(found) for found in pair.bisections)])
+            small = [example_text(example, pair.name)] if example else []
+            result.text = "\n".join([outcome.failure.signature, *(origin_story(found) for found in pair.bisections), *small])
             return result
         case Change.UNTESTABLE:
             return Skipped(untestable_reason(pair))

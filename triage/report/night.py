@@ -9,7 +9,7 @@ from rich.text import Text
 
 from triage.bisect.result import Kind
 from triage.nightly.compare import Change, Night, Pair
-from triage.report.words import headline_text, numbers_text, revision_text
+from triage.report.words import example_text, headline_text, numbers_text, revision_text
 
 
 def night_blocks(night: Night) -> Iterable[RenderableType]:
@@ -26,6 +26,8 @@ def night_blocks(night: Night) -> Iterable[RenderableType]:
             yield Text(f"\n{title} ({len(pairs)})", style=style)
             for pair in pairs:
                 yield from _pair_lines(pair)
+                if example := night.example_of(pair):
+                    yield Text(f"      {example_text(example, pair.name)}")
     for pair in night.slower:
         old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
         yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")

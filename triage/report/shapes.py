@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from triage.bisect.ends import unexpected
 from triage.bisect.history import Change as HistoryChange
 from triage.bisect.history import History, plain_status
 from triage.bisect.result import Bisection, CommitNote
@@ -12,8 +13,9 @@ from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Revision
-from triage.nightly.compare import Change, Night, Pair
+from triage.nightly.compare import Change, Example, Night, Pair
 from triage.probe.judge import status_of
+from triage.reduce.result import NotReproducible
 
 Json = dict[str, Any]
 
@@ -145,6 +147,8 @@ def bisection_json(found: Bisection) -> Json:
         ],
         "untestable": [{"revision": revision_json(one), "reason": reason} for one, reason in found.untestable],
         "reason": found.reason,
+        "evidence": found.evidence,
+        "hint": unexpected(found.case, found.failure) if found.failure else None,
     }
 
 
@@ -161,10 +165,11 @@ def _note_json(note: CommitNote | None) -> Json:
     }
 
 
-def suspects_json(suspects: Iterable[Suspect], failure: Failure | None) -> Json:
+def suspects_json(suspects: Iterable[Suspect], failure: Failure | None, evidence: str | None = None) -> Json:
     """The answer of `triage suspects`."""
     return {
         "failure": failure_json(failure),
+        "evidence": evidence,
         "suspects": [
             {
                 "name": one.commit.sha[:10],
@@ -186,7 +191,9 @@ def night_json(night: Night, reports: Mapping[str, str]) -> Json:
     return {
         "toolchain": revision_json(night.toolchain),
         "baseline": revision_json(night.baseline),
-        "regressed": [_pair_json(pair) for pair in night.of(Change.REGRESSED)],
+        "regressed": [
+            {**_pair_json(pair), "example": _example_json(night.example_of(pair))} for pair in night.of(Change.REGRESSED)
+        ],
         "fixed": [_pair_json(pair) for pair in night.of(Change.FIXED)],
         "changed": [_pair_json(pair) for pair in night.of(Change.CHANGED)],
         "known": [_pair_json(pair) for pair in night.of(Change.KNOWN)],
@@ -202,6 +209,19 @@ def night_json(night: Night, reports: Mapping[str, str]) -> Json:
         "cached": night.cached,
         "seconds": round(night.seconds, 2),
         "reports": dict(reports),
+    }
+
+
+def _example_json(one: Example | None) -> Json | None:
+    if one is None:
+        return None
+    if isinstance(one.found, NotReproducible):
+        return {"case": one.found.case.name, "reproducer": None, "operations": None, "reason": one.found.reason}
+    return {
+        "case": one.found.case.name,
+        "reproducer": str(one.folder),
+        "operations": one.found.after.operations,
+        "reason": None,
     }
 
 

@@ -8,7 +8,8 @@ from triage.bisect.result import Bisection
 from triage.model.failure import Failure
 from triage.model.outcome import Untestable
 from triage.model.revision import Revision
-from triage.nightly.compare import Pair
+from triage.nightly.compare import Example, Pair
+from triage.reduce.result import NotReproducible
 
 _DESCRIPTION = re.compile(r"#hal\.executable\.target<.*", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
@@ -52,6 +53,16 @@ def origin_story(found: Bisection) -> str:
         return f"not found: {found.reason}"
     sure = _doubt(found) or " (confirmed by probing both again)"
     return f"{revision_text(found.before)} -> {revision_text(found.after)}{sure}"
+
+
+def example_text(one: Example, name: str) -> str:
+    """What became of the reduction that stands for a case: how small its program is and where, or why there is none."""
+    case = one.found.case.name
+    of = "" if case == name else f" (of {case}, which fails the same way)"
+    if isinstance(one.found, NotReproducible):
+        return f"not reduced{of}: {one.found.reason}"
+    size = one.found.after.operations
+    return f"reduced to {size} operation{'' if size == 1 else 's'}{of}: {one.folder}"
 
 
 def untestable_reason(pair: Pair) -> str:

@@ -106,6 +106,12 @@ class Repository:
         """Whether there is no commit at all."""
         return not self.ask("rev-list", "--max-count=1", "--all")
 
+    @property
+    def work_tree(self) -> Path | None:
+        """The folder of the checked out files; None in a bare repository."""
+        folder = self._repo.working_tree_dir
+        return Path(folder).resolve() if folder else None
+
     @cached_property
     def is_shallow(self) -> bool:
         """Whether the history was cut off when it was cloned."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 from triage.compilers.port import Compiler, Description
 from triage.model.revision import Capabilities
 from triage.toolchains.home import disk_errors, write_whole
+
+_LARGE = 16 << 20  # bytes; smaller files are read faster than remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +29,45 @@ def describe(memory: Path, compiler: Compiler, program: Path) -> Known:
     one is asked again. Errors: those of `Compiler.describe`.
     """
     essence = compiler.essence(program)
-    key = blake2b(digest_size=16)
-    for path in essence:
-        stat = path.stat()
-        key.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode())
-    note = memory / f"{key.hexdigest()}.json"
+    note = memory / f"{_face(essence)}.json"
     try:
         return _load(note)
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    known = Known(_content(essence), compiler.describe(program))
-    with disk_errors("remember what a compiler can do"):
+    with disk_errors("remember what a compiler can do"), ThreadPoolExecutor(1) as pool:
+        content = pool.submit(_content, memory, essence)  # reading a large library takes as long as the questions
+        description = compiler.describe(program)
+        known = Known(content.result(), description)
         _save(note, known)
     return known
 
 
-def _content(essence: tuple[Path, ...]) -> str:
+def _content(memory: Path, essence: tuple[Path, ...]) -> str:
     whole = blake2b(digest_size=20)
     for path in essence:
-        with path.open("rb") as source:
-            whole.update(path.name.encode() + b"\0" + file_digest(source, "sha256").digest())
+        whole.update(path.name.encode() + b"\0" + _digest(memory, path))
     return whole.hexdigest()
+
+
+def _digest(memory: Path, path: Path) -> bytes:
+    """The SHA-256 of a file, remembered where that is worth it: compilers of many commits may share one large library."""
+    note = memory / f"{_face((path,))}.sha256"
+    with suppress(OSError, ValueError):
+        return bytes.fromhex(note.read_text())
+    with path.open("rb") as source:
+        digest = file_digest(source, "sha256").digest()
+    if path.stat().st_size >= _LARGE:
+        write_whole(note, digest.hex())
+    return digest
+
+
+def _face(files: tuple[Path, ...]) -> str:
+    """What changes when a file is written anew, without a look inside."""
+    key = blake2b(digest_size=16)
+    for path in files:
+        stat = path.stat()
+        key.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode())
+    return key.hexdigest()
 
 
 def _load(note: Path) -> Known:
@@ -53,7 +75,6 @@ def _load(note: Path) -> Known:
     told = Capabilities(
         backends=frozenset(kept["backends"]),
         phases=tuple(kept["phases"]),
-        dialects=frozenset(kept["dialects"]),
         flags=frozenset(kept["flags"]),
     )
     return Known(kept["identity"], Description(kept["version"], kept["commit"], kept["date"], told))
@@ -69,7 +90,6 @@ def _save(note: Path, known: Known) -> None:
             "date": told.date,
             "backends": sorted(told.capabilities.backends),
             "phases": told.capabilities.phases,
-            "dialects": sorted(told.capabilities.dialects),
             "flags": sorted(told.capabilities.flags),
         }
     )

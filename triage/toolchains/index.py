@@ -7,12 +7,13 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, sys_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
@@ -22,6 +23,9 @@ from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:  # imported where it is used: it costs every start of the program a fifth of a second
     from pypi_simple import DistributionPackage
+
+
+Python = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Index:
         """`memory` is the folder that keeps the last answers."""
         self._url = url
         self._memory = memory
-        self._asked: dict[str, tuple[Release, ...]] = {}
+        self._asked: dict[tuple[str, tuple[Python, ...]], tuple[Release, ...]] = {}
 
     @property
     def url(self) -> str:
@@ -91,16 +95,18 @@ class Index:
         self._url = self._url or index_url()
         return self._url
 
-    def releases(self, distribution: str) -> tuple[Release, ...]:
-        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included.
+    def releases(self, distribution: str, pythons: Sequence[Python] = ()) -> tuple[Release, ...]:
+        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included. pythons: the
+        versions whose wheels are wanted, best first; where a release has none of them, any other stands for it.
 
         EnvironmentFailure when the index cannot be reached and never was, or does not know the distribution.
         """
-        if distribution not in self._asked:
-            self._asked[distribution] = self._ask(distribution)
-        return self._asked[distribution]
+        key = (distribution, tuple(pythons))
+        if key not in self._asked:
+            self._asked[key] = self._ask(distribution, pythons)
+        return self._asked[key]
 
-    def _ask(self, distribution: str) -> tuple[Release, ...]:
+    def _ask(self, distribution: str, pythons: Sequence[Python]) -> tuple[Release, ...]:
         import requests
         from pypi_simple import NoSuchProjectError, PyPISimple
 
@@ -117,7 +123,7 @@ class Index:
                     "TRIAGE_INDEX_URL names another; `path:DIR` uses an installed compiler."
                 ) from error
             return remembered
-        found = tuple(choose_wheels(page.packages))
+        found = tuple(choose_wheels(page.packages, pythons))
         with disk_errors("keep the index's answer"):
             self._remember(distribution, found)
         return found
@@ -136,12 +142,13 @@ class Index:
             return None
 
 
-def choose_wheels(packages: Iterable[DistributionPackage]) -> list[Release]:
-    """For each version the wheel to take here, oldest version first. Our own Python's wheel is preferred because only
-    there an importer written in Python can run; the native compiler in any of them is the same.
+def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Python] = ()) -> list[Release]:
+    """For each version the wheel to take here, oldest version first. Without `pythons` our own Python's wheel is
+    preferred because only there an importer written in Python can run; the native compiler in any of them is the same.
     """
+    wanted = tuple(pythons) or (sys.version_info[:2],)
     platforms = {tag.platform for tag in sys_tags()} | {"any"}
-    best: dict[Version, tuple[tuple[bool, tuple[int, ...]], Release]] = {}
+    best: dict[Version, tuple[tuple[int, Python], Release]] = {}
     for package in packages:
         if package.package_type != "wheel":
             continue
@@ -149,7 +156,7 @@ def choose_wheels(packages: Iterable[DistributionPackage]) -> list[Release]:
             _, version, _, tags = parse_wheel_filename(package.filename)
         except (InvalidWheelFilename, ValueError):
             continue
-        python = _python_of(tags, platforms)
+        python = _python_of(tags, platforms, _allowed(package.requires_python, wanted))
         if python is None:
             continue
         release = Release(
@@ -161,14 +168,25 @@ def choose_wheels(packages: Iterable[DistributionPackage]) -> list[Release]:
             date=package.upload_time.date().isoformat() if package.upload_time else None,
             yanked=package.is_yanked,
         )
-        rank = (python == sys.version_info[:2], python)
+        rank = (-wanted.index(python) if python in wanted else -len(wanted), python)
         if version not in best or rank > best[version][0]:
             best[version] = (rank, release)
     return [best[version][1] for version in sorted(best)]
 
 
-def _python_of(tags: Iterable[Tag], platforms: set[str]) -> tuple[int, int] | None:
-    """The Python a wheel is for, as (3, 11); None when it is not for this platform or not for CPython."""
+def _allowed(requires: str | None, wanted: Sequence[Python]) -> Sequence[Python]:
+    """Those of the wanted Pythons that a file says it is for; a file that says nothing readable is for all."""
+    try:
+        bounds = SpecifierSet(requires or "")
+    except InvalidSpecifier:
+        return wanted
+    return [python for python in wanted if bounds.contains("{}.{}".format(*python) + ".99")]
+
+
+def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[Python]) -> Python | None:
+    """The Python to run a wheel with, as (3, 11): a wanted one where one fits. None when it is not for this platform, or
+    not for CPython.
+    """
     for tag in tags:
         if tag.platform not in platforms:
             continue
@@ -176,9 +194,12 @@ def _python_of(tags: Iterable[Tag], platforms: set[str]) -> tuple[int, int] | No
         if tag.interpreter.startswith("cp") and digits.isdigit() and len(digits) > 1:
             if tag.abi.endswith("t"):  # free-threaded builds are second to none here, and uv asks for them differently
                 continue
-            return int(digits[0]), int(digits[1:])
-        if tag.interpreter.startswith("py"):
-            return sys.version_info[0], sys.version_info[1]
+            named = (int(digits[0]), int(digits[1:]))
+            if tag.abi == "abi3":  # for that version and every later one
+                return next((python for python in wanted if python >= named), named)
+            return named
+        if tag.interpreter.startswith("py3"):
+            return next(iter(wanted), None)
     return None
 
 

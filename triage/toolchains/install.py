@@ -4,34 +4,40 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 
 from packaging.version import Version
 from uv import find_uv_bin
 
-from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.compilers.interpreters import interpreter, version_of
+from triage.compilers.port import Environment, Packaging, Wheel
+from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
 from triage.model.progress import Progress
 from triage.toolchains.index import Release
 from triage.toolchains.kept import MANIFEST, is_whole, kept
 
 UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
 _TYPICAL_WHEEL = 110 << 20
+_ALONE = Wheel()
 
 
-def folder_of(toolchains: Path, distribution: str, release: Release) -> Path:
+def folder_of(toolchains: Path, distribution: str, release: Release, packaging: Packaging = _ALONE) -> Path:
     """Where a release lives; readable, and different for different content of one version."""
     mark = release.sha256[:12] if release.sha256 else "unhashed"
-    return toolchains / f"{distribution}-{release.version}-{mark}"
+    return toolchains / f"{_kind(distribution, packaging)}-{release.version}-{mark}"
 
 
-def installed(toolchains: Path, distribution: str) -> list[Release]:
+def installed(toolchains: Path, distribution: str, packaging: Packaging = _ALONE) -> list[Release]:
     """The releases that are here whole, oldest version first: what there is without a network."""
     found: list[Release] = []
-    for folder in toolchains.glob(f"{distribution}-*"):
+    kind = _kind(distribution, packaging)
+    for folder in toolchains.glob(f"{kind}-[0-9]*"):
         if is_whole(folder):
             with suppress(OSError, ValueError, KeyError, TypeError):
                 found.append(Release(**json.loads((folder / MANIFEST).read_text())["release"]))
@@ -39,41 +45,66 @@ def installed(toolchains: Path, distribution: str) -> list[Release]:
 
 
 def install(
-    toolchains: Path, distribution: str, release: Release, index_url: str, progress: Progress, stop: threading.Event
-) -> Path:
-    """The folder of an installed release, installing it if it is missing or broken. Safe beside other processes.
-
-    EnvironmentFailure when the wheel cannot be had or the disk is full; then nothing half-done is left behind.
-    """
-    name, what = folder_of(toolchains, distribution, release).name, f"{distribution} {release.version}"
-
-    def fill(root: Path, scratch: Path) -> Release:
-        _fetch(root, scratch, distribution, release, index_url, progress, stop)
-        return release
-
-    return kept(toolchains, name, what, progress, fill)
-
-
-def _fetch(
-    root: Path,
-    scratch: Path,
+    toolchains: Path,
     distribution: str,
     release: Release,
     index_url: str,
     progress: Progress,
     stop: threading.Event,
-) -> None:
-    what = f"install {distribution} {release.version}"
-    need = int((release.size or _TYPICAL_WHEEL) * UNPACKED_PER_WHEEL_BYTE)
-    require_room(need, root, what)
-    wanted = f"{distribution}=={release.version}"
-    if release.sha256:
-        wanted += f" --hash=sha256:{release.sha256}"
-    requirements = scratch / "requirements.txt"
-    requirements.write_text(wanted + "\n")
-    command = uv_install(root, scratch, release.python)
-    command += ["--default-index", index_url, "--require-hashes" if release.sha256 else "--no-verify-hashes"]
-    command += ["-r", str(requirements)]
+    packaging: Packaging = _ALONE,
+) -> Path:
+    """The folder of an installed release, installing it if it is missing or broken. Safe beside other processes.
+
+    EnvironmentFailure when the wheel cannot be had or the disk is full, Unobtainable where no interpreter here runs it or
+    what it depends on does not go together; then nothing half-done is left behind.
+    """
+    folder, what = folder_of(toolchains, distribution, release, packaging), f"{distribution} {release.version}"
+    if packaging != _ALONE and not is_whole(folder) and interpreter(version_of(release.python)) is None:
+        raise Unobtainable(f"{what} needs Python {release.python}, and none is installed here")
+
+    def fill(root: Path, scratch: Path) -> Release:
+        need = int((release.size or _TYPICAL_WHEEL) * UNPACKED_PER_WHEEL_BYTE)
+        require_room(need, root, f"install {what}")
+        wanted = f"{distribution}=={release.version}"
+        requirements = scratch / "requirements.txt"
+        match packaging:
+            case Wheel():
+                if release.sha256:
+                    wanted += f" --hash=sha256:{release.sha256}"
+                command = uv_install(root, scratch, release.python)
+                command += ["--require-hashes" if release.sha256 else "--no-verify-hashes"]
+            case Environment(beside):
+                wanted = "\n".join((wanted, *beside))
+                _make_environment(root, release.python, what)
+                command = [*_uv_pip(scratch), "--python", str(root / "bin" / "python")]
+        requirements.write_text(wanted + "\n")
+        _run([*command, "--default-index", index_url, "-r", str(requirements)], f"install {what}", root, scratch, progress, stop)
+        return release
+
+    return kept(toolchains, folder.name, what, progress, fill)
+
+
+def _kind(distribution: str, packaging: Packaging) -> str:
+    """How the folders of one distribution, installed in one way, begin."""
+    match packaging:
+        case Wheel():
+            return distribution
+        case Environment(()):
+            return f"env-{distribution}"
+        case Environment(beside):
+            return f"env-{distribution}-with-{blake2b(' '.join(beside).encode(), digest_size=4).hexdigest()}"
+
+
+def _make_environment(root: Path, python: str, what: str) -> None:
+    """A virtual environment that may be moved, as it is when it is whole."""
+    program = interpreter(version_of(python))
+    command = [find_uv_bin(), "venv", "--relocatable", "--no-project", "--no-config", "--clear", "--python", str(program), str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EnvironmentFailure(f"cannot install {what}: no virtual environment of Python {python}: {done.stderr.strip()[-300:]}")
+
+
+def _run(command: list[str], what: str, root: Path, scratch: Path, progress: Progress, stop: threading.Event) -> None:
     task = progress.task(what, total=None)
     log = scratch / "uv.log"
     try:
@@ -91,15 +122,22 @@ def _fetch(
     finally:
         task.finish()
     if process.returncode != 0:
-        raise EnvironmentFailure(f"cannot {what}: {_why(log, root.parent)}")
+        why = _why(log, root.parent)
+        # Said of the package, not of the network: it will be so tomorrow.
+        forever = re.search(r"No solution found|requirements are unsatisfiable|has no usable wheels|no wheels are usable", why)
+        raise (Unobtainable if forever else EnvironmentFailure)(f"cannot {what}: {why}")
+
+
+def _uv_pip(scratch: Path) -> list[str]:
+    # A cache of its own, thrown away with the scratch folder: with a shared one the files would be hard links, so that
+    # damage to an install would damage the copy it is mended from, and pruning would free nothing.
+    command = [find_uv_bin(), "pip", "install", "--only-binary", ":all:", "--cache-dir", str(scratch / "cache")]
+    return [*command, "--no-progress", "--color", "never"]
 
 
 def uv_install(root: Path, scratch: Path, python: str) -> list[str]:
     """The uv command that unpacks a wheel for that Python into `root`; what to install follows."""
-    # A cache of its own, thrown away with the scratch folder: with a shared one the files would be hard links, so that
-    # damage to an install would damage the copy it is mended from, and pruning would free nothing.
-    command = [find_uv_bin(), "pip", "install", "--no-deps", "--target", str(root), "--only-binary", ":all:"]
-    return [*command, "--python-version", python, "--cache-dir", str(scratch / "cache"), "--no-progress", "--color", "never"]
+    return [*_uv_pip(scratch), "--no-deps", "--target", str(root), "--python-version", python]
 
 
 def require_room(need: int, place: Path, what: str) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from triage.compilers.port import Compiler
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.compilers.interpreters import versions
+from triage.compilers.port import Compiler, Wheel
+from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.described import describe
@@ -59,8 +60,12 @@ class Toolshed:
 
     def releases(self, family: str) -> tuple[Place, ...]:
         """The family's stable, not yanked releases, oldest first; without a network those that are installed."""
-        found = self._known(self._compiler(family).distribution)
+        found = self._known(self._compiler(family))
         return tuple(_place(family, one) for one in found if not one.prerelease and not one.yanked)
+
+    def at_hand(self, family: str) -> tuple[Place, ...]:
+        """The family's installed releases, oldest first; asks no network."""
+        return tuple(_place(family, one) for one in self._here(self._compiler(family)))
 
     def between(self, family: str, since: str | None, until: str | None) -> tuple[Place, ...]:
         """The releases from `since` to `until`, both included (REV spellings of releases; None: no bound)."""
@@ -109,10 +114,10 @@ class Toolshed:
                 return self._at_version(family, version)
 
     def _at_version(self, family: str, version: str) -> Place:
-        package = self._compiler(family).distribution
-        wanted = Version(version)
-        here = installed(self.folder, package)  # needs no network, and asking takes longer than a small compile
-        known = here if any(Version(one.version) == wanted for one in here) else self.index.releases(package)
+        compiler, wanted = self._compiler(family), Version(version)
+        package = compiler.distribution
+        here = self._here(compiler)  # needs no network, and asking takes longer than a small compile
+        known = here if any(Version(one.version) == wanted for one in here) else self._asked(compiler)
         for release in known:
             if Version(release.version) == wanted:
                 return _place(family, release)
@@ -123,11 +128,21 @@ class Toolshed:
             f" (near it: {', '.join(sorted(near, key=Version)) or 'none at all'})"
         )
 
-    def _known(self, package: str) -> Sequence[Release]:
+    def _here(self, compiler: Compiler) -> list[Release]:
+        return installed(self.folder, compiler.distribution, compiler.packaging)
+
+    def _asked(self, compiler: Compiler) -> Sequence[Release]:
+        """What the index has, of wheels that an interpreter of this machine can run where it takes one."""
+        if not compiler.distribution:
+            raise BadInput(f"{compiler.name} has no releases: name a folder, `path:DIR`")
+        alone = compiler.packaging == Wheel()
+        return self.index.releases(compiler.distribution, () if alone else versions())
+
+    def _known(self, compiler: Compiler) -> Sequence[Release]:
         try:
-            return self.index.releases(package)
+            return self._asked(compiler)
         except EnvironmentFailure as error:
-            here = installed(self.folder, package)
+            here = self._here(compiler)
             if not here:
                 raise
             self._progress.note(f"{error}\nonly the {len(here)} installed releases are considered")
@@ -176,9 +191,19 @@ class Toolshed:
     def python_roots(self, family: str) -> list[Path]:
         """The installed releases whose Python modules this interpreter can import, newest first."""
         ours = ".".join(map(str, sys.version_info[:2]))
-        package = self._compiler(family).distribution
-        here = reversed(installed(self.folder, package))
-        return [folder_of(self.folder, package, release) for release in here if release.python == ours]
+        compiler = self._compiler(family)
+        here = reversed(self._here(compiler))
+        return [folder_of(self.folder, compiler.distribution, release) for release in here if release.python == ours]
+
+    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
+        """The dialects that a toolchain knows, asked each time."""
+        return self._compiler(toolchain.family).dialects(toolchain.program)
+
+    def revision(self, place: Place) -> Revision:
+        """A place's revision, with what its toolchain told of commit and date once that was obtained."""
+        with self._lock:
+            known = self._obtained.get((place.family, place.revision.name))
+        return known.revision if known else place.revision
 
     def is_installed(self, place: Place) -> bool:
         """Whether obtaining needs no download."""
@@ -187,12 +212,16 @@ class Toolshed:
         return place.release is None or is_whole(self._folder(place, place.release))
 
     def _folder(self, place: Place, release: Release) -> Path:
-        return folder_of(self.folder, self._compiler(place.family).distribution, release)
+        compiler = self._compiler(place.family)
+        return folder_of(self.folder, compiler.distribution, release, compiler.packaging)
 
     def _obtain(self, place: Place) -> Toolchain:
         compiler = self._compiler(place.family)
         if place.release is not None:
-            root = install(self.folder, compiler.distribution, place.release, self.index.url, self._progress, self._stop)
+            if (why := compiler.unsupported(place.release.version)) is not None:
+                raise Unobtainable(why)
+            package, url = compiler.distribution, self.index.url
+            root = install(self.folder, package, place.release, url, self._progress, self._stop, compiler.packaging)
             hold(root)
         else:
             root = place.bring() if place.bring else place.path or Path()

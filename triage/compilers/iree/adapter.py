@@ -8,8 +8,9 @@ from pathlib import Path
 
 from triage.compilers.iree import inquiry, layout
 from triage.compilers.iree.ir import IreeIr
-from triage.compilers.port import Description, Invocation, MlirTools
+from triage.compilers.port import Description, Invocation, MlirTools, Packaging, Told, Wheel
 from triage.model.case import Case, Target
+from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
@@ -47,7 +48,11 @@ class Iree:
 
     name = "iree"
     distribution = "iree-base-compiler"
+    packaging: Packaging = Wheel()
     where = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
+
+    def unsupported(self, version: str) -> str | None:  # noqa: ARG002 - the port's names
+        return None
 
     def locate(self, root: Path) -> Path | None:
         return layout.locate(root)
@@ -57,6 +62,9 @@ class Iree:
 
     def describe(self, program: Path) -> Description:
         return inquiry.describe(program)
+
+    def dialects(self, program: Path) -> frozenset[str]:
+        return inquiry.dialects(program)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         known = toolchain.capabilities
@@ -81,6 +89,9 @@ class Iree:
         given = {flag_name(text) for text in invocation.options}
         extra = tuple(text for text in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(text) not in given)
         return replace(invocation, printing=(*invocation.printing, *extra))
+
+    def told(self, execution: Execution) -> Told:  # noqa: ARG002 - the port's names
+        return Told()
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         optimizer = toolchain.program.with_name("iree-opt")

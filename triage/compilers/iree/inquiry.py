@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -19,9 +21,11 @@ _PATIENCE = 60.0  # seconds; the answers take 0.1
 
 
 def describe(program: Path) -> Description:
-    """Four questions to the binary: version, flags, backends, dialects. EnvironmentFailure when it does not run."""
-    told = _VERSION.search(_ask(program, "--version"))
-    help_text = _ask(program, "--help-hidden")
+    """Three questions to the binary, at once: version, flags, backends. EnvironmentFailure when it does not run."""
+    questions = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
+    with ThreadPoolExecutor(len(questions)) as pool:
+        version_text, help_text, backends = pool.map(partial(_ask, program), questions)
+    told = _VERSION.search(version_text)
     if told is None or "--iree-hal-target-backends" not in help_text:
         raise EnvironmentFailure(f"{program} does not answer like an IREE compiler")
     version, commit = told.groups()
@@ -30,9 +34,8 @@ def describe(program: Path) -> Description:
         commit=commit,
         date="-".join(day.groups()) if (day := _NIGHTLY.search(version)) else None,
         capabilities=Capabilities(
-            backends=_backends(program),
+            backends=frozenset(re.findall(r"^  (\S+)$", backends, re.MULTILINE)),
             phases=_phases(help_text),
-            dialects=_dialects(program.with_name("iree-opt")),
             flags=frozenset(_OPTION.findall(help_text)),
         ),
     )
@@ -57,10 +60,6 @@ def _ask(program: Path, *options: str) -> str:
     return answer.stdout
 
 
-def _backends(program: Path) -> frozenset[str]:
-    return frozenset(re.findall(r"^  (\S+)$", _ask(program, "--iree-hal-list-target-backends"), re.MULTILINE))
-
-
 def _phases(help_text: str) -> tuple[str, ...]:
     block = help_text.partition("--compile-to=")[2]
     found: list[str] = []
@@ -72,7 +71,9 @@ def _phases(help_text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _dialects(optimizer: Path) -> frozenset[str]:
+def dialects(program: Path) -> frozenset[str]:
+    """What the `iree-opt` beside it registers; empty without one. EnvironmentFailure when that does not run."""
+    optimizer = program.with_name("iree-opt")
     if not optimizer.is_file():  # a build tree may hold the compiler alone
         return frozenset()
     listed = _ask(optimizer, "--show-dialects").partition(":")[2]

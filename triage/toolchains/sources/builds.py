@@ -70,7 +70,7 @@ class SourceBuilds:
         return [self._offer(timeline, index, seconds) for index in indices]
 
     def obtain(self, offer: Offer) -> Path:
-        """See the port. A failed build is remembered with its log, and not tried again until `forget`."""
+        """See the port. A failed build is remembered with its log, and not tried again with the same steps."""
         sha = offer.item
         failed = self._failed(sha)
         if failed is not None:
@@ -90,10 +90,6 @@ class SourceBuilds:
             )
         finally:
             task.finish()
-
-    def forget(self, sha: str) -> None:
-        """Let a build that failed be tried again."""
-        self._log(sha).with_suffix(".json").unlink(missing_ok=True)
 
     def _offer(self, timeline: Timeline, index: int, seconds: float) -> Offer:
         commit = timeline.commits[index]

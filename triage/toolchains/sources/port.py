@@ -8,23 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.errors import Interrupted, Unobtainable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Revision
 from triage.timeline import Placement, Timeline
 
-
-class Unobtainable(EnvironmentFailure):
-    """There is no toolchain of this revision, today or tomorrow: its build fails, its artifact is gone or damaged. It
-    says nothing about any bug. `log`: what was printed while it was tried, where that was kept.
-
-    What may go better another time (the network, the disk, a missing token) is a plain EnvironmentFailure.
-    """
-
-    def __init__(self, reason: str, log: Path | None = None) -> None:
-        super().__init__(reason if log is None else f"{reason} (log: {log})")
-        self.reason = reason
-        self.log = log
+__all__ = ["Offer", "Source", "Unobtainable", "Workplace"]
 
 
 @dataclass(frozen=True, slots=True)

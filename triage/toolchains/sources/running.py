@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +21,10 @@ _HEAD = 1 << 20  # bytes of a log that are kept from its beginning
 _TAIL = 3 << 20  # and from its end
 _AFTERWARDS = 0.5  # seconds that something left behind may keep a pipe open
 _GRACE = 2.0
+# A guard in the command's own process group reads a pipe that nobody writes to. When this program ends, however it ends, the
+# pipe ends as well, and the guard takes the whole group with it; a signal of the kernel to the first child would leave that
+# one's children. It is nobody's child, so that no command waits for it.
+_GUARDED = 'exec 3<&0 </dev/null; ( (read -r _; kill -KILL 0) <&3 >/dev/null 2>&1 & ); exec 3<&-; exec "$@"'
 
 
 class TimedOut(Exception):
@@ -69,23 +74,34 @@ def run(
 ) -> Finished:
     """Run a command to its end in a process group of its own; all it prints goes to `log`. timeout: seconds of wall time.
 
-    TimedOut and Interrupted end the whole group. FileNotFoundError and PermissionError when it cannot be started.
+    TimedOut and Interrupted end the whole group, as does the end of this program, kill -9 included. FileNotFoundError when
+    there is no such program.
     """
+    if shutil.which(command[0], path=env.get("PATH")) is None:
+        raise FileNotFoundError(f"there is no program {command[0]}")
     end = None if timeout is None else time.monotonic() + timeout
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=cwd,
-        env=dict(env),
-        start_new_session=True,
-    )
+    guarded, alive = os.pipe()
+    try:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARDED, "sh", *command],
+            stdin=guarded,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(alive)
+        raise
+    finally:
+        os.close(guarded)
     said = bytearray()
     try:
         _read(process, log, said, place, end)
     finally:
         _end(process)
+        os.close(alive)
     lines = said.decode("utf-8", "replace").strip().splitlines()
     return Finished(process.returncode, lines[-1].strip() if lines else "")
 

@@ -1,0 +1,8 @@
+#!/bin/sh
+# ended by SIGSEGV
+# Fails with iree-compile 3.5.0, commit 2e8738e81cb205197eb636440038d0c4e37b6f4d:
+#   pip install iree-base-compiler==3.5.0
+# Exit status 0: it compiles; 127: there is no compiler; any other: it fails. The flags are spelled as that version
+# spells them; IREE_COMPILE names another compiler.
+cd "$(dirname "$0")" || exit 127
+exec "${IREE_COMPILE:-iree-compile}" '--iree-hal-target-device=hip[0]' --iree-hip-target=gfx942 --mlir-print-op-on-diagnostic=false input.mlir -o /dev/null

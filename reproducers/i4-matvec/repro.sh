@@ -1,0 +1,8 @@
+#!/bin/sh
+# failed to legalize unresolved materialization from ('memref<2xi4, #amdgpu.address_space<fat_raw_buffer>>') to ('memref<1xi8, #amdgpu.address_space<fat_raw_buffer>>') that remained live after conversion
+# Fails with iree-compile 3.3.0, commit 9f4212cc3a64487c5bc7b003e5e197295a8fddf5:
+#   pip install iree-base-compiler==3.3.0
+# Exit status 0: it compiles; 127: there is no compiler; any other: it fails. The flags are spelled as that version
+# spells them; IREE_COMPILE names another compiler.
+cd "$(dirname "$0")" || exit 127
+exec "${IREE_COMPILE:-iree-compile}" --iree-hal-target-backends=rocm --iree-hip-target=gfx942 --compile-to=executable-targets --mlir-print-op-on-diagnostic=false input.mlir -o /dev/null

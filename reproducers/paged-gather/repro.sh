@@ -1,0 +1,8 @@
+#!/bin/sh
+# LLVM Translation failed for operation: builtin.unrealized_conversion_cast
+# Fails with iree-compile 3.2.0, commit f3bef2de123f08b4fc3b0ce691494891bd6760d0:
+#   pip install iree-base-compiler==3.2.0
+# Exit status 0: it compiles; 127: there is no compiler; any other: it fails. The flags are spelled as that version
+# spells them; IREE_COMPILE names another compiler.
+cd "$(dirname "$0")" || exit 127
+exec "${IREE_COMPILE:-iree-compile}" --iree-hal-target-backends=rocm --iree-hip-target=gfx942 --mlir-print-op-on-diagnostic=false input.mlir -o /dev/null

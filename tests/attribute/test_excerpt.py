@@ -1,0 +1,78 @@
+"""The IR that people see: one function of one dump, and both sides in rows."""
+
+from __future__ import annotations
+
+from triage.attribute.excerpt import DumpText, Mark, side_by_side
+from triage.attribute.reading import PassName
+
+TEXT = """in.mlir:1:1: warning: nothing
+// -----// IR Dump After TilePass (t-tile) //----- //
+func.func @first() {
+  %0 = t.add
+  return
+}
+
+// -----// IR Dump After OtherPass (t-other) //----- //
+func.func @first() {
+  %0 = t.other
+}
+
+// -----// IR Dump After TilePass (t-tile) //----- //
+module {
+  func.func private @first(%arg0: f32) {
+    %0 = t.second {a = "}"}
+    scf.for {
+    }
+  }
+  func.func @first_and_more() {
+  }
+}
+"""
+
+
+def text_of(turn: int, function: str | None) -> list[str]:
+    reader = DumpText(PassName("TilePass", "t-tile"), turn, function)
+    for start in range(0, len(TEXT), 7):
+        reader.feed(TEXT[start : start + 7].encode())
+    return reader.text
+
+
+def test_one_dump_of_one_function() -> None:
+    assert text_of(1, "first") == ["func.func @first() {", "  %0 = t.add", "  return", "}"]
+
+
+def test_the_function_ends_where_it_was_indented() -> None:
+    assert text_of(2, "first")[0] == "  func.func private @first(%arg0: f32) {"
+    assert text_of(2, "first")[-1] == "  }"
+    assert len(text_of(2, "first")) == 5
+
+
+def test_the_whole_dump_where_no_function_is_meant() -> None:
+    assert text_of(2, None)[0] == "module {"
+    assert len(text_of(2, None)) == 9
+
+
+def test_nothing_of_a_dump_that_was_not_printed() -> None:
+    assert text_of(3, None) == []
+
+
+def test_long_texts_are_cut_and_say_so() -> None:
+    reader = DumpText(PassName("TilePass", "t-tile"), 1, None)
+    reader.feed(b"// -----// IR Dump After TilePass (t-tile) //----- //\n" + b"  line\n" * 5000 + b"x" * 10_000 + b"\n")
+    assert reader.cut
+    assert len(reader.text) == 3000
+
+
+def test_values_by_another_number_are_the_same_line() -> None:
+    good = ["func @f {", "  %0 = t.add %arg0", "  %1 = t.mul %0 #map", "}"]
+    bad = ["func @f {", "  %5 = t.add %arg0", "  %6 = t.sub %5 #map3", "  t.new", "}"]
+    marks = [mark for mark, _, _ in side_by_side(good, bad)]
+    assert marks == [Mark.SAME, Mark.SAME, Mark.CHANGED, Mark.BAD, Mark.SAME]
+
+
+def test_what_is_the_same_is_left_out_and_counted() -> None:
+    common = [f"  t.op{number}" for number in range(20)]
+    rows = list(side_by_side([*common, "  t.good"], [*common, "  t.bad"]))
+    assert rows[0] == (Mark.SKIPPED, "17 lines", "17 lines")
+    assert rows[-1] == (Mark.CHANGED, "  t.good", "  t.bad")
+    assert len(rows) == 5

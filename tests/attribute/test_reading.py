@@ -1,0 +1,121 @@
+"""Dumps are read while they are printed, whatever their length and however the stream is cut."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.attribute.programs import WORDS, Op, printed, program
+from triage.attribute.reading import Dump, DumpReader, PassName, pass_of
+from triage.attribute.trace import Tracer
+
+SMALL = program((Op("t.add", ("f32",), ("f32",)),))
+LARGE = program((Op("t.add", ("f32",), ("f32",)), Op("t.loop", regions=((Op("t.store", ("f32",)),),))))
+
+
+def dumps_of(data: bytes, cuts: list[int] | None = None) -> list[Dump]:
+    found: list[Dump] = []
+    reader = DumpReader(WORDS, found.append)
+    ends = [0, *sorted(cut % (len(data) + 1) for cut in cuts or []), len(data)]
+    for start, end in pairwise(ends):
+        reader.feed(data[start:end])
+    return found
+
+
+def dump(name: str, op: Op, tail: str = "") -> str:
+    return f"// -----// IR Dump After {name}{tail} //----- //\n#map = affine_map<(d0) -> (d0)>\n{printed(op)}\n\n"
+
+
+TEXT = (
+    "in.mlir:1:1: warning: something\n"
+    + dump("FirstPass (t-first)", SMALL)
+    + dump("mlir::t::SecondPass (t-second)", LARGE)
+    + 'in.mlir:2:1: error: it failed\nin.mlir:2:1: note: see current operation: %0 = "t.add"(%1) : (f32) -> f32\n'
+    + dump("(anonymous namespace)::LastPass Failed (t-last)", SMALL)
+    + dump("FirstPass (t-first)", SMALL)
+).encode()
+
+
+def test_each_dump_is_told_with_its_pass() -> None:
+    found = dumps_of(TEXT)
+    assert [(one.index, one.turn, one.by.name, one.by.argument, one.failed) for one in found] == [
+        (0, 1, "FirstPass", "t-first", False),
+        (1, 1, "SecondPass", "t-second", False),
+        (2, 1, "LastPass", "t-last", True),
+        (3, 2, "FirstPass", "t-first", False),
+    ]
+    assert found[0].module.whole == found[2].module.whole != found[1].module.whole
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=12))
+def test_the_stream_may_be_cut_anywhere(cuts: list[int]) -> None:
+    assert dumps_of(TEXT, cuts) == dumps_of(TEXT)
+
+
+@given(st.integers(0, len(TEXT)))
+def test_a_dump_that_was_cut_off_is_not_told(length: int) -> None:
+    whole = dumps_of(TEXT)
+    assert dumps_of(TEXT[:length]) == whole[: len(dumps_of(TEXT[:length]))]
+
+
+def test_a_dump_without_its_end_does_not_leak_into_the_next() -> None:
+    broken = dump("FirstPass (t-first)", LARGE).split("\n")[:5]
+    [found] = dumps_of(("\n".join(broken) + "\n" + dump("SecondPass (t-second)", SMALL)).encode())
+    assert found.by == PassName("SecondPass", "t-second")
+    assert found.index == 1
+    assert found.module == dumps_of(dump("SecondPass (t-second)", SMALL).encode())[0].module
+
+
+@pytest.mark.parametrize("line", ["", "// -----// something else", '  "t.add"() : () -> ()', "IR Dump After X (y)"])
+def test_other_lines_name_no_pass(line: str) -> None:
+    assert pass_of(line) is None
+
+
+def _much(megabytes: int) -> Iterator[bytes]:
+    """Dumps of a program of many functions, each changed by each pass, in pieces as a pipe gives them."""
+    dice = random.Random(1)
+    piece, written = b"", 0
+    number = 0
+    while written < megabytes << 20:
+        body = tuple(Op("t.add", (f"tensor<{dice.randrange(500)}xf32>",), ("f32",)) for _ in range(600))
+        piece = dump(f"Pass{number % 50} (p-{number % 50})", program(body)).encode()
+        written += len(piece)
+        number += 1
+        yield from (piece[start : start + 65536] for start in range(0, len(piece), 65536))
+
+
+def test_memory_does_not_grow_with_the_length_of_the_dumps() -> None:
+    tracer = Tracer()
+    reader = DumpReader(WORDS, tracer.take)
+    peaks = []
+    tracemalloc.start()
+    for number, piece in enumerate(_much(2)):
+        reader.feed(piece)
+        if number % 12 == 11:
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.reset_peak()
+    tracemalloc.stop()
+    assert tracer.trace.dumps > 30
+    assert max(peaks) < 1 << 20
+
+
+def test_a_line_of_any_length_keeps_its_name_and_types() -> None:
+    constant = 'dense<"0x' + "AB" * (8 << 20) + '">'
+    huge = program((Op("t.add", ("f32",), ("tensor<4xf32>",), attributes={"value": constant}),))
+    plain = program((Op("t.add", ("f32",), ("tensor<4xf32>",)),))
+    text = dump("FirstPass (t-first)", huge).encode()
+    tracemalloc.start()
+    found: list[Dump] = []
+    reader = DumpReader(WORDS, found.append)
+    for start in range(0, len(text), 65536):
+        reader.feed(text[start : start + 65536])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found[0].module == dumps_of(dump("FirstPass (t-first)", plain).encode())[0].module
+    assert peak < 4 << 20

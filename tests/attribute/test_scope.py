@@ -1,0 +1,148 @@
+"""Which function is followed, and when the program before it is to blame."""
+
+from __future__ import annotations
+
+from tests.attribute.programs import WORDS, Op
+from tests.attribute.test_reading import dump
+from triage.attribute.reading import DumpReader
+from triage.attribute.scope import Judgement, Runs, judge_runs
+from triage.attribute.trace import Trace, Tracer
+
+
+def func(name: str, *body: str) -> Op:
+    return Op("t.func", regions=(tuple(Op(one, ("f32",)) for one in body),), attributes={"sym_name": f'"{name}"'})
+
+
+def module(*functions: Op, device: tuple[Op, ...] = ()) -> Op:
+    executables = tuple(Op("t.executable", regions=((one,),)) for one in device)
+    return Op("builtin.module", regions=((*functions, *executables),))
+
+
+def traced(*dumps: tuple[str, Op]) -> Trace:
+    tracer = Tracer()
+    reader = DumpReader(WORDS, tracer.take)
+    for name, op in dumps:
+        reader.feed(dump(name, op).encode())
+    return tracer.trace
+
+
+def judge(good: Trace, bad: Trace, named: str = "") -> Judgement:
+    return judge_runs(Runs(good, bad, WORDS.passes, (False, bad.failed is not None), named))
+
+
+MAIN = func("main", "t.call")
+TWO = (func("main$0_add", "t.add"), func("main$1_mul", "t.mul"))
+
+
+def test_the_failing_function_is_followed_and_no_other() -> None:
+    good = traced(
+        ("Outline", module(MAIN, device=TWO)), ("Tile", func("main$0_add", "t.a")), ("Tile", func("main$1_mul", "t.m"))
+    )
+    bad = traced(
+        ("Outline", module(MAIN, device=TWO)),
+        ("Tile", func("main$0_add", "t.other")),  # another function, which compiles
+        ("Tile", func("main$1_mul", "t.changed")),
+        ("Check Failed", func("main$1_mul", "t.changed")),
+    )
+    found = judge(good, bad)
+    assert (found.good, found.bad) == ("main$1_mul", "main$1_mul")
+    assert found.lasting is not None
+    assert found.lasting.step.pass_name == "Tile"
+    assert found.lasting.bad == "main$1_mul"
+
+
+def test_a_function_that_was_never_the_same_is_older_than_itself() -> None:
+    start = ("Import", module(func("main", "t.add", "t.mul")))
+    good = traced(
+        start,
+        ("Fuse", module(func("main", "t.add", "t.mul", "t.fused"))),
+        ("Outline", module(MAIN, device=TWO)),
+        ("Tile", func("main$0_add", "t.a")),
+    )
+    bad = traced(
+        start,
+        ("Fuse", module(func("main", "t.addmul"))),
+        ("Outline", module(MAIN, device=(func("main$0_addmul", "t.addmul"),))),
+        ("Tile Failed", func("main$0_addmul", "t.addmul")),
+    )
+    found = judge(good, bad)
+    assert found.bad == "main$0_addmul"
+    assert found.lasting is not None
+    assert found.lasting.bad is None
+    assert found.lasting.step.pass_name == "Fuse"
+
+
+def test_a_function_that_becomes_the_same_is_blamed_for_what_follows() -> None:
+    kernel = "main$0_add"
+    start = ("Import", module(func("main", "t.add")))
+    good = traced(start, ("Outline", module(MAIN, device=(func(kernel, "t.named"),))), ("Tile", func(kernel, "t.x", "t.y")))
+    bad = traced(
+        start,
+        ("Generalize", module(func("main", "t.generic"))),
+        ("Outline", module(MAIN, device=(func(kernel, "t.generic"),))),
+        ("Name", func(kernel, "t.named")),
+        ("Tile", func(kernel, "t.z")),
+        ("Check Failed", func(kernel, "t.z")),
+    )
+    found = judge(good, bad)
+    assert found.lasting is not None
+    assert found.lasting.step.pass_name == "Tile"
+    assert found.first is not None
+    assert found.first.step.pass_name == "Generalize"
+
+
+def test_the_programs_own_pass_is_judged_by_the_program() -> None:
+    start = ("Import", module(func("main", "t.add")))
+    good = traced(start, ("Place", module(func("main", "t.add", "t.there"))), ("Next", module(func("main", "t.next"))))
+    bad = traced(start, ("Place", module(func("main", "t.add", "t.here"))), ("Next Failed", module(func("main", "t.half"))))
+    found = judge(good, bad)
+    assert (found.good, found.bad) == (None, None)
+    assert found.lasting is not None
+    assert found.lasting.step.pass_name == "Place"
+
+
+def test_the_same_up_to_the_failing_pass_is_no_parting() -> None:
+    start = ("Import", module(func("main", "t.add")))
+    good = traced(start, ("Place", module(func("main", "t.next"))), ("Later", module(func("main", "t.later"))))
+    bad = traced(start, ("Place Failed", module(func("main", "t.half"))))
+    assert judge(good, bad).lasting is None
+
+
+def test_a_pass_of_the_program_that_fails_blames_no_device_function() -> None:
+    start = ("Import", module(func("main", "t.add")))
+    good = traced(start, ("Outline", module(MAIN, device=(func("kernel", "t.x"),))), ("Kernel", func("kernel", "t.y")))
+    bad = traced(
+        start,
+        ("Outline", module(MAIN, device=(func("kernel", "t.x"),))),
+        ("Kernel", func("kernel", "t.other")),
+        ("Place Failed", module(MAIN, device=(func("kernel", "t.other"),))),
+    )
+    assert judge(good, bad).lasting is None
+
+
+def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed() -> None:
+    start = ("Outline", module(MAIN, device=TWO))
+    good = traced(start, ("Tile", func("main$0_add", "t.a")), ("Tile", func("main$1_mul", "t.m")), ("End", module(MAIN)))
+    bad = traced(start, ("Tile", func("main$0_add", "t.b")), ("Tile", func("main$1_mul", "t.n")), ("End", module(MAIN)))
+    named = judge(good, bad, "stack frame too large in function 'main$1_mul'")
+    assert named.bad == "main$1_mul"
+    unnamed = judge(good, bad)
+    assert unnamed.bad == "main$0_add"  # the first that parts
+
+
+def test_a_function_is_found_again_under_another_number() -> None:
+    good = traced(("Outline", module(MAIN, device=(func("f_dispatch_0_copy", "t.copy"), func("f_dispatch_1_mul", "t.mul")))))
+    bad = traced(
+        ("Outline", module(MAIN, device=(func("f_dispatch_0_mul", "t.mul"),))),
+        ("Tile Failed", func("f_dispatch_0_mul", "t.half")),
+    )
+    found = judge(good, bad)
+    assert (found.good, found.bad) == ("f_dispatch_1_mul", "f_dispatch_0_mul")
+    assert found.lasting is None
+
+
+def test_a_dump_of_one_function_leaves_the_others_as_they_were() -> None:
+    both = module(func("main", "t.add"), func("other", "t.mul"))
+    trace = traced(("Import", both), ("Fold", func("main", "t.folded")))
+    at_once = traced(("Import", module(func("main", "t.folded"), func("other", "t.mul"))))
+    assert trace.program[-1].structure == at_once.program[-1].structure

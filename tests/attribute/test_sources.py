@@ -1,0 +1,58 @@
+"""The file of a pass, in a repository as git has it at the failing commit."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from triage.attribute.reading import PassName
+from triage.attribute.sources import files_of
+from triage.timeline import Repository
+
+BESIDE = {"TilePass": ("lib/Config.cpp", "lib/Gone.cpp")}
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> tuple[Repository, str]:
+    folder = tmp_path / "compiler"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "lib/Tile.cpp").write_text("namespace {\nstruct TilePass final : impl::TilePassBase<TilePass> {\n};\n}\n")
+    (folder / "lib/Passes.h").write_text("std::unique_ptr<Pass> createTilePass();  // makes a TilePass\n")
+    (folder / "lib/Old.cpp").write_text("class FoldOld\n    : public FoldOldBase<FoldOld> {};\n")
+    (folder / "lib/Config.cpp").write_text("int tiles = 4;\n")
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "one"]):
+        subprocess.run(["git", "-C", folder, *words], check=True)
+    repository = Repository(folder)
+    first = repository.resolve("HEAD")
+    (folder / "lib/Tile.cpp").rename(folder / "lib/Moved.cpp")
+    subprocess.run(["git", "-C", folder, "add", "-A"], check=True)
+    subprocess.run(["git", "-C", folder, "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "two"], check=True)
+    return repository, first
+
+
+def test_the_file_that_defines_the_pass_then_those_with_its_decisions(clone: tuple[Repository, str]) -> None:
+    assert files_of(PassName("TilePass", "t-tile"), *clone, BESIDE) == ("lib/Tile.cpp", "lib/Config.cpp")
+
+
+def test_it_is_looked_up_at_the_commit_and_not_in_the_work_tree(clone: tuple[Repository, str]) -> None:
+    repository, _ = clone
+    assert files_of(PassName("TilePass"), repository, "HEAD", {}) == ("lib/Moved.cpp",)
+
+
+def test_a_class_without_the_suffix_is_found(clone: tuple[Repository, str]) -> None:
+    assert files_of(PassName("FoldOldPass"), *clone, {}) == ("lib/Old.cpp",)
+
+
+@pytest.mark.parametrize("name", ["Canonicalizer", "Tile", "Ti.ePass", "'pipeline'"])
+def test_passes_of_dependencies_and_no_names_have_no_file(name: str, clone: tuple[Repository, str]) -> None:
+    expected = ("lib/Tile.cpp",) if name == "Tile" else ()
+    assert files_of(PassName(name), *clone, {}) == expected
+
+
+def test_nothing_is_claimed_without_a_clone_or_with_one_that_lacks_the_commit(clone: tuple[Repository, str]) -> None:
+    repository, first = clone
+    assert files_of(PassName("TilePass"), None, first, BESIDE) == ()
+    assert files_of(PassName("TilePass"), repository, None, BESIDE) == ()
+    assert files_of(PassName("TilePass"), repository, "0" * 40, BESIDE) == ()

@@ -1,0 +1,116 @@
+"""The fingerprint of a program: what must not change it, and what must."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.attribute.programs import BODIES, WORDS, Op, changed, printed, program, read
+
+
+@settings(max_examples=50)
+@given(BODIES, st.integers(0, 2**32))
+def test_names_order_attributes_and_locations_mean_nothing(body: tuple[Op, ...], seed: int) -> None:
+    plain, shuffled = read(printed(program(body))), read(printed(program(body), random.Random(seed)))
+    assert plain.functions["main"] == shuffled.functions["main"]
+    assert plain.whole.same_as(shuffled.whole)
+
+
+@settings(max_examples=50)
+@given(BODIES, st.integers(0, 2**16), st.data())
+def test_another_operation_type_or_nesting_is_another_program(body: tuple[Op, ...], change: int, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(body) - 1))
+    other = (*body[:at], changed(body[at], change), *body[at + 1 :])
+    assert not read(printed(program(body))).whole.same_as(read(printed(program(other))).whole)
+
+
+@settings(max_examples=50)
+@given(BODIES, st.integers(0, 7))
+def test_an_operation_more_or_less_is_another_program(body: tuple[Op, ...], at: int) -> None:
+    more = (*body, body[at % len(body)])
+    assert not read(printed(program(body))).whole.same_as(read(printed(program(more))).whole)
+
+
+@settings(max_examples=50)
+@given(BODIES)
+def test_constants_and_the_arithmetic_of_sizes_mean_nothing(body: tuple[Op, ...]) -> None:
+    sizes = (Op("t.constant", results=("f32",)), Op("t.add", ("index", "index"), ("index",)))
+    assert read(printed(program(body))).functions == read(printed(program((*sizes, *body)))).functions
+
+
+def test_an_operation_moved_into_another_region_is_another_program() -> None:
+    inner, loop = Op("t.add", ("f32",), ("f32",)), Op("t.loop", regions=((Op("t.store"),),))
+    outside = program((inner, loop))
+    inside = program((replace(loop, regions=((Op("t.store"), inner),)),))
+    apart = program((replace(loop, regions=((Op("t.store"),), (inner,))),))
+    texts = [read(printed(one)).whole.print_ for one in (outside, inside, apart)]
+    assert len(set(texts)) == 3
+
+
+def test_known_renamings_mean_nothing() -> None:
+    old = Op("old.load", ("!old.tensor<readonly:tensor<4xf32>>",), ("memref<4xf32, #descriptor>",))
+    new = Op("new.load", ("!new.tensor<readonly:tensor<4xf32>>",), ("memref<4xf32>",))
+    assert read(printed(program((old,)))).functions == read(printed(program((new,)))).functions
+
+
+def _config(text: str) -> Op:
+    return Op("t.add", ("f32",), ("f32",), attributes={"note": '"x"', "config": f"#t.config<{{{text}}}>"})
+
+
+def test_choices_count_where_both_make_them() -> None:
+    small, large = _config("tiles = [[4, 8], [1]], kind = Fused"), _config("tiles = [[8, 8], [1]], kind = Fused")
+    more = _config("tiles = [[4, 8], [1]], kind = Fused, prefetch = true")
+    here, there, extended = (read(printed(program((one,)))).whole for one in (small, large, more))
+    assert here.print_ == there.print_
+    assert not here.same_as(there)
+    assert here.choices_against(there) == (("config.tiles", "[[4, 8], [1]]", "[[8, 8], [1]]"),)
+    assert here.same_as(extended)
+    assert extended.same_as(here)
+
+
+def test_counts_are_of_operations_with_meaning() -> None:
+    body = (Op("new.load", results=("f32",)), Op("old.load", results=("f32",)), Op("t.constant", results=("f32",)))
+    whole = read(printed(program(body)), spell=True).whole
+    assert whole.operations == {"new.load": 2, "t.func": 1}
+    assert whole.spelled == {"new.load : () -> f32": 2, "t.func : () -> ()": 1}
+
+
+def test_shared_memory_is_what_allocations_take() -> None:
+    body = (
+        Op("t.alloc", results=("memref<8x8xf32, #shared>",)),
+        Op("t.alloc", results=("memref<16xf16, #shared>",)),
+        Op("t.alloc", results=("memref<512xf32>",)),
+        Op("t.view", ("memref<8x8xf32, #shared>",), ("memref<4x8xf32, #shared>",)),
+    )
+    assert read(printed(program(body))).functions["main"].shared == 8 * 8 * 4 + 16 * 2
+
+
+def test_a_dimension_without_bound_does_not_overflow() -> None:
+    huge = Op("t.alloc", results=("memref<9223372036854775807x9223372036854775807xf32, #shared>",))
+    assert read(printed(program((huge, huge)))).functions["main"].shared == 2**63 - 1
+
+
+def test_functions_of_executables_are_told_from_those_of_the_program() -> None:
+    def function(name: str) -> Op:
+        return Op("t.func", regions=((Op("t.store"),),), attributes={"sym_name": f'"{name}"'})
+
+    executable = Op("t.executable", regions=((Op("builtin.module", regions=((function("kernel"),),)),),))
+    module = read(printed(Op("builtin.module", regions=((function("main"), executable),))))
+    assert set(module.functions) == {"main", "kernel"}
+    assert module.device == {"kernel"}
+    assert module.contains
+    assert not read(printed(function("main"))).contains
+
+
+def test_the_symbol_may_follow_the_regions() -> None:
+    text = '"t.func"() ({\n  "t.store"() : () -> ()\n}) {sym_name = "late", other = "x"} : () -> ()'
+    assert set(read(text, WORDS).functions) == {"late"}
+
+
+def test_choices_may_stand_behind_the_regions() -> None:
+    loop = ['  "t.loop"() ({', '    "t.store"() : () -> ()', "  }) {config = #t<{tiles = [4]}>} : () -> ()"]
+    text = "\n".join(['"t.func"() <{sym_name = "f"}> ({', *loop, "}) : () -> ()"])
+    assert read(text).functions["f"].choices == {("config.tiles", "[4]")}

@@ -1,0 +1,95 @@
+"""Commit bisects between nightlies, which a page of links lists and tags of the repository place."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.driving import CULPRIT, MIXED, answered, counted, is_culprit, words
+from tests.bisect.small_compiler import Fate, SmallCompiler, begin, compile_commit, wheel_of
+from tests.conftest import Triage
+from tests.toolchains.loopback import LoopbackIndex, serve
+
+DAYS = range(2, 10)  # of January 2026; commits are an hour apart, and the nightly is of five o'clock
+NOT_PUBLISHED = 4
+
+
+def at_five(day: int) -> int:
+    return 24 * (day - 1) + 5
+
+
+@dataclass(frozen=True)
+class Nightlies:
+    small: SmallCompiler
+    server: LoopbackIndex
+    sources: str
+
+    def fetched(self) -> int:
+        """How many wheels were downloaded."""
+        return sum(".whl" in path for path in self.server.requests)
+
+
+@pytest.fixture
+def nightlies(tmp_path: Path) -> Iterator[Nightlies]:
+    fates = list(MIXED)
+    for day in DAYS:
+        fates[at_five(day)] = Fate.SOUND
+    small = begin(tmp_path / "repo", fates, CULPRIT, suspicious=180)
+    web = tmp_path / "web"
+    web.mkdir()
+    for day in DAYS:
+        version, sha = f"9.9.9rc202601{day:02}", small.shas[at_five(day)]
+        subprocess.run(["git", "-C", str(small.path), "tag", f"iree-{version}", sha], check=True)
+        program = compile_commit(small, sha, tmp_path / "compiled" / str(day))
+        assert program is not None
+        if day != NOT_PUBLISHED:
+            wheel_of(program, version).rename(web / f"iree_base_compiler-{version}-cp311-cp311-linux_x86_64.whl")
+    links = "".join(f"<a href={path.name}>{path.name}</a><br>" for path in sorted(web.glob("*.whl")))
+    (web / "links.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+    with serve(web) as server:
+        page = server.url.replace("/simple/", "/links.html")
+        yield Nightlies(
+            small,
+            server,
+            f'distribution: iree-base-compiler\nnightlies: {{find-links: "{page}", tags: "iree-{{version}}"}}\n',
+        )
+
+
+def between_nightlies(one: Nightlies, recipe: Path, project: Path) -> list[str]:
+    asked = words(one.small, recipe, project, "--jobs", "2")
+    return [*asked, "--good", f"nightly:2026-01-{DAYS[0]:02}", "--bad", f"nightly:2026-01-{DAYS[-1]:02}"]
+
+
+def test_nightlies_alone_leave_the_commits_between_two_of_them(
+    nightlies: Nightlies, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
+) -> None:
+    found = answered(triage(*between_nightlies(nightlies, recipe, project(nightlies.sources))), status=3)
+    assert found["status"] == "suspects"
+    assert found["confirmed"]
+    shas = nightlies.small.shas
+    low, high = (at_five(day) for day in (7, 8))
+    assert low < CULPRIT <= high
+    assert {one["commit"] for one in found["suspects"]} == set(shas[low + 1 : high + 1])
+    assert nightlies.fetched() <= 2 + 4  # both ends, and of the six between no more than halving needs, and one
+
+
+def test_between_two_nightlies_a_script_goes_on_to_the_commit(
+    nightlies: Nightlies,
+    recipe: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    calls: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SMALL_REPO", str(nightlies.small.path))
+    command.write_text(command.read_text() + nightlies.sources)
+    found = answered(triage(*between_nightlies(nightlies, recipe, command)))
+    assert is_culprit(found, nightlies.small)
+    assert nightlies.fetched() >= 2
+    published = {nightlies.small.shas[at_five(day)] for day in DAYS if day != NOT_PUBLISHED}
+    assert not published & set(counted(calls, "build"))  # a wheel is cheaper than a build

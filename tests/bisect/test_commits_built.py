@@ -1,0 +1,131 @@
+"""Commit bisects whose compilers are really built: by the project's own commands, or by a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.driving import BUILD, CULPRIT, answered, counted, fates, is_culprit, words
+from tests.bisect.small_compiler import Fate, SmallCompiler, begin
+from tests.conftest import Triage
+
+
+@pytest.fixture(scope="module")
+def hemmed(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
+    """The same, but the three commits before the culprit and the one after it do not build."""
+    given = fates(BROKEN=(*range(CULPRIT - 3, CULPRIT), CULPRIT + 1), OTHER=(CULPRIT - 4,))
+    return begin(tmp_path_factory.mktemp("hemmed") / "repo", given, CULPRIT)
+
+
+def test_commits_built_from_source(
+    misleading: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path, calls: Path
+) -> None:
+    found = answered(triage(*words(misleading, recipe, project(BUILD), "--jobs", "2")))
+    assert is_culprit(found, misleading)
+    assert found["probes"] <= 24
+    for one in found["untestable"]:
+        at = misleading.shas.index(one["revision"]["commit"])
+        assert misleading.fates[at] is Fate.BROKEN
+        assert "does not build" in one["reason"]
+        log = Path(one["reason"].rpartition("(log: ")[2].rstrip(")"))
+        assert "redefinition of" in log.read_text()
+    for one in found["other_failures"]:
+        assert misleading.fates[misleading.shas.index(one["revision"]["commit"])] in (Fate.OTHER, Fate.CRASH)
+    built = counted(calls, "build")
+    assert max(built.values()) <= 2  # what fails in a used build folder is tried again in an empty one
+    # All of it is known now: not one build, and compiles of the pair alone, which is always confirmed.
+    calls.unlink()
+    assert is_culprit(answered(triage(*words(misleading, recipe, project(BUILD)))), misleading)
+    assert not counted(calls, "build")
+    assert set(counted(calls)) == {misleading.shas[CULPRIT - 1], misleading.sha}
+
+
+def test_neighbours_that_do_not_build_leave_suspects(
+    hemmed: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
+) -> None:
+    found = answered(triage(*words(hemmed, recipe, project(BUILD), first=100, last=199)), status=3)
+    assert found["status"] == "suspects"
+    assert found["before"]["commit"] == hemmed.shas[CULPRIT - 5]
+    assert found["after"]["commit"] == hemmed.sha
+    assert {one["commit"] for one in found["suspects"]} == set(hemmed.shas[CULPRIT - 4 : CULPRIT + 1])
+    assert [one["revision"]["commit"] for one in found["other_failures"]] == [hemmed.shas[CULPRIT - 4]]
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_a_script_that_builds(
+    misleading: SmallCompiler,
+    recipe: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: int,
+) -> None:
+    monkeypatch.setenv("SMALL_REPO", str(misleading.path))
+    found = answered(triage(*words(misleading, recipe, command, "--jobs", str(jobs))))
+    assert is_culprit(found, misleading)
+    if jobs == 1:  # the ends, ceil(log2 239) + 1 of the places between, the pair twice again, and what said nothing
+        assert found["probes"] <= 2 + 9 + 4 + len(found["untestable"]) + len(found["other_failures"])
+    else:
+        assert found["rounds"] <= 10
+
+
+@pytest.mark.parametrize("fate", [Fate.OTHER, Fate.CRASH])
+def test_what_says_nothing_right_before_the_culprit_stays_a_suspect(
+    tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch, fate: Fate
+) -> None:
+    one = begin(tmp_path / "before", [Fate.SOUND] * 5 + [fate] + [Fate.SOUND] * 6, 6)
+    monkeypatch.setenv("SMALL_REPO", str(one.path))
+    found = answered(triage(*words(one, recipe, command, last=11)), status=3)
+    assert {each["commit"] for each in found["suspects"]} == {one.shas[5], one.sha}
+
+
+def test_what_says_nothing_behind_the_culprit_does_not_clear_it(
+    tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = begin(tmp_path / "behind", [Fate.SOUND] * 7 + [Fate.BROKEN, Fate.OTHER, Fate.CRASH] * 2 + [Fate.SOUND], 6)
+    monkeypatch.setenv("SMALL_REPO", str(one.path))
+    assert is_culprit(answered(triage(*words(one, recipe, command, last=13))), one)
+
+
+def test_the_failure_that_is_chased_is_told_with_a_hint_where_the_recipe_expects_another(
+    small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMALL_REPO", str(small.path))
+    recipe.write_text(recipe.read_text() + "expect:\n  - {failure: shared-memory-overflow}\n")
+    asked = words(small, recipe, command, first=108, last=129)  # the newest of them fails to legalize an operation
+    done = triage(*asked)
+    found = answered(done, status=3)
+    assert found["failure"]["class"] == "legalization"
+    assert "attention: chasing legalization: failed to legalize operation" in done.stderr
+    for said in (
+        done.stderr,
+        found["hint"],
+        triage(*asked, "--format", "text").stdout,
+        triage(*asked, "-f", "markdown").stdout,
+    ):
+        assert "The recipe expects shared-memory-overflow, and this is legalization" in said
+    expected = triage(*words(small, recipe, command, first=141, last=159))
+    assert is_culprit(answered(expected), small)
+    assert "attention: chasing shared-memory-overflow: " in expected.stderr
+    assert "The recipe expects" not in expected.stderr + expected.stdout
+
+
+def test_an_end_without_a_compiler_is_inconclusive_and_one_that_cannot_be_had_now_is_the_machines_fault(
+    small: SmallCompiler,
+    recipe: Path,
+    project: Callable[[str], Path],
+    command: Path,
+    triage: Triage,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SMALL_REPO", str(small.path))
+    found = answered(triage(*words(small, recipe, command, first=25)), status=3)
+    assert found["status"] == "inconclusive"
+    assert f"{small.shas[25][:10]} cannot be tested: " in found["reason"]
+    gone = project("command:\n  run: ./no-such-script.sh\n")
+    found = answered(triage(*words(small, recipe, gone, first=100)), status=4)
+    assert "cannot be run" in found["reason"]

@@ -1,0 +1,115 @@
+"""What the passes of both ends tell goes into the search, and into its answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.bisect.history_of import case_named
+from tests.bisect.test_commits import COUNT, EverySpot, LetterBench
+from tests.bisect.test_commits import timeline as timeline
+from triage.bisect.commits import CommitSearch, bisect_commits
+from triage.bisect.line import CommitLine, spots_of
+from triage.bisect.pass_evidence import PassEvidence
+from triage.bisect.prior import Clues, commit_prior
+from triage.bisect.result import Kind
+from triage.model.commit import ChangedFile, Commit
+from triage.report.bisection import bisection_block
+from triage.report.certificate import certificate
+from triage.report.shapes import bisection_json
+from triage.timeline import Timeline
+from triage.toolchains.shed import Place
+
+TILE = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "flow", "3.2.0 and 3.3.0 part after TilePass (compiler/part2.cpp)")
+
+
+def search(timeline: Timeline, letters: str, kind: Kind = Kind.REGRESSION, found: PassEvidence | None = TILE) -> Any:
+    asked: list[tuple[str, str]] = []
+    source = EverySpot()
+    spots = spots_of(timeline, timeline.between(timeline.commits[0].sha, timeline.commits[-1].sha), [source])
+
+    def witness(good: Place, bad: Place) -> PassEvidence | None:
+        asked.append((good.revision.name, bad.revision.name))
+        return found
+
+    made = CommitSearch(
+        LetterBench(timeline, letters),  # type: ignore[arg-type]
+        case_named("case"),
+        CommitLine(timeline, "iree", 0, spots, {source.name: source}),
+        kind=kind,
+        witness=witness,
+    )
+    return made, asked
+
+
+def test_it_is_asked_once_with_the_good_and_the_bad_end(timeline: Timeline) -> None:
+    made, asked = search(timeline, "P" * 20 + "F" * 20)
+    bisect_commits(made)
+    assert asked == [(timeline.commits[0].sha[:10], timeline.commits[-1].sha[:10])]
+    fixed, asked = search(timeline, "F" * 20 + "P" * 20, Kind.FIX)
+    bisect_commits(fixed)
+    assert asked == [(timeline.commits[-1].sha[:10], timeline.commits[0].sha[:10])]
+
+
+def test_the_first_probe_goes_where_the_evidence_points(timeline: Timeline) -> None:
+    made, _ = search(timeline, "P" * 20 + "F" * 20)
+    made.begin()
+    weights = made.belief.probabilities
+    touched = [index for index in range(1, COUNT) if index % 3 and index % 5 == 2]
+    others = [index for index in range(1, COUNT) if index % 3 and index % 5 != 2]
+    assert min(weights[index] for index in touched) > 2 * max(weights[index] for index in others)
+
+
+@pytest.mark.parametrize("culprit", [3, 17, 31])
+def test_evidence_that_is_wrong_leads_to_the_same_culprit(timeline: Timeline, culprit: int) -> None:
+    letters = "P" * culprit + "F" * (COUNT - culprit)
+    found = bisect_commits(search(timeline, letters)[0])
+    assert found.after is not None
+    assert found.after.commit == timeline.commits[culprit].sha
+    assert found.confirmed
+
+
+def test_the_answer_says_what_the_evidence_was(timeline: Timeline) -> None:
+    found = bisect_commits(search(timeline, "P" * 20 + "F" * 20)[0])
+    assert found.evidence == TILE.told
+    assert f"Before anything between them was probed, {TILE.told}." in certificate(found)
+    assert bisection_json(found)["evidence"] == TILE.told
+    from rich.console import Console
+
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(bisection_block(found))
+    assert TILE.told in captured.get()
+
+
+def test_nothing_is_said_where_there_was_none(timeline: Timeline) -> None:
+    found = bisect_commits(search(timeline, "P" * 20 + "F" * 20, found=None)[0])
+    assert found.evidence is None
+    assert "Before anything" not in certificate(found)
+
+
+def test_a_few_suspects_are_not_worth_it(timeline: Timeline) -> None:
+    made, asked = search(timeline, "P" * 20 + "F" * 20)
+    line = made.line
+    short = CommitLine(line.timeline, line.family, 17, line.spots[17:23], line.sources)
+    bisect_commits(replace(made, line=short))
+    assert asked == []
+
+
+def test_clues_with_evidence_rank_the_commit_that_changed_the_pass_first() -> None:
+    def commit(number: int, path: str) -> Commit:
+        return Commit(f"{number:040x}", None, "2025-01-01T00:00:00+00:00", f"Change {number}", (ChangedFile(path, 5, 5),))
+
+    root = "compiler/src/iree/compiler"
+    paths = [f"{root}/Codegen/LLVMGPU/KernelConfig.cpp", f"{root}/DispatchCreation/CollapseDimensions.cpp"]
+    commits = [commit(number, path) for number, path in enumerate(paths)]
+    clues = Clues("shared-memory-overflow", "rocm", "executable-targets", text="too much shared memory")
+    before = commit_prior(commits, clues)
+    evidence = PassEvidence(("CollapseDimensionsPass",), (paths[1],), "dispatch-creation", "told")
+    after = commit_prior(commits, evidence.added_to(clues))
+    assert before[0] > before[1]
+    assert after[1] > after[0]
+    assert evidence.added_to(clues).phase == "dispatch-creation"
+    assert PassEvidence((), (), None, "").added_to(clues).phase == "executable-targets"

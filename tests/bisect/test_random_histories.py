@@ -1,0 +1,124 @@
+"""What a commit search promises, on histories of any kind: it never names a wrong culprit."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.bisect.history_of import case_named
+from tests.bisect.letter_line import LetterBench, LetterLine, plain_line
+from triage.bisect.commits import CommitSearch, bisect_commits, confirmations
+from triage.bisect.result import Answer, Bisection, Kind
+
+PRICES = (0.0, 5.0, 60.0, 1800.0)
+
+
+@dataclass(frozen=True)
+class World:
+    """`letters`: what each place would say; `culprit`: the first of the new state."""
+
+    letters: str
+    culprit: int
+    line: LetterLine
+    jobs: int
+    kind: Kind
+
+    @property
+    def suspects(self) -> set[int]:
+        """What no probe can tell apart from the culprit."""
+        tell = [index for index, letter in enumerate(self.letters) if letter in "PF" and index not in self.line.shut]
+        low = max(index for index in tell if index < self.culprit)
+        return set(range(low + 1, min(index for index in tell if index >= self.culprit) + 1))
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """0 to 60 % of the places say nothing: alone or in runs, as a renamed flag or a broken build makes them; others fail
+    otherwise; artifacts are missing; prices and suspicions are of any kind, the culprit's own included.
+    """
+    places = draw(st.integers(2, 90))
+    culprit = draw(st.integers(1, places - 1))
+    kind = draw(st.sampled_from(Kind))
+    silent = draw(st.floats(0, 0.6))
+    randomly = random.Random(draw(st.integers(0, 1 << 32)))
+    old, new = ("P", "F") if kind is Kind.REGRESSION else ("F", "P")
+    letters = [old if index < culprit else new for index in range(places)]
+    for word in "UG":
+        share = silent * (0.7 if word == "U" else 0.3)
+        while sum(letter == word for letter in letters) < share * places - 1:
+            first = randomly.randrange(places)
+            for index in range(first, min(places, first + randomly.choice((1, 1, 2, 5, 12)))):
+                letters[index] = word
+    letters[0], letters[-1] = old, new
+    shut = frozenset(index for index in range(1, places - 1) if randomly.random() < draw(st.sampled_from((0, 0, 0.3))))
+    priced, suspicious = draw(st.booleans()), draw(st.booleans())
+    line = LetterLine(
+        [randomly.choice(PRICES) if priced else 1.0 for _ in range(places)],
+        [randomly.gammavariate(0.3, 1) + 1e-4 if suspicious else 1.0 for _ in range(places)],
+        shut,
+    )
+    return World("".join(letters), culprit, line, draw(st.integers(1, 8)), kind)
+
+
+def holds(world: World) -> None:
+    bench = LetterBench(world.letters, world.jobs)
+    found = bisect_commits(CommitSearch(bench, case_named("case"), world.line, kind=world.kind))
+    named = suspects_of(found)
+    assert named == world.suspects
+    assert world.culprit in named
+    assert (found.answer is Answer.CULPRIT) == (len(named) == 1)
+    assert found.confirmed
+    assert abs(sum(chance for _, chance in found.suspects) - 1) < 0.01
+    assert not set(bench.asked) & world.line.shut
+    again = 1 + confirmations(0.995)
+    assert all(bench.asked.count(index) in (1, again) for index in bench.asked)
+
+
+def suspects_of(found: Bisection) -> set[int]:
+    return {int(one.name[1:]) for one, _ in found.suspects}
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_the_answer_is_what_can_be_known(world: World) -> None:
+    holds(world)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_the_answer_is_what_can_be_known_in_ten_thousand_histories(world: World) -> None:
+    holds(world)
+
+
+NOISE = [
+    pytest.param(64, 0.1, 0.1, 4, 300),
+    pytest.param(64, 0.1, 0.1, 1, 1000, marks=pytest.mark.slow),
+    pytest.param(64, 0.1, 0.1, 4, 1000, marks=pytest.mark.slow),
+    pytest.param(240, 0.1, 0.1, 4, 1000, marks=pytest.mark.slow),
+    pytest.param(64, 0.1, 0.0, 1, 1000, marks=pytest.mark.slow),
+    pytest.param(64, 0.0, 0.1, 1, 1000, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("places", "false_good", "false_bad", "jobs", "runs"), NOISE)
+def test_probes_of_which_one_in_ten_lies_convict_the_innocent_in_one_search_of_a_hundred_at_most(
+    places: int, false_good: float, false_bad: float, jobs: int, runs: int
+) -> None:
+    right = 0
+    for seed in range(runs):
+        culprit = random.Random(seed * 7 + 1).randrange(1, places)
+        letters = "P" * culprit + "F" * (places - culprit)
+        bench = LetterBench(letters, jobs, false_good, false_bad, seed)
+        found = bisect_commits(CommitSearch(bench, case_named("case"), plain_line(places)))
+        right += found.answer is Answer.CULPRIT and suspects_of(found) == {culprit}
+        assert len(bench.asked) < 400
+    assert right >= 0.99 * runs
+
+
+def test_who_wants_to_be_surer_has_the_pair_probed_oftener() -> None:
+    assert [confirmations(one) for one in (0.5, 0.9, 0.95, 0.995, 0.9995, 1.0)] == [1, 1, 1, 2, 3, 4]

@@ -1,0 +1,221 @@
+"""Bisects over a compiler and a repository of models, both real, with a compiler that is really built."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bisect.driving import answered, counted
+from tests.bisect.small_compiler import RECIPE, Fate, SmallCompiler, begin
+from tests.conftest import Triage
+from tests.timeline.history import History
+
+CULPRIT, LAST, MOVE = 9, 15, 7
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
+    fates = [Fate.SOUND] * (LAST + 1)
+    fates[3] = Fate.BROKEN
+    return begin(tmp_path_factory.mktemp("compiler") / "repo", fates, CULPRIT)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> History:
+    return History.begin(tmp_path / "models repo")
+
+
+def twelve(models: History, old: str, new: str, *, more: dict[int, dict[str, str | bytes]] | None = None) -> list[str]:
+    """Twelve commits; the input becomes `new` at commit 7. Every third one changes nothing the recipe needs."""
+    shas = []
+    for number in range(12):
+        files: dict[str, str | bytes] = {"README": f"{number}\n"}
+        if number % 3 != 1 or number == MOVE:
+            files["nets/m.mlir"] = f"// {number // 2}\n{old if number < MOVE else new}\n"
+        shas.append(
+            models.commit(
+                f"Model change {number} (#{200 + number})",
+                {"nets/attention.yaml": RECIPE} | files | (more or {}).get(number, {}),
+            )
+        )
+    return shas
+
+
+@pytest.fixture
+def ask(compiler: SmallCompiler, models: History, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SMALL_REPO", str(compiler.path))
+
+    def call(*more: str, refs: tuple[str, str] = ("main~11", "main")) -> subprocess.CompletedProcess[str]:
+        ends = ["--good", f"commit:{compiler.shas[0]}", "--bad", f"commit:{compiler.shas[LAST]}", "--repo", str(compiler.path)]
+        other = ["--model-repo", str(models.path), "--model-good", refs[0], "--model-bad", refs[1]]
+        asked = ["bisect", "nets/attention.yaml", "--project", str(command), "--jobs", "2", *ends, *other]
+        return triage(*asked, *(more or ("--format", "json")))
+
+    return call
+
+
+def names(part: dict[str, Any] | None) -> list[str]:
+    assert part is not None
+    assert part["status"] == "culprit", part
+    assert part["confirmed"]
+    return [one["commit"] for one in part["suspects"]]
+
+
+def corners(found: dict[str, Any], compiler: SmallCompiler, shas: list[str]) -> set[tuple[int, int, str]]:
+    return {
+        (compiler.shas.index(one["compiler"]["commit"]), shas.index(one["model"]["commit"]), one["status"])
+        for one in found["corners"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moved"),
+    [
+        ("plain", "plain", "compiler"),
+        ("narrow", "narrow wide", "model"),
+        ("plain", "wide", "either"),
+        ("narrow", "plain", "both"),
+    ],
+)
+def test_the_repository_that_moved_is_named_with_its_commit(
+    compiler: SmallCompiler, models: History, ask, calls: Path, old: str, new: str, moved: str
+) -> None:
+    shas = twelve(models, old, new)
+    found = answered(ask())
+    assert found["moved"] == moved
+    crossed = {"compiler": ("failed", "passed"), "model": ("passed", "failed")}
+    by_compiler, by_model = crossed.get(moved, ("failed", "failed") if moved == "either" else ("passed", "passed"))
+    assert corners(found, compiler, shas) == {
+        (0, 0, "passed"),
+        (LAST, 11, "failed"),
+        (LAST, 0, by_compiler),
+        (0, 11, by_model),
+    }
+    assert found["status"] == "culprit"
+    assert found["confirmed"]
+    assert (found["compiler"] is None) == (moved == "model")
+    assert (found["model"] is None) == (moved == "compiler")
+    if moved != "model":
+        assert names(found["compiler"]) == [compiler.sha]
+        assert found["suspects"] == found["compiler"]["suspects"]
+    if moved != "compiler":
+        assert names(found["model"]) == [shas[MOVE]]
+        assert found["model"]["suspects"][0]["files"] == ["README", "nets/m.mlir"]
+        assert found["model"]["suspects"][0]["pull_request"] == 200 + MOVE
+    assert found["failure"]["class"] == "shared-memory-overflow"
+    # All of it is known now: only what is probed again on purpose is compiled.
+    first = counted(calls)
+    calls.unlink()
+    again = answered(ask())
+    assert {**again, "compiler": None, "model": None, "cached": 0} == {**found, "compiler": None, "model": None, "cached": 0}
+    assert sum(counted(calls).values()) < sum(first.values())
+    assert not counted(calls, "build")
+
+
+def test_a_fix_is_found_in_the_model(compiler: SmallCompiler, models: History, ask) -> None:
+    shas = twelve(models, "wide", "narrow")
+    found = answered(
+        ask(
+            "--find", "fix", "--format", "json", "--good", compiler.shas[1], "--bad", compiler.shas[0], refs=("main", "main~11")
+        )
+    )
+    assert found["moved"] == "model"
+    assert names(found["model"]) == [shas[MOVE]]
+    assert found["kind"] == "fix"
+
+
+def test_people_are_told_the_same(compiler: SmallCompiler, models: History, ask) -> None:
+    shas = twelve(models, "narrow", "narrow wide")
+    text = ask("--format", "text")
+    assert "the model moved: its change alone is enough" in text.stdout
+    assert "the model moved" in text.stderr
+    assert f"came with {shas[MOVE][:10]}" in text.stdout
+    assert f"model {shas[0][:10]}: fails" not in text.stdout
+    pasted = ask("--format", "markdown").stdout
+    assert "**The model moved" in pasted
+    assert f"came with {shas[MOVE][:10]}" in pasted
+
+
+def test_a_corner_that_tells_nothing_leaves_it_open(
+    compiler: SmallCompiler, models: History, ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twelve(
+        models,
+        "plain",
+        "plain",
+        more={
+            11: {
+                "nets/attention.yaml": RECIPE.replace(
+                    "phase: executable-targets", "phase: executable-targets\nflags: [--iree-hip-target=x]"
+                )
+            }
+        },
+    )
+    # The newest model's chip is given by a flag of its own; that is no obstacle. A phase that one compiler lacks is.
+    found = json.loads(ask().stdout)
+    assert found["moved"] == "compiler"
+    twelve(
+        models, "plain", "plain", more={11: {"nets/attention.yaml": RECIPE.replace("rocm", "cuda").replace("gfx942", "sm_80")}}
+    )
+    done = ask()
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["moved"], found["status"]) == (None, "inconclusive")
+    assert "cannot be tested" in found["reason"]
+    assert "no backend cuda" in found["reason"]
+
+
+def test_commits_without_a_readable_recipe_stay_suspects(compiler: SmallCompiler, models: History, ask) -> None:
+    lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    shas = twelve(
+        models,
+        "narrow",
+        "narrow wide",
+        more={5: {"nets/attention.yaml": "name: ["}, 6: {"nets/m.mlir": lfs, "nets/attention.yaml": RECIPE}},
+    )
+    done = ask()
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["moved"], found["status"]) == ("model", "suspects")
+    assert {one["commit"] for one in found["model"]["suspects"]} == set(shas[5:8])
+    reasons = " ".join(one["reason"] for one in found["model"]["untestable"])
+    assert "Git LFS" in reasons
+    assert ": attention.yaml:2:1: this is not YAML" in reasons
+
+
+def test_what_lies_beside_the_recipes_folder_is_taken_as_well(compiler: SmallCompiler, models: History, ask) -> None:
+    shas = []
+    for number in range(6):
+        word = "narrow" if number < 4 else "narrow wide"
+        shas.append(
+            models.commit(
+                f"{number}",
+                {
+                    "shared/m.mlir": f"{word}\n",
+                    "nets/attention.yaml": RECIPE.replace("m.mlir", "../shared/m.mlir"),
+                    "n": str(number),
+                },
+            )
+        )
+    found = answered(ask(refs=("main~5", "main")))
+    assert names(found["model"]) == [shas[4]]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--model-good", "nothing"], "no branch, tag or commit 'nothing'"),
+        (["--model-repo", "/"], "is not in a git repository"),
+        (["--good", "main", "--bad", "main"], "name a compiler that stays as a release or with path:"),
+        (["--metric", "cpu_seconds"], "goes with neither --metric"),
+    ],
+)
+def test_what_cannot_be_bisected_is_told(compiler: SmallCompiler, models: History, ask, more: list[str], said: str) -> None:
+    twelve(models, "narrow", "narrow wide")
+    done = ask(*more)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert said in done.stderr

@@ -1,0 +1,134 @@
+"""`triage reduce` and `triage replay` as their users call them. The compiler is the one that came with the program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
+from tests.conftest import Triage
+
+CHAIN = "".join(f"  %{number} = arith.mulf %{number - 1}, %{number - 1} : tensor<4xf32>\n" for number in range(2, 12))
+LONG = UNKNOWN_DEVICE.replace("  return %1", f"{CHAIN}  return %11")
+
+
+def test_a_failure_is_reduced_and_what_is_left_reproduces(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "device", LONG)
+    done = triage("reduce", path, "-t", "installed", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["status"], told["signature"]) == ("reduced", "undeclared-device:missing")
+    assert told["operations"]["before"] > 10 > told["operations"]["after"]
+    assert told["bytes"]["after"] < told["bytes"]["before"]
+    assert set(told["lines"]) == {"before", "after"}
+    assert told["oracle_calls"] > 0
+    assert told["seconds"] > 0
+    assert told["reproducer"] == "reproducers/device"
+    folder = tmp_path / "work" / "reproducers" / "device"
+    assert {one.name for one in folder.iterdir()} == {"input.mlir", "recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
+    assert (folder / "input.mlir").read_text() == told["program"]
+    assert len(told["program"]) == told["bytes"]["after"]
+    kept = json.loads((folder / "reproducer.json").read_text())
+    assert (kept["signature"], kept["bad"]["name"]) == (told["signature"], told["bad"]["name"])
+    assert kept["case"] == "device"
+    texts = [one.read_text() for one in folder.iterdir()]
+    assert not [text for text in texts if str(tmp_path) in text or str(Path.home()) in text]
+
+    assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
+    assert "XFAIL" in triage("run", folder / "recipe.yaml").stdout or kept["bad"]["name"] == "local build"
+    done = triage("replay", "reproducers", "-t", "installed", "--format", "json")
+    [replayed] = json.loads(done.stdout)["reproducers"]
+    assert (done.returncode, replayed["status"]) == (0, "reproduces"), done.stderr
+    assert "REPRODUCES  reproducers/device" in triage("replay", "reproducers/device", "-t", "installed").stdout
+
+
+def test_an_onnx_model_stays_one(home: Path, triage: Triage, tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("a", [4, 4]), ("out", ["n"]))]
+    nodes = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Unique", ["b"], ["c"])]
+    nodes.append(helper.make_node("Add", ["c", "c"], ["out"]))
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    (tmp_path / "m.yaml").write_text("name: m\ninput: m.onnx\ntarget: {backend: llvm-cpu}\n")
+    done = triage("reduce", tmp_path / "m.yaml", "-t", "installed", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "work" / "reproducers" / "m"
+    assert [node.op_type for node in onnx.load(str(folder / "input.onnx")).graph.node] == ["Unique"]
+    assert "onnx.Unique" in (folder / "input.mlir").read_text()
+    [replayed] = json.loads(triage("replay", folder, "-t", "installed", "--format", "json").stdout)["reproducers"]
+    assert replayed["status"] == "reproduces"
+
+
+def test_a_second_reduction_of_the_same_compiles_nothing(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
+    first, second, resumed = (
+        json.loads(triage("reduce", path, "-t", "installed", "--jobs", "1", "--format", "json", *more).stdout)
+        for more in ([], [], ["--resume"])
+    )
+    assert second["oracle_calls"] == 0
+    assert second["cached"] == first["oracle_calls"]
+    assert second["program"] == resumed["program"] == first["program"]
+
+
+def test_what_compiles_is_not_reproducible(home: Path, triage: Triage, tmp_path: Path) -> None:
+    done = triage("reduce", recipe(tmp_path, "good", GOOD), "-t", "installed", "--format", "json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["status"], told["reproducer"]) == (3, "not-reproducible", None)
+    assert "there is nothing to reduce" in told["reason"]
+    assert [probe["status"] for probe in told["tried"]] == ["passed"]
+    assert not (tmp_path / "work" / "reproducers").exists()
+    said = triage("reduce", tmp_path / "good.yaml", "-t", "installed").stdout
+    assert "not reduced" in said
+    assert "there is nothing to reduce" in said
+
+
+def test_what_fails_on_both_is_no_regression(home: Path, triage: Triage, tmp_path: Path) -> None:
+    words = ["-t", "installed", "--good", "installed", "--format", "json"]
+    done = triage("reduce", recipe(tmp_path, "device", UNKNOWN_DEVICE), *words)
+    assert done.returncode == 3
+    assert "which --good says it does not" in json.loads(done.stdout)["reason"]
+
+
+def test_a_folder_that_is_no_reproducer_is_never_touched(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
+    mine = tmp_path / "mine" / "device"
+    mine.mkdir(parents=True)
+    (mine / "notes").write_text("keep")
+    done = triage("reduce", path, "-t", "installed", "--out", tmp_path / "mine")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is no reproducer" in done.stderr
+    assert [one.name for one in mine.iterdir()] == ["notes"]
+    (tmp_path / "reproducers" / "device").mkdir(parents=True)
+    night = triage("nightly", path, "--reduce", "--out", tmp_path)
+    assert (night.returncode, night.stdout) == (2, "")
+    assert "is no reproducer" in night.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["reduce", "{recipe}"], 2, "--toolchain"),
+        (["reduce", "{recipe}", "-t", "banana"], 2, "names no revision"),
+        (["reduce", "{recipe}", "-t", "path:/nowhere"], 4, ""),
+        (["reduce", "nothing.yaml", "-t", "installed"], 2, "nothing.yaml"),
+        (["reduce", "{recipe}", "-t", "installed", "--repeats", "0"], 2, "--repeats"),
+        (["reduce", "{recipe}", "-t", "installed", "--case", "other"], 2, "there is no case 'other'"),
+        (["nightly", "{recipe}", "--reduce"], 2, "--out"),
+        (["replay"], 2, "DIR"),
+        (["replay", "nothing"], 2, "nothing: is no folder"),
+        (["replay", "{folder}"], 2, "reproducer.json: is missing"),
+    ],
+)
+def test_wrong_words_end_with_the_right_code(
+    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    path = recipe(tmp_path / "folder", "device", UNKNOWN_DEVICE)
+    done = triage(*[word.format(recipe=path, folder=tmp_path) for word in words])
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,104 @@
+"""A reduction made by hand: what its folder holds can be read off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from triage.model.case import Case, Flag, Input, InputKind, Target
+from triage.model.execution import Limits
+from triage.model.failure import Failure
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
+from triage.model.probe import Probe
+from triage.model.revision import Revision
+from triage.reduce.reproducer import Reproducer
+from triage.reduce.result import Effort, Reduced, Size
+
+PROGRAM = """module {
+  func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {
+    return %a : tensor<4xf16>
+  }
+}
+"""
+CASE = Case(
+    recipe="attention",
+    name="attention[dtype=f16]",
+    summary="Attention | with a mask",
+    compiler="iree",
+    source=Path("/home/someone/recipes/attention.yaml"),
+    input=Input(Path("/home/someone/recipes/models/attention.py"), InputKind.GENERATOR, (("dtype", "f16"),)),
+    target=Target("rocm", "gfx942", devices=2),
+    flags=(Flag("--iree-x=a b"), Flag("--iree-y", since="3.2.0", until="3.9.0")),
+    phase="executable-targets",
+    limits=Limits(120.0, 4 << 30),
+    matrix=(("dtype", "f16"),),
+)
+OVERFLOW = Failure(
+    "shared-memory-overflow",
+    "gpu-resource",
+    "shared-memory-overflow",
+    "'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes",
+    phase="executable-targets",
+    location="input.mlir:2:3",
+    details={"bytes_used": 286720, "bytes_limit": 65536},
+)
+OTHER = Failure("verifier", "verifier", "verifier:stream.async", "'stream.async' op <bad>")
+
+
+def outcome(letter: str) -> Outcome:
+    """P compiles, F fails, G fails otherwise, U is untestable."""
+    match letter:
+        case "P":
+            return Compiled()
+        case "F":
+            return Failed(OVERFLOW)
+        case "G":
+            return Failed(OTHER)
+        case _:
+            return Untestable(Cause.FLAG, "does not know the flag --iree-y")
+
+
+def probes(letters: str, case: Case = CASE) -> tuple[Probe, ...]:
+    """Versions 3.0.0, 3.1.0 and so on, an outcome for each letter."""
+    return tuple(
+        Probe(case, Revision(name, f"{index:040x}"), name, outcome(letter), Measured(1.0), cached=False)
+        for index, letter in enumerate(letters)
+        for name in (f"3.{index}.0",)
+    )
+
+
+def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0", case: Case = CASE) -> Reproducer:
+    """Version 3.`bad`.0 is the one it was reduced on."""
+    tried = probes(letters, case)
+    return Reproducer(
+        reduced=Reduced(
+            case=case,
+            failure=OVERFLOW,
+            bad=tried[bad].revision,
+            good=Revision(good) if good else None,
+            text=PROGRAM,
+            before=Size(740, 900, 40_000),
+            after=Size(3, 5, len(PROGRAM)),
+            effort=Effort(calls=44, cached=14, invalid=6, seconds=31.26, compile_seconds=20.04),
+            evidence=tried,
+            others=(OTHER,),
+            notes=("it fails in 7 of 8 compiles; a program counts as passing after 3",),
+        ),
+        failure=OVERFLOW,
+        bad=tried[bad],
+        probes=tried,
+        file="input.mlir",
+        content=PROGRAM.encode(),
+        source="input.mlir",
+        text=PROGRAM,
+        program="iree-compile",
+        options=("--iree-hal-target-backends=rocm", "--iree-hip-target=gfx942", "--iree-x=a b"),
+        ending="exit status 1",
+        said="input.mlir:2:3: error: 'func.func' op uses 286720 bytes of shared memory\n  func.func @f(\n  ^\n",
+        package="iree-base-compiler==3.2.0",
+    )
+
+
+def of_class(name: str) -> Reproducer:
+    """The same, of another failure class."""
+    return replace(reproducer(), failure=replace(OVERFLOW, failure_class=name, signature=name))

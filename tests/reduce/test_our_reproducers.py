@@ -1,0 +1,64 @@
+"""The reproducers that come with the project: whole, made of what orders.txt names, and still failing as recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Triage
+from triage.cli.bench import expectable, load_cases, one_case
+from triage.reduce.recorded import open_reproducers
+from triage.reduce.reproducer import slug
+
+HERE = ROOT / "reproducers"
+FOLDERS = sorted(one for one in HERE.iterdir() if one.is_dir())
+
+
+def ordered() -> dict[str, list[str]]:
+    """The words after the recipe's name, by the name of the folder."""
+    lines = [shlex.split(line, comments=True) for line in (HERE / "orders.txt").read_text().splitlines()]
+    found = {}
+    for recipe, *words in filter(None, lines):
+        case = words[words.index("--case") + 1] if "--case" in words else None
+        found[slug(one_case(load_cases([ROOT / "recipes" / f"{recipe}.yaml"]), case))] = words
+    return found
+
+
+def test_they_are_what_was_ordered() -> None:
+    orders = ordered()
+    assert {one.name for one in FOLDERS} == set(orders)
+    for one in open_reproducers([HERE], expectable()):
+        words = orders[one.folder.name]
+        assert one.bad == words[words.index("-t") + 1]
+    classes = {json.loads((one / "reproducer.json").read_text())["failure"]["class"] for one in FOLDERS}
+    assert len(FOLDERS) >= 8
+    assert len(classes) >= 6
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_is_whole_and_names_no_machine(folder: Path) -> None:
+    files = {one.name: one.read_text() for one in folder.iterdir()}
+    assert set(files) == {"input.mlir", "recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
+    assert os.access(folder / "repro.sh", os.X_OK)
+    assert files["input.mlir"] in files["README.md"]
+    for name, text in files.items():
+        assert not re.search(r"/(root|home|tmp|work|Users)/", text), name
+    record = json.loads(files["reproducer.json"])
+    seen = {one["version"]: one for one in record["evidence"]}
+    assert len(seen) >= 16
+    assert seen[record["bad"]["name"]]["signature"] == record["signature"]
+    assert record["good"] is None or seen[record["good"]["name"]]["status"] == "passed"
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_each_still_fails_as_recorded(shared_home: Path, triage: Triage) -> None:
+    done = triage("replay", HERE, "--format", "json")
+    told = json.loads(done.stdout)["reproducers"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {Path(one["reproducer"]).name: one["holds"] for one in told} == {one.name: True for one in FOLDERS}

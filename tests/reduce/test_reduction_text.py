@@ -1,0 +1,51 @@
+"""A reduction on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.reduce.made import CASE, OVERFLOW, probes, reproducer
+from triage.cli.screen import show
+from triage.reduce.result import NotReproducible
+from triage.report.reduction import reduction_blocks, reduction_json
+
+
+def test_a_pipe_gets_every_letter_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "  func.func @f(" + ", ".join(f"%arg{number}: tensor<4xf16> [bold]" for number in range(40)) + ")"
+    show(reduction_blocks(replace(reproducer(), text=f"module {{\n{line}\n}}\n"), None))
+    said = capsys.readouterr().out
+    assert f"\n  {line}\n" in said
+    assert "attention[dtype=f16] is now 3 operations\n" in said
+    assert "versions  last good 3.0.0, first bad 3.2.0 (3.1.0 could not be tested), last bad 3.3.0, fixed in 3.4.0\n" in said
+    assert "size      740 operations, 900 lines, 40000 bytes -> 3 operations, 5 lines" in said
+    assert "met too   verifier: 'stream.async' op <bad>\n" in said
+    assert "cost      44 compiles, 14 answers known before, 31.3 s, of which 20.0 s of compiling\n" in said
+
+
+def test_a_long_program_is_begun(capsys: pytest.CaptureFixture[str]) -> None:
+    show(reduction_blocks(replace(reproducer(), text="".join(f"// {number}\n" for number in range(100))), None))
+    said = capsys.readouterr().out
+    assert "// 39\n  ... 60 more lines\n" in said
+
+
+def test_why_nothing_was_reduced_names_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    found = NotReproducible(CASE, "it compiles on 3.4.0; there is nothing to reduce", probes("PUFG"))
+    show(reduction_blocks(found, None))
+    said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert said[:2] == ["attention[dtype=f16]: not reduced", "why it compiles on 3.4.0; there is nothing to reduce"]
+    assert said[2:5] == [
+        "tried 3.0.0: compiles",
+        "tried 3.1.0: untestable: does not know the flag --iree-y",
+        f"tried 3.2.0: shared-memory-overflow: {OVERFLOW.headline}",
+    ]
+    assert set(reduction_json(found, None)) >= {
+        "status",
+        "signature",
+        "operations",
+        "lines",
+        "bytes",
+        "oracle_calls",
+        "seconds",
+    }

@@ -1,0 +1,136 @@
+"""Reproducers read back and compiled again, with letters in the place of a compiler."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.reduce.made import outcome, reproducer
+from triage.cli.replay import _exit_of
+from triage.model.errors import BadFiles
+from triage.model.outcome import Measured
+from triage.model.probe import Probe
+from triage.model.revision import Revision
+from triage.reduce.recorded import open_reproducers
+from triage.reduce.replay import Replay, replay
+from triage.report.replay import replay_json
+from triage.report.reproducer import write_reproducer
+from triage.toolchains.shed import Place
+
+
+class Bench:
+    """Versions 3.0.0, 3.1.0 and so on, a letter each; `latest` is the last one."""
+
+    def __init__(self, letters: str) -> None:
+        self.letters, self.shed = letters, self
+
+    def place(self, text: str, family: str) -> Place:
+        return Place(family, Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text))
+
+    def probe_all(self, jobs: Sequence, what: str) -> Iterator[Probe]:
+        for job in reversed(jobs):
+            index = int(job.place.revision.name.split(".")[1])
+            yield Probe(job.case, job.place.revision, None, outcome(self.letters[index]), Measured(), cached=False)
+
+
+def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
+    write_reproducer(reproducer(), tmp_path)
+    [one] = replay(Bench(letters), open_reproducers([tmp_path]), named)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("letters", "status", "holds", "code"),
+    [
+        ("PUFF", "reproduces", True, 0),
+        ("PUFP", "fixed", True, 0),
+        ("PUFG", "changed", True, 0),
+        ("PUFU", "untestable", True, 0),
+        ("PUPP", "fixed", False, 1),
+        ("PUGF", "reproduces", False, 1),
+        ("PUUP", "fixed", None, 3),
+        ("PUF", "reproduces", True, 0),
+    ],
+)
+def test_the_recorded_version_and_the_newest_are_asked(
+    tmp_path: Path, letters: str, status: str, holds: bool | None, code: int
+) -> None:
+    found = replayed(tmp_path, letters)
+    assert (found.status, found.holds, _exit_of([found])) == (status, holds, code)
+    assert [probe.revision.name for probe in found.probes] == list(dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"]))
+
+
+@pytest.mark.parametrize(
+    ("letters", "status", "code"), [("PUFPG", "changed", 0), ("PUFPP", "fixed", 0), ("PUFUU", "untestable", 3)]
+)
+def test_named_versions_are_asked_alone(tmp_path: Path, letters: str, status: str, code: int) -> None:
+    found = replayed(tmp_path, letters, "3.3.0", "3.4.0")
+    assert [probe.revision.name for probe in found.probes] == ["3.3.0", "3.4.0"]
+    assert (found.status, found.holds, _exit_of([found])) == (status, None, code)
+
+
+def test_the_answer_names_the_original_and_each_version(tmp_path: Path) -> None:
+    [told] = replay_json([replayed(tmp_path, "PUFG")])["reproducers"]
+    assert told["reproducer"] == str(tmp_path / "attention-dtype-f16")
+    assert (told["case"], told["signature"], told["bad"]) == ("attention[dtype=f16]", "shared-memory-overflow", "3.2.0")
+    assert [(one["toolchain"]["name"], one["status"]) for one in told["versions"]] == [
+        ("3.2.0", "reproduces"),
+        ("3.3.0", "changed"),
+    ]
+    assert told["versions"][1]["failure"]["signature"] == "verifier:stream.async"
+
+
+def test_what_another_machine_alone_has_is_not_asked_for(tmp_path: Path) -> None:
+    folder = write_reproducer(reproducer(), tmp_path)
+    record = json.loads((folder / "reproducer.json").read_text())
+    record["bad"]["name"] = "local build"
+    (folder / "reproducer.json").write_text(json.dumps(record))
+    [found] = replay(Bench("PPP"), open_reproducers([folder]))
+    assert [probe.revision.name for probe in found.probes] == ["3.2.0"]
+    assert (found.status, found.holds) == ("fixed", None)
+
+
+def test_two_copies_of_a_reproducer_are_both_asked(tmp_path: Path) -> None:
+    folder = write_reproducer(reproducer(), tmp_path)
+    shutil.copytree(folder, tmp_path / "copy")
+    assert [one.recorded.folder.name for one in replay(Bench("PUFF"), open_reproducers([tmp_path]))] == [folder.name, "copy"]
+    assert len(open_reproducers([tmp_path, folder])) == 2
+
+
+def test_every_mistake_of_every_folder_is_told_at_once(tmp_path: Path) -> None:
+    for name in "abcdefg":
+        shutil.copytree(write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all" / name)
+    wrong = tmp_path / "all"
+    (wrong / "a" / "reproducer.json").unlink()
+    (wrong / "b" / "reproducer.json").write_text('{"case": "x",\n oops}')
+    (wrong / "c" / "reproducer.json").write_text('{"case": "", "bad": {"name": "banana"}}')
+    (wrong / "d" / "input.mlir").unlink()
+    (wrong / "e" / "recipe.yaml").write_text("name: e\n")
+    (wrong / "f" / "reproducer.json").write_bytes(b"\xff\xfe")
+    (wrong / "g" / "recipe.yaml").unlink()
+    (wrong / "h").mkdir()
+    with pytest.raises(BadFiles) as raised:
+        open_reproducers([wrong, tmp_path / "nowhere"])
+    told = "\n".join(str(problem).removeprefix(str(tmp_path)) for problem in raised.value.problems)
+    for line in (
+        "/all/a/reproducer.json: is missing",
+        "/all/b/reproducer.json:2:2: is no JSON",
+        '/all/c/reproducer.json: needs a text "case"',
+        '/all/c/reproducer.json: needs a text "signature"',
+        "/all/c/reproducer.json: \"bad\": 'banana' names no revision",
+        '/all/d/recipe.yaml:4:8: the input "input.mlir" does not exist',
+        "/all/e/recipe.yaml",
+        "/all/f/reproducer.json: is not UTF-8",
+        "/all/g/recipe.yaml: is missing",
+        "/all/h/reproducer.json: is missing",
+        "/all/h/recipe.yaml: is missing",
+        "/nowhere: is no folder",
+    ):
+        assert line in told
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadFiles, match="holds no reproducer"):
+        open_reproducers([tmp_path / "empty"])

@@ -1,0 +1,218 @@
+"""What a reduction leaves behind, from a reduction made by hand: the files themselves are in golden/."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.reduce.made import CASE, PROGRAM, of_class, probes, reproducer
+from triage.model.case import Case, Expectation, Flag, Target
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.execution import Limits
+from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.recipes import load_recipes
+from triage.reduce.reproducer import _without_paths, slug
+from triage.report import folder as folders
+from triage.report.folder import write_folder
+from triage.report.reproducer import place_for, reproducer_files, write_reproducer
+
+GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
+
+
+def test_the_folder_is_as_it_was(tmp_path: Path) -> None:
+    """Changed on purpose? `python -m tests.reduce.test_reproducer_folder` writes the golden files anew."""
+    made = write_reproducer(reproducer(), tmp_path)
+    assert made == tmp_path / "attention-dtype-f16"
+    assert sorted(one.name for one in made.iterdir()) == sorted(one.name for one in GOLDEN.iterdir())
+    for one in GOLDEN.iterdir():
+        assert (made / one.name).read_text() == one.read_text(), one.name
+    assert os.access(made / "repro.sh", os.X_OK)
+
+
+def test_nothing_of_this_machine_or_hour_is_in_it() -> None:
+    files = reproducer_files(reproducer())
+    assert files == reproducer_files(reproducer())
+    assert not [name for name, text in files.items() if "/home/" in str(text) or str(ROOT) in str(text)]
+
+
+def test_a_model_that_is_imported_comes_with_what_the_compiler_is_given(tmp_path: Path) -> None:
+    made = write_reproducer(replace(reproducer(), file="input.onnx", content=b"\x08\xff\x00"), tmp_path)
+    assert (made / "input.onnx").read_bytes() == b"\x08\xff\x00"
+    assert (made / "input.mlir").read_text() == PROGRAM
+    assert load_recipes([made])[0].input.path == made / "input.onnx"
+    assert " input.mlir -o " in (made / "repro.sh").read_text()
+    assert "`input.mlir`, imported from `input.onnx`:" in (made / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        CASE,
+        replace(CASE, name="plain", summary="", flags=(), phase=None, target=Target("llvm-cpu")),
+        replace(CASE, summary='quotes " and \\ # and: colons\tand ümlauts', flags=(Flag('--x={a: "b", c: #d}'),)),
+        replace(CASE, limits=Limits(0.5, (1 << 30) + (1 << 20)), target=Target("cuda", "90", devices=8)),
+        replace(CASE, name="x" * 100),
+    ],
+    ids=["matrix", "little", "awkward", "limits", "long"],
+)
+def test_the_recipe_means_what_was_reduced(tmp_path: Path, case: Case) -> None:
+    made = reproducer(case=case)
+    written = write_reproducer(made, tmp_path)
+    [read] = load_recipes([written])
+    assert read.name == f"{made.slug}-reduced"
+    assert (read.target, read.flags, read.phase, read.limits) == (case.target, case.flags, case.phase, case.limits)
+    assert read.input.path == written / "input.mlir"
+    assert read.expect == (
+        Expectation("shared-memory-overflow", since="3.2.0", until="3.4.0"),
+        Expectation("verifier", since="3.5.0"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("a-b", "a-b"), ("a[dtype=f16]", "a-dtype-f16"), ("a[n=4,t=1.5]", "a-n-4-t-1-5"), ("a[p=../../x]", "a-p-x")],
+)
+def test_a_name_is_made_safe(name: str, folder: str) -> None:
+    assert slug(replace(CASE, name=name)) == folder
+
+
+def test_the_script_gives_up_on_what_does_not_end() -> None:
+    assert "exec timeout 120 " in reproducer_files(of_class("timeout"))["repro.sh"]
+    assert "ulimit -v 4194304\n" in reproducer_files(of_class("out-of-memory"))["repro.sh"]
+
+
+@pytest.mark.parametrize(("code", "body"), [(0, "exit 0"), (1, "exit 1"), (-11, "kill -SEGV $$")])
+def test_the_script_ends_as_the_compiler_does(tmp_path: Path, code: int, body: str) -> None:
+    compiler = tmp_path / "iree-compile"
+    compiler.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\n{body}\n')
+    compiler.chmod(0o755)
+    script = write_reproducer(reproducer(), tmp_path) / "repro.sh"
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run([script], env=env, cwd="/", check=False).returncode == code
+    assert (tmp_path / "words").read_text().splitlines() == [*reproducer().options, "input.mlir", "-o", "/dev/null"]
+    named = {**os.environ, "IREE_COMPILE": str(compiler)}
+    assert subprocess.run([script], env=named, check=False).returncode == code
+    nothing = subprocess.run([script], env={**os.environ, "IREE_COMPILE": "/none"}, capture_output=True, check=False)
+    assert nothing.returncode == 127
+
+
+def test_fences_hold_whatever_the_program_has() -> None:
+    made = reproducer()
+    text = "// ```\n// ````\nmodule {}\n"
+    readme = reproducer_files(replace(made, text=text))["README.md"]
+    assert f"`````mlir\n{text}`````\n" in readme
+
+
+def test_a_program_that_no_issue_holds_is_named_instead() -> None:
+    made = reproducer()
+    readme = reproducer_files(replace(made, text="// x\n" * 20_000))["README.md"]
+    assert len(readme) < 20_000
+    assert "It is too long to be pasted here; `input.mlir` has it." in readme
+
+
+def test_what_the_compiler_printed_is_cut(tmp_path: Path) -> None:
+    readme = reproducer_files(replace(reproducer(), said="x" * 5000 + "\n" + "line\n" * 5000))["README.md"]
+    assert "... 4961 more lines" in readme
+    assert max(map(len, readme.splitlines())) < 400
+    assert "The compiler printed nothing." in reproducer_files(replace(reproducer(), said=" \n"))["README.md"]
+
+
+def test_a_local_build_has_no_name_elsewhere() -> None:
+    made = reproducer()
+    local = replace(made.bad, revision=replace(made.bad.revision, name="local build"), version=None)
+    tried = (*probes("PPPP"), local)
+    files = reproducer_files(replace(made, bad=local, probes=tried, package=None))
+    assert json.loads(files["reproducer.json"])["bad"]["name"] == "local build"
+    assert "pip install" not in files["README.md"] + files["repro.sh"]
+    assert "expect" not in files["recipe.yaml"]
+
+
+def test_paths_of_the_machine_become_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, real = tmp_path / "home", tmp_path / "cache"
+    real.mkdir()
+    home.symlink_to(real)
+    root = home / "toolchains" / "iree-1"
+    toolchain = Toolchain("iree", Revision("1.0.0"), "id", root, root / "bin" / "iree-compile", Capabilities())
+    program = home / "reductions" / "12" / "reduced-34.mlir"
+    mend = _without_paths(toolchain, home, {program: "input.mlir"})
+    said = (
+        f"{root}/bin/iree-compile {program} -o {home}/scratch/77-x/out {real}/toolchains/iree-1/lib/a.so {program}:2:3: error"
+    )
+    assert mend(said) == "bin/iree-compile input.mlir -o /dev/null lib/a.so input.mlir:2:3: error"
+    monkeypatch.setenv("HOME", "/")
+    assert _without_paths(toolchain, home, {})("see https://iree.dev and /etc/x") == "see https://iree.dev and /etc/x"
+
+
+def test_only_a_reproducer_is_replaced(tmp_path: Path) -> None:
+    first = write_reproducer(reproducer(), tmp_path)
+    (first / "leftover").write_text("of the old one")
+    assert write_reproducer(reproducer("PUFFFF"), tmp_path) == first
+    assert not (first / "leftover").exists()
+    assert json.loads((first / "reproducer.json").read_text())["versions"]["first_good"] is None
+    (first / "reproducer.json").unlink()
+    before = {one.name: one.read_bytes() for one in first.iterdir()}
+    with pytest.raises(BadInput, match="is no reproducer"):
+        write_reproducer(reproducer(), tmp_path)
+    assert {one.name: one.read_bytes() for one in first.iterdir()} == before
+    with pytest.raises(BadInput, match="is a file"):
+        place_for(first / "repro.sh", CASE)
+
+
+def test_a_folder_that_cannot_be_written_is_an_environment_failure() -> None:
+    with pytest.raises(EnvironmentFailure, match="cannot write the reproducer"):
+        write_reproducer(reproducer(), Path("/proc/none"))
+
+
+@pytest.mark.parametrize("exchanging", [True, False], ids=["at once", "in two steps"])
+def test_a_write_that_fails_leaves_the_old_folder(tmp_path: Path, exchanging: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not exchanging:
+        monkeypatch.setattr(folders.ctypes, "CDLL", lambda *_, **__: object())
+    place = tmp_path / "one"
+    write_folder(place, {"a": "old", "b": "old"})
+
+    class Files(dict[str, str]):
+        def items(self) -> Mapping[str, str]:
+            yield "a", "new"
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_folder(place, Files())
+    assert {one.name: one.read_text() for one in place.iterdir()} == {"a": "old", "b": "old"}
+    write_folder(place, {"a": "new"})
+    assert {one.name: one.read_text() for one in place.iterdir()} == {"a": "new"}
+    assert [one.name for one in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_killed_write_leaves_a_whole_folder(tmp_path: Path) -> None:
+    """One process writes two versions in turn and is killed at any moment; the next one tidies up behind it."""
+    script = (
+        "import sys; from pathlib import Path; from triage.report.folder import write_folder\n"
+        "place = Path(sys.argv[1])\n"
+        "for number in range(10**6):\n"
+        "    write_folder(place, {f'file-{at}': str(number) for at in range(5)})\n"
+        "    print(number, flush=True)\n"
+    )
+    place = tmp_path / "one"
+    for rounds in range(6):
+        with subprocess.Popen([sys.executable, "-c", script, place], stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout
+            for _ in range(1 + 7 * rounds):
+                process.stdout.readline()
+            process.kill()
+        texts = [(place / f"file-{at}").read_text() for at in range(5)]
+        assert len(set(texts)) == 1
+        assert len(list(place.iterdir())) == 5
+    write_folder(place, {"a": "last"})
+    assert [one.name for one in tmp_path.iterdir()] == ["one"]
+
+
+if __name__ == "__main__":
+    write_reproducer(reproducer(), GOLDEN.parent)

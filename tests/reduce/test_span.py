@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.reduce.made import OVERFLOW, probes
+from triage.model.case import Expectation
+from triage.model.probe import Probe
+from triage.reduce.span import expectations, in_order, span_around
+from triage.report.reproducer import span_text
+
+
+@pytest.mark.parametrize(
+    ("letters", "bad", "text"),
+    [
+        ("PPFFPP", 2, "last good 3.1.0, first bad 3.2.0, last bad 3.3.0, fixed in 3.4.0"),
+        ("PPFFPP", 3, "last good 3.1.0, first bad 3.2.0, last bad 3.3.0, fixed in 3.4.0"),
+        ("PFP", 1, "last good 3.0.0, first bad 3.1.0, fixed in 3.2.0"),
+        ("FFF", 1, "first bad 3.0.0, still failing in 3.2.0"),
+        ("F", 0, "first bad 3.0.0"),
+        ("PUUF", 3, "last good 3.0.0, first bad 3.3.0 (3.1.0, 3.2.0 could not be tested)"),
+        ("PFUFP", 3, "last good 3.0.0, first bad 3.1.0, last bad 3.3.0, fixed in 3.4.0"),
+        ("PGFFGP", 2, "3.1.0 fails otherwise, first bad 3.2.0, last bad 3.3.0, 3.4.0 fails otherwise"),
+        ("UFU", 1, "first bad 3.1.0"),
+        ("PFPFP", 3, "last good 3.2.0, first bad 3.3.0, fixed in 3.4.0"),
+    ],
+)
+def test_the_span_around_the_bad_version(letters: str, bad: int, text: str) -> None:
+    tried = probes(letters)
+    assert span_text(span_around(tried, tried[bad], OVERFLOW.signature)) == text
+
+
+@pytest.mark.parametrize(
+    ("letters", "windows"),
+    [
+        ("PPFFPP", [("F", "3.2.0", "3.4.0")]),
+        ("PFGP", [("F", "3.1.0", "3.2.0"), ("G", "3.2.0", "3.3.0")]),
+        ("FF", [("F", "3.0.0", None)]),
+        ("PFPF", [("F", "3.1.0", "3.2.0"), ("F", "3.3.0", None)]),
+        ("UFUFUP", [("F", "3.1.0", "3.5.0")]),
+        ("PU", []),
+        ("", []),
+    ],
+)
+def test_windows_are_as_wide_as_what_was_seen(letters: str, windows: list[tuple[str, str, str | None]]) -> None:
+    classes = {"F": "shared-memory-overflow", "G": "verifier"}
+    assert expectations(probes(letters)) == tuple(Expectation(classes[one], since, until) for one, since, until in windows)
+
+
+def test_versions_are_ordered_as_versions_and_those_without_one_come_last() -> None:
+    names = ["3.10.0", "3.9.0", None, "3.10.0rc20251201", "3.2.0"]
+    tried: list[Probe] = [replace(probes("F")[0], version=name) for name in names]
+    assert [one.version for one in in_order(tried)] == ["3.2.0", "3.9.0", "3.10.0rc20251201", "3.10.0", None]
+    assert expectations(tried) == (Expectation("shared-memory-overflow", since="3.2.0"),)

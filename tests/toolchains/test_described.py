@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from triage.compilers.port import Description
+from triage.model.revision import Capabilities
+from triage.toolchains.described import describe
+
+
+class TwoFiles:
+    """A compiler of a small program and a large library; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def essence(self, program: Path) -> tuple[Path, ...]:
+        return program, (program.parent / "lib.so").resolve()
+
+    def describe(self, program: Path) -> Description:
+        self.asked += 1
+        return Description("1.0", None, None, Capabilities(frozenset({"rocm"}), ("flow",), frozenset({"a"})))
+
+
+def make(folder: Path, program: bytes, library: bytes | Path) -> Path:
+    folder.mkdir()
+    (folder / "compile").write_bytes(program)
+    if isinstance(library, Path):
+        (folder / "lib.so").symlink_to(library)
+    else:
+        (folder / "lib.so").write_bytes(library)
+    return folder / "compile"
+
+
+LARGE = b"x" * (17 << 20)
+
+
+def test_the_identity_is_the_content_of_every_file_wherever_it_lies(tmp_path: Path) -> None:
+    compiler, memory = TwoFiles(), tmp_path / "memory"
+    first = make(tmp_path / "first", b"1", LARGE)
+    known = describe(memory, compiler, first)
+    assert describe(memory, compiler, first) == known
+    assert compiler.asked == 1
+    linked = describe(memory, compiler, make(tmp_path / "linked", b"1", tmp_path / "first" / "lib.so"))
+    copied = describe(memory, compiler, make(tmp_path / "copied", b"1", LARGE))
+    other = describe(memory, compiler, make(tmp_path / "other", b"2", tmp_path / "first" / "lib.so"))
+    assert known.identity == linked.identity == copied.identity != other.identity
+    assert known.description.capabilities == Capabilities(frozenset({"rocm"}), ("flow",), frozenset({"a"}))
+
+
+def test_a_library_that_was_written_anew_is_another_compiler(tmp_path: Path) -> None:
+    compiler, memory = TwoFiles(), tmp_path / "memory"
+    program = make(tmp_path / "one", b"1", LARGE)
+    before = describe(memory, compiler, program).identity
+    library = tmp_path / "one" / "lib.so"
+    time = library.stat()
+    library.write_bytes(LARGE[:-1] + b"y")
+    os.utime(library, ns=(time.st_atime_ns, time.st_mtime_ns + 1))
+    assert describe(memory, compiler, program).identity != before
+    # What is remembered of files can be lost at any time.
+    after = describe(memory, compiler, program).identity
+    shutil.rmtree(memory)
+    assert describe(memory, compiler, program).identity == after

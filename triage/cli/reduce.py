@@ -1,0 +1,67 @@
+"""`triage reduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli.bench import load_cases, one_case, open_bench
+from triage.cli.endings import Exit, guarded
+from triage.cli.identity import MATCHES, Identity
+from triage.cli.options import FormatOption, JobsOption, RecipePath
+from triage.cli.screen import Format, show, show_json
+from triage.model.errors import BadInput
+from triage.model.outcome import Cause
+from triage.reduce.reproducer import reproducer_of, unsupported
+from triage.reduce.result import NotReproducible
+from triage.reduce.workflow import Order, reduce_case
+
+
+@guarded
+def reduce(
+    recipe: RecipePath,
+    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV on which it fails.")],
+    good: Annotated[str | None, typer.Option(help="REV that must go on compiling it: keeps it a regression.")] = None,
+    case: Annotated[
+        str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the reproducer's folder is made.")] = Path("reproducers"),
+    match: Annotated[Identity, typer.Option(help="What counts as the same failure.")] = Identity.SIGNATURE,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Compiles before a program counts as passing. Default: by how often it fails.")
+    ] = None,
+    jobs: JobsOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the best program of an earlier run of the same reduction.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> Exit:
+    """Make the program that fails as small as it gets while it fails in the same way.
+
+    Every step is compiled: only the same failure counts, and with --good only what that toolchain still compiles. The
+    folder that is written has the program, a recipe, a shell script and a README for an issue.
+
+    - `triage reduce recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
+    """
+    from triage.report.reduction import reduction_blocks, reduction_json  # templates: needed here alone, and slow to import
+    from triage.report.reproducer import place_for, write_reproducer
+
+    chosen = one_case(load_cases([recipe]), case)
+    if reason := unsupported(chosen):
+        raise BadInput(f"{recipe}: {reason}")
+    place_for(out, chosen)
+    with open_bench(jobs) as bench:
+        bad = bench.shed.place(toolchain, chosen.compiler)
+        better = bench.shed.place(good, chosen.compiler) if good else None
+        reduced = reduce_case(bench, Order(chosen, bad, better, MATCHES[match], repeats, resume=resume))
+        found = reduced if isinstance(reduced, NotReproducible) else reproducer_of(bench, reduced, bad)
+    folder = None if isinstance(found, NotReproducible) else write_reproducer(found, out)
+    if output is Format.JSON:
+        show_json(reduction_json(found, folder))
+    else:
+        show(reduction_blocks(found, folder))
+    if isinstance(found, NotReproducible):
+        return Exit.ENVIRONMENT if found.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) else Exit.INCONCLUSIVE
+    return Exit.OK

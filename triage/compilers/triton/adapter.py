@@ -1,0 +1,130 @@
+"""A case in the words that one version of Triton understands, handed to the worker that compiles it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from packaging.version import Version
+
+from triage.compilers.interpreters import interpreter
+from triage.compilers.port import Description, Invocation, MlirTools, Packaging, Told, Wheel
+from triage.compilers.triton import layout
+from triage.compilers.triton.chips import chip_of
+from triage.model.case import Case, Kernel
+from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Execution
+from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Capabilities, Toolchain
+
+_WORKER = Path(__file__).parent / "worker"
+_FIRST = Version("2.1")
+_PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
+_MARK = "triage: "
+
+
+class Triton:
+    """The Triton family."""
+
+    name = "triton"
+    distribution = "triton"
+    packaging: Packaging = Wheel(interpreted=True)
+    where = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
+
+    def unsupported(self, version: str) -> str | None:
+        if Version(version) < _FIRST:
+            return f"Triton {version} cannot compile ahead of time; {_FIRST} is the first that can"
+        return None
+
+    def locate(self, root: Path) -> Path | None:
+        return layout.locate(root)
+
+    def essence(self, program: Path) -> tuple[Path, ...]:
+        # The worker decides with it: what an older worker found out is not taken for what this one would.
+        return (*layout.essence(program), *sorted(_WORKER.glob("*.py")))
+
+    def describe(self, program: Path) -> Description:
+        if not (program.parents[1] / "compiler").exists():
+            raise EnvironmentFailure(f"{program} has no Triton compiler beside it")
+        backends = layout.backends(program)
+        phases = dict.fromkeys(phase for name in sorted(backends) for phase in _PHASES[name])
+        known = Capabilities(backends=backends, phases=tuple(phases))
+        return Description(layout.version(program), layout.commit(program), None, known)
+
+    def dialects(self, program: Path) -> frozenset[str]:  # noqa: ARG002 - the port's names
+        return frozenset()
+
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+        python = self._python(toolchain)
+        spec = _spec(case, toolchain)
+        for answer in (python, spec):
+            if isinstance(answer, Untestable):
+                return answer
+        options = ("--spec", json.dumps(spec, sort_keys=True), *(("--phase", case.phase) if case.phase else ()))
+        # Neither the user's site-packages nor any variable may decide what is imported.
+        launcher = (str(python), "-I", "-S", str(_WORKER))
+        env = {"TRIAGE_TRITON": str(layout.import_root(toolchain.program))}
+        return Invocation(options, env=env, launcher=launcher)
+
+    def _python(self, toolchain: Toolchain) -> Path | Untestable:
+        wanted = layout.python(toolchain.program)
+        if wanted is None:
+            return Untestable(Cause.TOOLCHAIN, f"nothing in {toolchain.root} tells which Python its Triton is for")
+        found = interpreter(wanted)
+        if found is None:
+            name = "{}.{}".format(*wanted)
+            return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} needs Python {name}, and none is installed here")
+        return found
+
+    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:  # noqa: ARG002 - one way for both
+        return replace(invocation, printing=(*invocation.printing, "--name-pass"))
+
+    def told(self, execution: Execution) -> Told:
+        """The worker's lines on stdout."""
+        phase: str | None = None
+        metrics: dict[str, float] = {}
+        for line in execution.stdout.text.splitlines():
+            if not line.startswith(_MARK):
+                continue
+            try:
+                said = json.loads(line.removeprefix(_MARK))
+            except ValueError:  # a kernel's own output
+                continue
+            if isinstance(said, dict):
+                phase = said.get("stage", phase)
+                metrics.update(said.get("metrics", {}))
+        return Told(phase, metrics)
+
+    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:  # noqa: ARG002 - the port's names
+        return None
+
+    def ir(self) -> None:
+        return None
+
+
+def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
+    """What the worker is told of a case, no path among it."""
+    backend, name = case.target.backend, toolchain.revision.name
+    if backend not in toolchain.capabilities.backends:
+        known = ", ".join(sorted(toolchain.capabilities.backends))
+        return Untestable(Cause.TARGET, f"{name} has no backend {backend} (it has {known})")
+    chip = chip_of(backend, case.target.chip or "")
+    if chip is None:
+        example = "sm_90" if backend == "cuda" else "gfx942"
+        return Untestable(Cause.RECIPE, f"{case.target.chip!r} is no chip of {backend}: write one such as {example}")
+    if case.phase is not None and case.phase not in _PHASES[backend]:
+        return Untestable(Cause.FLAG, f"{backend} has no phase {case.phase}; it has {', '.join(_PHASES[backend])}")
+    if not isinstance(case.how, Kernel):
+        return Untestable(Cause.RECIPE, f"{case.name} says nothing of a kernel")
+    return {
+        "backend": backend,
+        "arch": chip.arch,
+        "warp_size": chip.warp_size,
+        "shared_limit": chip.shared_limit,
+        "kernel": case.how.name,
+        "signature": dict(case.how.signature),
+        "constexprs": dict(case.how.constexprs),
+        "hints": {name: dict(hints) for name, hints in case.how.hints.items()},
+        "options": dict(case.how.options),
+    }

@@ -1,0 +1,39 @@
+"""What the chips that Triton compiles for have: facts of the hardware, no opinions of a version."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """arch: as Triton wants it; warp_size: lanes; shared_limit: bytes of shared memory (LDS) that one block may ask for,
+    None where it is not known.
+    """
+
+    arch: str
+    warp_size: int
+    shared_limit: int | None
+
+
+# What a block may opt in to, bytes.
+_CUDA_SHARED = {
+    **dict.fromkeys((70, 72), 98304),
+    75: 65536,
+    **dict.fromkeys((80, 87), 166912),
+    **dict.fromkeys((86, 89, 120, 121), 101376),
+    **dict.fromkeys((90, 100, 101, 103), 232448),
+}
+_WAVE_32 = re.compile(r"gfx1[0-2]\d\d")
+_HIP = re.compile(r"gfx\d{3,4}[a-z]?")
+
+
+def chip_of(backend: str, name: str) -> Chip | None:
+    """`sm_90` of cuda, `gfx942` of hip; None for a name that is neither."""
+    if backend == "cuda":
+        found = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
+        return Chip(found[1], 32, _CUDA_SHARED.get(int(found[1]))) if found else None
+    if not _HIP.fullmatch(name):
+        return None
+    return Chip(name, 32 if _WAVE_32.fullmatch(name) else 64, 163840 if name == "gfx950" else 65536)

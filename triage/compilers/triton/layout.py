@@ -1,0 +1,84 @@
+"""Where Triton lies below a folder, and what it says of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from triage.compilers.interpreters import version_of
+
+_LIBRARY = "triton/_C/libtriton*.so"
+_PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
+# The Python part compiles as much as the library does; assemblers and device libraries come with it.
+_PARTS = ("**/*.py", "**/bin/ptxas*", "**/*.bc")
+_VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
+_COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
+
+
+def locate(root: Path) -> Path | None:
+    """`libtriton.so` of an unpacked wheel, a virtual environment, a source tree built in place, or the library itself."""
+    if root.is_file():
+        return root.absolute() if root.match("libtriton*.so") else None
+    found = (path.absolute() for pattern in _PLACES for path in sorted(root.glob(pattern)))
+    return next(found, None)
+
+
+def import_root(program: Path) -> Path:
+    """The folder to import `triton` from."""
+    return program.parents[2]
+
+
+def essence(program: Path) -> tuple[Path, ...]:
+    """The library, and what of the package beside it takes part in a compile."""
+    package = program.parents[1]
+    return (program, *sorted(path for pattern in _PARTS for path in package.glob(pattern) if path.is_file()))
+
+
+def version(program: Path) -> str | None:
+    """PEP 440, as the package says it."""
+    try:
+        found = _VERSION.search((program.parents[1] / "__init__.py").read_text("utf-8", "replace"))
+    except OSError:
+        return None
+    told = [found[1]] if found else []
+    # A nightly's wheel knows the commit, its source does not.
+    told = [name.name.split("-")[1] for name in _metadata(program)] or told
+    try:
+        return str(Version(told[0])) if told else None
+    except InvalidVersion:
+        return None
+
+
+def commit(program: Path) -> str | None:
+    """The commit in a development version, which is all that a wheel tells; releases tell none."""
+    found = _COMMIT.search(" ".join(path.name for path in _metadata(program)))
+    return found[1] if found else None
+
+
+def python(program: Path) -> tuple[int, int] | None:
+    """The Python that the wheel is for; None where nothing tells."""
+    for folder in _metadata(program):
+        try:
+            tags = (folder / "WHEEL").read_text("utf-8", "replace")
+        except OSError:
+            continue
+        if found := re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE):
+            return int(found[1]), int(found[2])
+    if found := re.search(r"/lib/python(3\.\d+)/site-packages/", str(program)):
+        return version_of(found[1])
+    return None
+
+
+def backends(program: Path) -> frozenset[str]:
+    """What it can generate code for."""
+    package = program.parents[1]
+    names = {"cuda"} | ({"hip"} if (package / "backends" / "amd").is_dir() else set())
+    return frozenset(names)
+
+
+def _metadata(program: Path) -> Iterator[Path]:
+    root = import_root(program)
+    yield from sorted(path for path in root.glob("*triton*.dist-info") if re.match(r"(?:pytorch_)?triton(?:_nightly)?-", path.name))

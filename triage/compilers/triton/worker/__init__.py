@@ -1,0 +1,1 @@
+"""Run as a program by the Python that a Triton wheel is for, with the standard library and nothing else of triage."""

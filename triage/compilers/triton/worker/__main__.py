@@ -1,0 +1,74 @@
+"""Compiles one kernel ahead of time with the Triton that the folder TRIAGE_TRITON holds.
+
+worker --spec JSON [--phase STAGE] [--name-pass] SOURCE -o OUTPUT
+
+SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). Lines on stdout that begin with `triage: `
+are JSON: {"stage": name} as each stage begins, {"metrics": {...}} at the end. Exit 0: compiled, and OUTPUT holds what the
+last stage made. Otherwise what Triton printed, or one line, is on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from pathlib import Path
+
+if not __package__:  # started as a folder
+    sys.path[0] = str(Path(__file__).absolute().parent.parent)
+    __package__ = Path(__file__).absolute().parent.name  # noqa: A001 - relative imports go by it
+
+from .eras import compile_kernel
+from .report import Ended, Mistaken, Report, Unsupported
+from .surroundings import prepare, read_assembler
+
+
+def main() -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--phase")
+    parser.add_argument("--name-pass", action="store_true")
+    parser.add_argument("source")
+    parser.add_argument("-o", dest="output", type=Path, required=True)
+    given = parser.parse_args()
+    prepare(name_pass=given.name_pass)
+    report = Report(given.phase)
+    read_assembler(report)
+    try:
+        compile_kernel(given.source, given.spec, report)
+    except Ended:
+        pass
+    except Unsupported as error:
+        print(f"error: this Triton has no {error}", file=sys.stderr)
+        return 1
+    except Mistaken as error:
+        print(f"error: the recipe does not fit its kernel: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        _explain(error)
+        return 1
+    report.write(given.output)
+    return report.within(given.spec["shared_limit"])
+
+
+def _explain(error: BaseException) -> None:
+    """An error of the compiler as it is; one of the kernel's language by what it says last and innermost, where the
+    call that failed stands.
+    """
+    from triton.compiler.errors import CompilationError
+
+    if not isinstance(error, CompilationError):
+        traceback.print_exception(type(error), error, error.__traceback__)
+        return
+    while isinstance(error.__cause__, CompilationError):
+        error = error.__cause__
+    text = str(error)
+    print(text, file=sys.stderr)
+    said = [line.strip() for line in text.splitlines() if line.strip(" ^")]
+    print(f"error: the kernel's language refuses it: {said[-1] if said else type(error).__name__}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The kernel of a file, and how a recipe specialises it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from .report import Mistaken, Unsupported
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """A kernel with its arguments in the kernel's own order: up to 3.2 the order of the types counts, not their names."""
+
+    function: Any
+    names: list[str]
+    types: dict[str, str]
+    constants: dict[str, Any]
+    hints: dict[str, dict[str, int]]
+    options: dict[str, Any]
+
+    def with_hint(self, hint: str, value: int) -> list[int]:
+        """Positions of the arguments that have it."""
+        return [self.names.index(name) for name, hints in self.hints.items() if hints.get(hint) == value]
+
+    def by_position(self, values: dict[str, Any]) -> dict[int, Any]:
+        """The same, keyed by position instead of name."""
+        return {self.names.index(name): value for name, value in values.items()}
+
+
+def specialise(source: str, spec: dict[str, Any], language: Any) -> Specialised:
+    """The kernel of `source` as `spec` has it. Mistaken where the two do not fit, Unsupported for a type that
+    `triton.language` lacks.
+    """
+    function = _find(source, spec)
+    names = list(function.arg_names)
+    given = (*spec["signature"], *spec["constexprs"], *spec["hints"])
+    wrong = [f"{function.__name__} has no argument {name}" for name in given if name not in names]
+    wrong += [f"{name} has no type in signature and no value in constexprs" for name in names if name not in given]
+    if wrong:
+        raise Mistaken(wrong[0])
+    constants = {name: _constant(value, language) for name, value in spec["constexprs"].items()}
+    # What is known to be 1 is folded as a constant is.
+    constants.update({name: 1 for name, hints in spec["hints"].items() if hints.get("divisibility") == 1})
+    types = {name: spec["signature"][name] for name in names if name in spec["signature"]}
+    return Specialised(function, names, types, constants, spec["hints"], spec["options"])
+
+
+def _find(source: str, spec: dict[str, Any]) -> Any:
+    """The kernel that is named, or the only one whose arguments are those of the recipe."""
+    from triton.runtime.jit import JITFunction
+
+    def bare(one: Any) -> Any:
+        while type(one).__module__.startswith("triton."):
+            if isinstance(one, JITFunction):
+                return one
+            one = getattr(one, "fn", None)  # below autotune and heuristics
+        return None
+
+    found = ((name, bare(value)) for name, value in vars(_module(source)).items())
+    kernels = {name: one for name, one in found if one is not None}
+    wanted = spec["kernel"]
+    if wanted is not None:
+        if wanted not in kernels:
+            raise Mistaken(f"the file has no kernel {wanted}; it has: {', '.join(kernels) or 'none'}")
+        return kernels[wanted]
+    arguments = {*spec["signature"], *spec["constexprs"]}
+    fitting = [one for one in kernels.values() if set(one.arg_names) == arguments]
+    if len(fitting) == 1 or len(kernels) == 1:
+        return (fitting or list(kernels.values()))[0]
+    raise Mistaken(f"`kernel:` has to name one of the file's: {', '.join(kernels) or 'it has none'}")
+
+
+def _module(source: str) -> Any:
+    """The file, imported: Triton reads a function's text from the file that it came from."""
+    spec = importlib.util.spec_from_file_location("kernel_under_test", source)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (AttributeError, ImportError) as error:
+        if "triton" in str(error):
+            raise Unsupported(f"part that the kernel's file uses: {error}") from error
+        raise
+    return module
+
+
+def _constant(value: Any, language: Any) -> Any:
+    if isinstance(value, str) and value.startswith("tl."):
+        found = getattr(language, value[len("tl.") :], None)
+        if found is None:
+            raise Unsupported(f"type {value}")
+        return found
+    return value
