@@ -49,8 +49,9 @@ class EverySpot:
 
     name = "every"
 
-    def __init__(self, missing: Sequence[int] = ()) -> None:
+    def __init__(self, missing: Sequence[int] = (), seconds: float = 1.0) -> None:
         self.missing = set(missing)
+        self.seconds = seconds
 
     def offers(self, timeline: Timeline, indices: range) -> list[Offer]:
         from triage.bisect.line import revision_of
@@ -60,7 +61,7 @@ class EverySpot:
                 self.name,
                 revision_of(timeline.commits[index]),
                 Placement(index, timeline.commits[index].sha),
-                1.0,
+                self.seconds,
                 "",
                 "the artifact has expired" if index in self.missing else None,
             )

@@ -25,9 +25,11 @@ from triage.toolchains.shed import Place
 TILE = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "flow", "3.2.0 and 3.3.0 part after TilePass (compiler/part2.cpp)")
 
 
-def search(timeline: Timeline, letters: str, kind: Kind = Kind.REGRESSION, found: PassEvidence | None = TILE) -> Any:
+def search(
+    timeline: Timeline, letters: str, kind: Kind = Kind.REGRESSION, found: PassEvidence | None = TILE, seconds: float = 30.0
+) -> Any:
     asked: list[tuple[str, str]] = []
-    source = EverySpot()
+    source = EverySpot(seconds=seconds)
     spots = spots_of(timeline, timeline.between(timeline.commits[0].sha, timeline.commits[-1].sha), [source])
 
     def witness(good: Place, bad: Place) -> PassEvidence | None:
@@ -51,6 +53,12 @@ def test_it_is_asked_once_with_the_good_and_the_bad_end(timeline: Timeline) -> N
     fixed, asked = search(timeline, "F" * 20 + "P" * 20, Kind.FIX)
     bisect_commits(fixed)
     assert asked == [(timeline.commits[-1].sha[:10], timeline.commits[0].sha[:10])]
+
+
+def test_where_compilers_are_at_hand_a_probe_is_cheaper_than_asking(timeline: Timeline) -> None:
+    made, asked = search(timeline, "P" * 20 + "F" * 20, seconds=0.0)
+    assert bisect_commits(made).confirmed
+    assert asked == []
 
 
 def test_the_first_probe_goes_where_the_evidence_points(timeline: Timeline) -> None:

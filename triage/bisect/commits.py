@@ -26,6 +26,7 @@ CONFIDENCE = 0.995
 _LEAST_SECONDS = 0.05  # of a compile whose price is not known yet
 _MOST_ROUNDS = 40  # of doubt about a pair that will not agree with itself
 _WORTH_A_WITNESS = 8  # suspects; fewer are told apart by three probes
+_SLOWER = 6.0  # times a compile that prints its IR takes as long; it may save one probe
 _MOST_CONFIRMATIONS = 4
 _NOTED = 20  # suspects that are described
 
@@ -87,11 +88,17 @@ class CommitSearch:
         assert isinstance(outcome, Failed)
         self.failure = outcome.failure
         self.bench.progress.note(chased(self.case, self.failure))
-        if self.witness is not None and self.last >= _WORTH_A_WITNESS:
+        if self.witness is not None and self._worth_a_witness():
             good, bad = (0, self.last) if self.kind is Kind.REGRESSION else (self.last, 0)
             self.evidence = self.witness(self.line.place(good), self.line.place(bad))
         self.belief = Belief.from_weights(self.line.weights(self.clues))
         return None
+
+    def _worth_a_witness(self) -> bool:
+        """Whether what passes tell is cheaper than the probes it may save: it compiles both ends once more, and slowly."""
+        prices = sorted(price for price in self.line.prices() if math.isfinite(price))
+        price = (prices[len(prices) // 2] if prices else 0.0) + self.compile_seconds * self.repeats
+        return self.last >= _WORTH_A_WITNESS and price >= _SLOWER * 2 * self.compile_seconds
 
     def choose(self) -> tuple[int, ...]:
         """The places to probe next; empty when the answer stands or nothing more can be learnt."""

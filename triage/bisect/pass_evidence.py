@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from triage.attribute.attribute import Depth, attribute
 from triage.attribute.result import Attribution, Finding
 from triage.bisect.prior import Clues
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
+from triage.model.outcome import Untestable
 from triage.probe.workbench import Workbench
 from triage.timeline import Repository
+from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.shed import Place
 
 _PATIENCE = 60.0  # seconds for each of the two compiles that print their IR
@@ -38,12 +45,40 @@ class PassEvidence:
         )
 
 
+_EVIDENCE: TypeAdapter[PassEvidence | None] = TypeAdapter(PassEvidence | None)
+
+
 def pass_evidence(
     bench: Workbench, case: Case, good: Place, bad: Place, repository: Repository | None = None
 ) -> PassEvidence | None:
     """What two compilers' passes tell; None where they tell nothing, or the IR cannot be printed. Two compiles, each ended
-    after a minute.
+    after a minute; what they told is kept, so that a bisect that goes on another day does not make them again.
     """
+    kept = _kept_at(bench, case, good, bad)
+    if kept is not None and kept.is_file():
+        with suppress(OSError, ValidationError):
+            return _EVIDENCE.validate_json(kept.read_bytes())
+    found = _asked(bench, case, good, bad, repository)
+    if kept is not None:
+        with disk_errors("keep what passes told"):
+            write_whole(kept, _EVIDENCE.dump_json(found))
+    return found
+
+
+def _kept_at(bench: Workbench, case: Case, good: Place, bad: Place) -> Path | None:
+    """Where the answer about these compilers and this program is kept; None where one of them cannot be had."""
+    try:
+        identities = [bench.shed.obtain(place).identity for place in (good, bad)]
+    except TriageError:
+        return None
+    prepared = bench.prober.input_of(case)
+    if isinstance(prepared, Untestable):
+        return None
+    about = (*identities, prepared.digest, case.target, case.flags, case.phase)
+    return bench.shed.home / "attributions" / f"{sha256(repr(about).encode()).hexdigest()[:32]}.json"
+
+
+def _asked(bench: Workbench, case: Case, good: Place, bad: Place, repository: Repository | None) -> PassEvidence | None:
     try:
         found = attribute(bench, case, good, bad, repository, Depth(phases=False, excerpts=False, patience=_PATIENCE))
     except Interrupted:
