@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.bisect.history_of import case_named, outcome, places
-from triage.bisect.metric import Metric, Reading, reading_between, value_of
+from triage.bisect.metric import reading_between
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
 from triage.model.probe import Probe
+from triage.probe.metric import Metric, Reading, value_of
 
 CASE = case_named("case")
 PLACES = places(3)

@@ -1,72 +1,19 @@
-"""Bisect a number instead of a failure: compile time, memory, artifact size. More is worse."""
+"""Bisect a number instead of a failure: compile time, memory, artifact size."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.failure import Failure
-from triage.model.outcome import Cause, Compiled, Failed, Untestable
+from triage.model.outcome import Cause, Untestable
 from triage.model.probe import Probe
-from triage.model.revision import Toolchain
-from triage.probe.prober import Prober
+from triage.probe.metric import TIMES, Metric, Reading, value_of
 from triage.probe.workbench import Workbench
 from triage.toolchains.shed import Place
 
-_APART = 1.25  # the worse end must be this many times the better one
-_NEAR = 1.3  # a value this close to the threshold, as a factor, is measured again
-_TIMES = 3  # at most, and at the ends always; the smallest counts, since a busy machine only adds
-
-
-class Metric(StrEnum):
-    """What is measured of a compile that succeeds."""
-
-    CPU_SECONDS = "cpu_seconds"
-    PEAK_RSS_MB = "peak_rss_mb"
-    ARTIFACT_BYTES = "artifact_bytes"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Reads a compile whose number lies above the threshold as a failure of its own class, so that every search that
-    looks for failures looks for numbers as well. Other failures stay what they are.
-    """
-
-    metric: Metric
-    threshold: float
-
-    def __call__(self, prober: Prober, toolchain: Toolchain, probe: Probe) -> Probe:
-        """Measured again, nothing recalled, while the value lies too near to the threshold."""
-        value = value_of(probe, self.metric)
-        for _ in range(_TIMES - 1):
-            if value is None or not self.threshold / _NEAR < value < self.threshold * _NEAR:
-                break
-            again = value_of(prober.probe(probe.case, toolchain, fresh=True), self.metric)
-            value = value if again is None else min(value, again)
-        if value is None or value <= self.threshold:
-            return probe
-        return replace(probe, outcome=Failed(self._failure(value)))
-
-    def _failure(self, value: float) -> Failure:
-        words = f"{self.metric} is {value:.4g}, above {self.threshold:.4g}"
-        name = f"metric:{self.metric}"
-        return Failure("metric", "metric", name, words, details={"value": f"{value:.4g}", "threshold": f"{self.threshold:.4g}"})
-
-
-def value_of(probe: Probe, metric: Metric) -> float | None:
-    """The number; None where the case did not compile or it was not measured."""
-    if not isinstance(probe.outcome, Compiled):
-        return None
-    match metric:
-        case Metric.CPU_SECONDS:
-            return probe.measured.cpu_seconds
-        case Metric.PEAK_RSS_MB:
-            return probe.measured.peak_rss_mb
-        case Metric.ARTIFACT_BYTES:
-            return probe.measured.metrics.get("artifact_bytes")
+_APART = 1.25  # the worse end must be this many times the better one ...
+_APART_EXACT = 1.01  # ... or this, of what does not hang on the machine
 
 
 def reading_between(bench: Workbench, case: Case, good: Place, bad: Place, metric: Metric) -> Reading:
@@ -77,16 +24,19 @@ def reading_between(bench: Workbench, case: Case, good: Place, bad: Place, metri
     """
     values: list[float] = []
     for place in (good, bad):
-        probes = [bench.probe(case, place, fresh=turn > 0) for turn in range(_TIMES)]
+        probes = [bench.probe(case, place, fresh=turn > 0) for turn in range(1 if metric.exact else TIMES)]
         known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
         if not known:
             raise _no_value(probes[-1], metric)
         values.append(min(known))
     low, high = values
-    if low <= 0 or high < _APART * low:
+    apart = _APART_EXACT if metric.exact else _APART
+    if low == 0 < high and metric.exact:
+        return Reading(metric, high / 2)  # nothing spilled, and then something did
+    if low <= 0 or high < apart * low:
         raise BadInput(
             f"{metric} is {low:.4g} on {good.revision.name} and {high:.4g} on {bad.revision.name}: "
-            f"less than {_APART} times as much, too little to bisect"
+            f"less than {apart} times as much, too little to bisect"
         )
     return Reading(metric, math.sqrt(low * high))
 

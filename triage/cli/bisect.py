@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.bisect.metric import Metric, Reading, reading_between
+from triage.bisect.metric import reading_between
 from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Answer, Bisection, Kind
 from triage.cli.bench import load_cases, one_case, open_bench
@@ -20,6 +20,7 @@ from triage.cli.screen import show, show_json, tell
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause
+from triage.probe.metric import Metric, Reading
 from triage.probe.workbench import Workbench
 from triage.report.bisection import bisection_block
 from triage.report.certificate import certificate

@@ -14,6 +14,7 @@ from triage.cli.options import FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause
+from triage.probe.metric import Metric
 from triage.reduce.reproducer import reproducer_of, unsupported
 from triage.reduce.result import NotReproducible
 from triage.reduce.workflow import Order, reduce_case
@@ -29,6 +30,9 @@ def reduce(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the reproducer's folder is made.")] = Path("reproducers"),
     match: Annotated[Identity, typer.Option(help="What counts as the same failure.")] = Identity.SIGNATURE,
+    metric: Annotated[
+        Metric | None, typer.Option(help="Nothing fails, but this number grew against --good: keep it that much larger.")
+    ] = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing. Default: by how often it fails.")
     ] = None,
@@ -44,6 +48,8 @@ def reduce(
     folder that is written has the program, a recipe, a shell script and a README for an issue.
 
     - `triage reduce recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
+
+    - `triage reduce recipes/residual-blocks-gfx942.yaml -t 3.8.0 --good 3.7.1 --metric cpu_seconds`
     """
     from triage.report.reduction import reduction_blocks, reduction_json  # templates: needed here alone, and slow to import
     from triage.report.reproducer import place_for, write_reproducer
@@ -55,7 +61,7 @@ def reduce(
     with open_bench(jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
-        reduced = reduce_case(bench, Order(chosen, bad, better, MATCHES[match], repeats, resume=resume))
+        reduced = reduce_case(bench, Order(chosen, bad, better, MATCHES[match], repeats, resume, metric))
         found = reduced if isinstance(reduced, NotReproducible) else reproducer_of(bench, reduced, bad)
     folder = None if isinstance(found, NotReproducible) else write_reproducer(found, out)
     if output is Format.JSON:

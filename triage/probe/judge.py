@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
-from triage.classify import FailingPass, diagnose, rule_for
+from triage.classify import FailingPass, Rule, diagnose, load_rules, rule_for
+from triage.model.case import Case, CommandLine
 from triage.model.execution import Ending, Execution
 from triage.model.failure import Failure
 from triage.model.outcome import Cause, Compiled, Failed, Outcome, Status, Untestable, Verdict
@@ -15,17 +18,37 @@ from triage.probe.evidence import Record
 from triage.recipes import expectation_for
 
 Match = Callable[[Failure], bool]
+Rules = Sequence[Rule]
 
 
-def judge(execution: Execution, failing_pass: FailingPass | None = None, *, flaky: bool = False) -> Outcome:
-    """What an execution means. Never an empty failure: what no rule knows has the class `unknown`."""
+def rules_of(case: Case) -> Rules | None:
+    """The rules to judge a case by: its recipe's own before the packaged ones; None for the packaged ones alone.
+
+    BadFiles for a file of rules that has mistakes.
+    """
+    path = case.how.rules if isinstance(case.how, CommandLine) else None
+    return None if path is None else _rules_in(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _rules_in(path: Path, _: int) -> Rules:
+    return load_rules([path])
+
+
+def judge(
+    execution: Execution, failing_pass: FailingPass | None = None, *, flaky: bool = False, rules: Rules | None = None
+) -> Outcome:
+    """What an execution means. Never an empty failure: what no rule knows has the class `unknown`. rules: those to go by
+    instead of the packaged ones.
+    """
     if (trouble := _environment(execution)) is not None:
         return trouble
-    diagnosis = diagnose(execution, failing_pass)
+    diagnosis = diagnose(execution, failing_pass, rules)
     if execution.ok:
         return Compiled(warnings=diagnosis.warnings)
     first, *others = (_in_phase(failure, execution.phase) for failure in diagnosis.failures)
-    rule = rule_for(first.failure_class)
+    own = (rule for rule in rules or () if rule.name == first.failure_class)
+    rule = next(own, None) or rule_for(first.failure_class)
     if rule is not None and rule.says_nothing is not None:
         flag = first.details.get("flag") if rule.says_nothing is Cause.FLAG else None
         reason = f"does not know the flag {flag}" if flag else first.headline

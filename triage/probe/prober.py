@@ -26,7 +26,7 @@ from triage.model.probe import Probe
 from triage.model.revision import Toolchain
 from triage.probe.evidence import Evidence, Record, key_of
 from triage.probe.inputs import Inputs, Prepared
-from triage.probe.judge import judge, needs_pass
+from triage.probe.judge import judge, needs_pass, rules_of
 from triage.probe.process import Switch, run
 from triage.toolchains.home import disk_errors
 
@@ -233,6 +233,8 @@ class Prober:
         """The failing pass, from a second run that prints it."""
         scanner = PassScanner()
         named = self._compilers[case.compiler].naming_the_pass(invocation, crashed=crashed)
+        if named == invocation:  # a family without passes, or whose first run has told all there is
+            return None
         self._execute(case, toolchain, prepared, named, scanner, stop)
         return scanner.finish()
 
@@ -268,7 +270,8 @@ def _record(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         execution=replace(execution, argv=tuple(_portable(execution.argv, toolchain, prepared))),
         failing_pass=failing_pass,
-        metrics=dict(execution.metrics) | ({} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}),
+        metrics=dict(execution.metrics)
+        | ({} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}),
     )
 
 
@@ -302,7 +305,7 @@ def _probe_of(case: Case, toolchain: Toolchain, record: Record, *, cached: bool)
         case=case,
         revision=toolchain.revision,
         version=toolchain.version,
-        outcome=judge(execution, record.failing_pass, flaky=record.disagreements > 0),
+        outcome=judge(execution, record.failing_pass, flaky=record.disagreements > 0, rules=rules_of(case)),
         measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
         cached=cached,
     )
@@ -317,6 +320,8 @@ def _portable(argv: tuple[str, ...], toolchain: Toolchain, prepared: Prepared) -
     for word in argv:
         if word == str(toolchain.program):
             yield toolchain.program.name
+        elif word.startswith(f"{toolchain.root}{os.sep}"):
+            yield f"toolchain{word.removeprefix(str(toolchain.root))}"
         elif word == str(prepared.path):
             yield f"input:{prepared.digest[:12]}"
         elif word.endswith("/out"):

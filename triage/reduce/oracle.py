@@ -10,10 +10,10 @@ from pathlib import Path
 
 from triage.model.case import Case, Input
 from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
+from triage.model.outcome import Compiled, Failed, Outcome, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Toolchain
-from triage.probe.judge import Match, verdict_of
+from triage.probe.judge import Match
 from triage.probe.prober import Naming, Prober
 from triage.reduce.draft import Draft
 
@@ -56,10 +56,10 @@ class Oracle:
         """Whether the bad toolchain fails on it as it should. Another failure is slippage: noted, and no."""
         for attempt in range(self._repeats):
             outcome = self._compile(draft, self.bad, attempt, cancelled)
-            if verdict_of(outcome, self._match) is Verdict.BAD:
-                return True
             if isinstance(outcome, Failed):
-                self._note(outcome.failure)
+                if self._match(outcome.failure):  # the root cause alone: what is left has to be told by it
+                    return True
+                self.note(outcome.failure)
         return False
 
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
@@ -71,12 +71,17 @@ class Oracle:
         with self._lock:
             return [failure for failure, _ in sorted(self.tally.slipped.values(), key=lambda one: -one[1])]
 
-    def _note(self, failure: Failure) -> None:
+    def note(self, failure: Failure) -> None:
+        """Count another failure that was met."""
         with self._lock:
             _, count = self.tally.slipped.get(failure.signature, (failure, 0))
             self.tally.slipped[failure.signature] = failure, count + 1
 
     def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Outcome:
+        return self.tried(draft, toolchain, attempt, cancelled).outcome
+
+    def tried(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
+        """One compile of a draft, or what is known of that repetition."""
         content = draft.document.content
         name = f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
         path = self._folder / f"{name}.{draft.document.kind.value}"
@@ -86,7 +91,7 @@ class Oracle:
         finally:
             path.unlink(missing_ok=True)
         self._count(probe)
-        return probe.outcome
+        return probe
 
     def _count(self, probe: Probe) -> None:
         with self._lock:

@@ -15,7 +15,7 @@ from triage.model.execution import Ending, Execution
 from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
-from triage.model.revision import Revision, Toolchain
+from triage.model.revision import Revision
 from triage.probe.inputs import Prepared
 from triage.probe.workbench import Workbench
 from triage.reduce.result import Reduced
@@ -26,6 +26,8 @@ LOCAL = "local build"  # how a compiler is called that only this machine has
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
 _LONGEST = 90  # letters of a slug; a recipe's name has ten more
+_PLACE = re.compile(r"^/[^\n]*?(?=:\d+:\d+(?::|$))", re.MULTILINE)
+_PATH = re.compile(r"(?<![\w./:-])/(?!dev/null\b)(?:[^\s/:\"'`(),<>]+/)+([^\s/:\"'`(),<>]+)")
 
 Mend = Callable[[str], str]
 
@@ -89,7 +91,7 @@ def reproducer_of(bench: Workbench, reduced: Reduced, bad: Place) -> Reproducer:
     assert isinstance(prepared, Prepared)
     path = probe.case.input.path
     names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}
-    mend = _without_paths(toolchain, bench.shed.home, names)
+    mend = _without_paths(names, names[prepared.path])
     probes = tuple(_mended(one, mend) for one in in_order(reduced.evidence))
     mended = next(one for one in probes if one.revision.name == called(reduced.bad).name)
     assert isinstance(mended.outcome, Failed)
@@ -116,17 +118,15 @@ def called(revision: Revision) -> Revision:
     return replace(revision, name=LOCAL) if revision.name.startswith("path:") else revision
 
 
-def _without_paths(toolchain: Toolchain, home: Path, names: Mapping[Path, str]) -> Mend:
-    output = re.compile(rf"({'|'.join(re.escape(str(one)) for one in {home, home.resolve()})})/scratch/[^/\s]+/out\b")
-    folders = {str(path): "" for one in (toolchain.root, home, Path.home()) for path in (one, one.resolve()) if path.name}
+def _without_paths(names: Mapping[Path, str], source: str) -> Mend:
+    """Texts with names in the place of paths. Evidence may come from another file of the same content, or from another
+    machine, so that any path gives way to the name of its file, and one that a diagnostic points into to `source`.
+    """
 
     def mend(text: str) -> str:
         for path, name in names.items():
             text = text.replace(str(path), name).replace(str(path.resolve()), name)
-        text = output.sub("/dev/null", text)
-        for folder in sorted(folders, key=len, reverse=True):
-            text = text.replace(f"{folder}/", "")
-        return text
+        return _PATH.sub(r"\1", _PLACE.sub(source, text))
 
     return mend
 

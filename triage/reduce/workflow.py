@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -15,16 +16,18 @@ from triage.model.probe import Probe
 from triage.model.revision import Toolchain
 from triage.probe.inputs import Prepared
 from triage.probe.judge import Match
+from triage.probe.metric import Metric, Reading, value_of
 from triage.probe.prober import Naming
+from triage.probe.reading import Reader
 from triage.probe.workbench import Job, Workbench
 from triage.reduce.draft import Draft
 from triage.reduce.ends import Baseline, baseline
 from triage.reduce.format import Format
+from triage.reduce.growth import Growth, grown
 from triage.reduce.loop import checked, reduce_to_fixpoint
 from triage.reduce.mlir.format import MlirFormat
 from triage.reduce.oracle import Oracle
 from triage.reduce.plain.format import TextFormat
-from triage.reduce.reading import Reader
 from triage.reduce.reduction import Reduction
 from triage.reduce.result import Effort, NotReproducible, Reduced, Size
 from triage.reduce.state import State
@@ -39,7 +42,7 @@ _MOST_HANGING = 30.0  # seconds for a draft of a program that was stopped for it
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be reduced. match: what counts as the same failure, made from the one that is found; repeats: compiles
-    of a draft before it is believed to pass, None to choose.
+    of a draft before it is believed to pass, None to choose; metric: the number that grew, where nothing fails.
     """
 
     case: Case
@@ -48,6 +51,7 @@ class Order:
     match: Callable[[Failure], Match]
     repeats: int | None = None
     resume: bool = False
+    metric: Metric | None = None
 
 
 def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
@@ -55,11 +59,16 @@ def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
     started = time.monotonic()
     bad = bench.shed.obtain(order.bad)
     good = bench.shed.obtain(order.good) if order.good else None
-    start = baseline(bench, order.case, bad, good, order.match, order.repeats)
+    factor = 0.0
+    if order.metric:
+        measured = grown(bench.prober, order.case, bad, good, order.metric)
+        start, factor = measured if isinstance(measured, tuple) else (measured, factor)
+    else:
+        start = baseline(bench, order.case, bad, good, order.match, order.repeats)
     if isinstance(start, NotReproducible):
         return start
     with ExitStack() as stack:
-        work = _Work(bench, order, bad, good, start, stack)
+        work = _Work(bench, order, bad, good, start, factor, stack)
         opened = work.open()
         if isinstance(opened, NotReproducible):
             return opened
@@ -73,14 +82,24 @@ class _Work:
     """The parts of one reduction, put together and taken down by `stack`."""
 
     def __init__(
-        self, bench: Workbench, order: Order, bad: Toolchain, good: Toolchain | None, start: Baseline, stack: ExitStack
+        self,
+        bench: Workbench,
+        order: Order,
+        bad: Toolchain,
+        good: Toolchain | None,
+        start: Baseline,
+        factor: float,
+        stack: ExitStack,
     ) -> None:
         self.bench, self.order, self.bad, self.start = bench, order, bad, start
         identity = (order.case.name, self.bad.identity, good.identity if good else "", start.failure.signature)
         self.state = State(bench.shed.home, "\0".join(identity))
-        self.oracle = Oracle(
+        kind = Growth if order.metric else Oracle
+        self.oracle = kind(
             bench.prober, self.state.drafts, self.bad, good, start.match, naming=start.naming, repeats=start.repeats
         )
+        if isinstance(self.oracle, Growth) and order.metric:
+            self.oracle.metric, self.oracle.factor = order.metric, factor
         self.format, self.notes = _format(bench, order.case, self.bad)
         stack.callback(self.format.close)
         task = bench.progress.task(f"reduce  {order.case.name}", total=None)
@@ -163,7 +182,16 @@ class _Work:
         places = {place.revision.name: place for place in (*self.bench.shed.at_hand(small.compiler), *asked)}
         jobs = [Job(small, place) for place in places.values()]
         found = {probe.revision.name: probe for probe in self.bench.probe_all(jobs, "probe the reduced program")}
+        if self.order.metric:
+            reading = self._reading(self.order.metric, found)
+            found = {name: reading(self.bench.prober, self.bench.shed.obtain(places[name]), found[name]) for name in places}
         return tuple(found[name] for name in places)
+
+    def _reading(self, metric: Metric, found: Mapping[str, Probe]) -> Reading:
+        """The number above which the reduced program counts as failing: halfway, as a factor, between the two toolchains."""
+        assert self.oracle.good
+        values = [value_of(found[one.revision.name], metric) or 0.0 for one in (self.bad, self.oracle.good)]
+        return Reading(metric, math.sqrt(values[0] * values[1]))
 
     def _as_case(self, case: Case, kind: InputKind, content: bytes) -> Case:
         # What is known of a path is remembered, so that each content has a path of its own.

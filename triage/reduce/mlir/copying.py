@@ -19,7 +19,7 @@ def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Blo
         properties=dict(operation.properties),
         attributes=dict(operation.attributes),
         successors=[(blocks or {}).get(block, block) for block in operation.successors],
-        line=operation.line,
+        place=operation.place,
     )
     made.regions = [copy_region(region, values) for region in operation.regions]
     made.results = [_copy_value(value, values) for value in operation.results]
@@ -49,7 +49,7 @@ def with_body(module: Module, operations: list[Operation]) -> Module:
     """A module with other operations at its top level."""
     root = module.root
     body = Block(list(module.body.arguments), operations)
-    made = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.line)
+    made = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.place)
     return Module(made, module.aliases, module.trailer)
 
 

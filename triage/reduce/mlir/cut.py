@@ -94,7 +94,7 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
     inside.operations = [copy_operation(one, values) for one in operations]
     end = block.operations[-1]
     inside.operations.append(
-        Operation(end.name, [values[value] for value in returned], attributes=dict(end.attributes), line=end.line)
+        Operation(end.name, [values[value] for value in returned], attributes=dict(end.attributes), place=end.place)
     )
     given = dict(zip(block.arguments, _dictionaries(function, "arg_attrs"), strict=False))
     taken = dict(zip(end.operands, _dictionaries(function, "res_attrs"), strict=False))
@@ -110,7 +110,7 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
             properties[name] = f"[{', '.join(dictionaries)}]"
     kept = {name: text for name, text in function.properties.items() if name not in (*_PER_FUNCTION, "sym_name")}
     attributes = {name: text for name, text in function.attributes.items() if name not in (*_PER_FUNCTION, "sym_name")}
-    return Operation(function.name, [], [], {**properties, **kept}, attributes, [Region([inside])], [], function.line)
+    return Operation(function.name, [], [], {**properties, **kept}, attributes, [Region([inside])], [], function.place)
 
 
 def function_type(arguments: Iterable[Value], results: Iterable[Value]) -> str:

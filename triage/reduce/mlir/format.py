@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triage.mlir import Module, UnparsableError, parse_module
+from triage.probe.reading import Reader
 from triage.reduce.draft import Document, Draft
 from triage.reduce.loop import Step
 from triage.reduce.mlir.attributes import drop_attributes, shorten_constants, splatted
@@ -15,7 +16,6 @@ from triage.reduce.mlir.jump import jump, narrow
 from triage.reduce.mlir.operations import bypass_operations, drop_operations, drop_results, inline_calls
 from triage.reduce.mlir.rewriting import Rewriting
 from triage.reduce.mlir.shapes import shrink_dimensions, widen_elements
-from triage.reduce.reading import Reader
 from triage.reduce.search import Hunt
 from triage.reduce.settings import drop_flags, fewer_devices
 

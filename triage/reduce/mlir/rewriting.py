@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from triage.mlir import Module, Operation, UnparsableError, Value, parse_module
+from triage.probe.reading import Reader
 from triage.reduce.draft import Draft
 from triage.reduce.mlir.copying import copy_module
 from triage.reduce.mlir.cut import body_of, function_type
 from triage.reduce.mlir.dimensions import DYNAMIC, dimensions, reshaped
 from triage.reduce.mlir.document import MlirDocument, module_of, with_module
-from triage.reduce.reading import Reader
 from triage.reduce.search import Hunt
 
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
