@@ -10,7 +10,6 @@ from typing import Any
 
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
-from triage.probe.metric import Metric, Reading
 from triage.recipes import load_recipes
 from triage.reduce.reproducer import LOCAL, RECIPE, RECORD
 from triage.toolchains.rev import parse_rev
@@ -19,8 +18,7 @@ from triage.toolchains.rev import parse_rev
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A reproducer as its folder tells it. case: the small program; original: the case it was made from; bad: REV it was
-    seen to fail on, None where that was a compiler which only another machine has; reading: how its compile is read where
-    it does not fail but a number of it is too large.
+    seen to fail on, None where that was a compiler which only another machine has.
     """
 
     folder: Path
@@ -69,21 +67,7 @@ def _read(folder: Path, failure_names: Collection[str] | None, problems: list[Pr
     if record is None or case is None:
         return None
     bad = record["bad"]["name"]
-    reading = _reading(folder / RECORD, record, problems)
-    return Recorded(folder, case, record["case"], record["signature"], None if bad == LOCAL else bad, reading)
-
-
-def _reading(path: Path, record: dict[str, Any], problems: list[Problem]) -> Reading | None:
-    """From the signature of a number that grew, `metric:NAME`, and the threshold recorded with it."""
-    kind, _, name = record["signature"].partition(":")
-    if kind != "metric":
-        return None
-    try:
-        return Reading(Metric(name), float(record["failure"]["details"]["threshold"]))
-    except (KeyError, TypeError, ValueError):
-        message = f'the signature "metric:{name}" needs a known number and failure.details.threshold; reduce it again.'
-        problems.append(_problem(path, message))
-        return None
+    return Recorded(folder, case, record["case"], record["signature"], None if bad == LOCAL else bad)
 
 
 def _record(path: Path, problems: list[Problem]) -> dict[str, Any] | None:

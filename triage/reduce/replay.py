@@ -85,19 +85,12 @@ def replay(
     jobs = [Job(one.case, place, fresh) for one in reproducers for place in asked[one.folder]]
     # Two folders may hold recipes of one name, so that probes are told apart by the recipe's file.
     found = {(probe.case.source, probe.revision.name): probe for probe in bench.probe_all(jobs, "replay")}
-    return tuple(_replay(bench, one, asked[one.folder], found) for one in reproducers)
+    return tuple(_replay(one, asked[one.folder], found) for one in reproducers)
 
 
 def _replay(bench: Workbench, one: Recorded, places: Iterable[Place], found: Mapping[tuple[Path, str], Probe]) -> Replay:
-    probes = {place.revision.name: _read(bench, one, place, found[one.case.source, place.revision.name]) for place in places}
+    probes = {place.revision.name: found[one.case.source, place.revision.name] for place in places}
     return Replay(one, tuple(probes.values()), probes.get(one.bad) if one.bad else None)
-
-
-def _read(bench: Workbench, one: Recorded, place: Place, probe: Probe) -> Probe:
-    """A compile of which a number is too large counts as failing, where that is what was recorded."""
-    if one.reading is None or not isinstance(probe.outcome, Compiled):
-        return probe
-    return one.reading(bench.prober, bench.shed.obtain(place), probe)
 
 
 def _places(bench: Workbench, one: Recorded, named: Sequence[str]) -> list[Place]:
