@@ -88,7 +88,7 @@ def replay(
     return tuple(_replay(one, asked[one.folder], found) for one in reproducers)
 
 
-def _replay(bench: Workbench, one: Recorded, places: Iterable[Place], found: Mapping[tuple[Path, str], Probe]) -> Replay:
+def _replay(one: Recorded, places: Iterable[Place], found: Mapping[tuple[Path, str], Probe]) -> Replay:
     probes = {place.revision.name: found[one.case.source, place.revision.name] for place in places}
     return Replay(one, tuple(probes.values()), probes.get(one.bad) if one.bad else None)
 
