@@ -1,7 +1,7 @@
 #!/bin/sh
 # 'linalg.generic' op inferred input/output operand #2 has shape's dimension #0 to be 3, but found 2
-# Fails with iree-compile 3.2.0, commit f3bef2de123f08b4fc3b0ce691494891bd6760d0:
-#   pip install iree-base-compiler==3.2.0
+# Fails with iree-compile 3.3.0, commit 9f4212cc3a64487c5bc7b003e5e197295a8fddf5:
+#   pip install iree-base-compiler==3.3.0
 # Exit status 0: it compiles; 127: there is no compiler; any other: it fails. The flags are spelled as that version
 # spells them; IREE_COMPILE names another compiler.
 cd "$(dirname "$0")" || exit 127

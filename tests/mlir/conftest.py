@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.reduce.reading import Reader
+from triage.probe.reading import Reader
 from triage.toolchains.shed import Toolshed
 
 Readers = Callable[[str], Reader]

@@ -76,18 +76,16 @@ def test_the_suffix_tells_the_kind(loaded, name, kind):
     assert case.input.kind is kind
 
 
-@pytest.mark.parametrize(
-    ("compiler", "target", "kind"),
-    [("triton", "hip", InputKind.OTHER), ("command", "anything", InputKind.GENERATOR)],
-)
-def test_other_compilers_have_words_of_their_own(loaded, compiler, target, kind):
-    (case,) = loaded(f"name: a\ncompiler: {compiler}\ninput: models/make.py\ntarget: {{backend: {target}}}\n")
-    assert (case.compiler, case.target.backend, case.input.kind) == (compiler, target, kind)
+def test_other_compilers_are_given_python_as_it_is(loaded):
+    (case,) = loaded("name: a\ncompiler: triton\ninput: models/make.py\ntarget: {backend: hip}\n")
+    assert (case.compiler, case.target.backend, case.input.kind) == ("triton", "hip", InputKind.OTHER)
+    (case,) = loaded("name: a\ncompiler: command\ninput: models/make.py\ncommand: [cc]\ntarget: {backend: any}\n")
+    assert (case.compiler, case.target.backend, case.input.kind) == ("command@a", "any", InputKind.OTHER)
 
 
 def test_a_command_takes_any_file(loaded, folder):
     (folder / "models/kernel.cu").touch()
-    (case,) = loaded("name: a\ncompiler: command\ninput: models/kernel.cu\ntarget: {backend: nvcc}\n")
+    (case,) = loaded("name: a\ncompiler: command\ninput: models/kernel.cu\ncommand: [nvcc]\n")
     assert case.input.kind is InputKind.OTHER
 
 

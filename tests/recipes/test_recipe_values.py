@@ -165,7 +165,9 @@ def test_words_of_other_compilers(told):
     assert '"rocm" is no backend of triton; did you mean "hip"?' in only(told, triton)
     kernel = recipe(added="compiler: triton", input="input: models/make.py", args="args: {n: 1}")
     assert "args are handed to a generator, and triton takes none" in only(told, kernel)
-    assert 'compiler "command" cannot stop after a phase' in only(told, recipe(added="compiler: command", phase="phase: hal"))
+    assert 'compiler "command" cannot stop after a phase' in only(
+        told, recipe(added="compiler: command\ncommand: [cc]", phase="phase: hal")
+    )
 
 
 @pytest.mark.parametrize(

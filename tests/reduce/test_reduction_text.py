@@ -21,7 +21,7 @@ def test_a_pipe_gets_every_letter_of_the_program(capsys: pytest.CaptureFixture[s
     assert "versions  last good 3.0.0, first bad 3.2.0 (3.1.0 could not be tested), last bad 3.3.0, fixed in 3.4.0\n" in said
     assert "size      740 operations, 900 lines, 40000 bytes -> 3 operations, 5 lines" in said
     assert "met too   verifier: 'stream.async' op <bad>\n" in said
-    assert "cost      44 compiles, 14 answers known before, 31.3 s, of which 20.0 s of compiling\n" in said
+    assert "cost      44 compiles, 20.0 s of them, 14 answers known before; done in 31.3 s\n" in said
 
 
 def test_a_long_program_is_begun(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,11 +17,15 @@ from tests.reduce.made import CASE, PROGRAM, of_class, probes, reproducer
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
-from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.model.failure import Failure
+from triage.model.outcome import Failed
 from triage.recipes import load_recipes
+from triage.reduce.recorded import open_reproducers
+from triage.reduce.replay import Replay
 from triage.reduce.reproducer import _without_paths, slug
 from triage.report import folder as folders
 from triage.report.folder import write_folder
+from triage.report.replay import replay_json
 from triage.report.reproducer import place_for, reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
@@ -135,20 +139,36 @@ def test_a_local_build_has_no_name_elsewhere() -> None:
     assert "expect" not in files["recipe.yaml"]
 
 
-def test_paths_of_the_machine_become_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, real = tmp_path / "home", tmp_path / "cache"
-    real.mkdir()
-    home.symlink_to(real)
-    root = home / "toolchains" / "iree-1"
-    toolchain = Toolchain("iree", Revision("1.0.0"), "id", root, root / "bin" / "iree-compile", Capabilities())
-    program = home / "reductions" / "12" / "reduced-34.mlir"
-    mend = _without_paths(toolchain, home, {program: "input.mlir"})
-    said = (
-        f"{root}/bin/iree-compile {program} -o {home}/scratch/77-x/out {real}/toolchains/iree-1/lib/a.so {program}:2:3: error"
+def test_paths_of_the_machine_become_names(tmp_path: Path) -> None:
+    program = tmp_path / "a home" / "reductions" / "reduced-34.mlir"
+    mend = _without_paths({program: "input.mlir"}, "input.mlir")
+    assert mend(f"{program}:2:3: error: x\n see {program}") == "input.mlir:2:3: error: x\n see input.mlir"
+    assert mend("/other/my files/same.mlir:2:3: error: x\n  y\n/a/b.mlir:1:1: note: z") == (
+        "input.mlir:2:3: error: x\n  y\ninput.mlir:1:1: note: z"
     )
-    assert mend(said) == "bin/iree-compile input.mlir -o /dev/null lib/a.so input.mlir:2:3: error"
-    monkeypatch.setenv("HOME", "/")
-    assert _without_paths(toolchain, home, {})("see https://iree.dev and /etc/x") == "see https://iree.dev and /etc/x"
+    assert mend("/other/same.mlir:2:3") == "input.mlir:2:3"
+    said = "0. Program arguments: /opt/iree/bin/iree-compile --x=/opt/data/x.bin /o/i.mlir -o /h/scratch/77-x/out"
+    assert mend(said) == "0. Program arguments: iree-compile --x=x.bin i.mlir -o out"
+    assert mend("#1 0x7f (/opt/lib/libIREE.so+0x12) /dev/null") == "#1 0x7f (libIREE.so+0x12) /dev/null"
+    kept = "see https://iree.dev/reference/a, and 1/2/3 or a/b/c, (d0) -> (d0 / 2)"
+    assert mend(kept) == kept
+
+
+def test_a_number_that_grew_is_no_failure_to_compile(tmp_path: Path) -> None:
+    grown = Failure("metric", "metric", "metric:cpu_seconds", "cpu_seconds is 4, above 2")
+    made = reproducer()
+    slow = replace(made.bad, outcome=Failed(grown))
+    tried = (*probes("PP"), slow, *probes("PPPPPP")[3:])
+    one = replace(made, failure=grown, bad=slow, probes=tried, said="")
+    readme = reproducer_files(one)["README.md"]
+    assert "compiles the program below, but a number grew since 3.0.0: cpu_seconds is 4, above 2.\n" in readme
+    assert "does not compile" not in readme
+    [read] = load_recipes([write_reproducer(one, tmp_path)])
+    assert read.expect == ()
+    [recorded] = open_reproducers([tmp_path])
+    replayed = Replay(recorded, (slow,), slow)
+    assert (replayed.status, replayed.holds) == ("untestable", None)
+    assert "not measured again" in str(replay_json([replayed])["reproducers"][0]["versions"][0]["reason"])
 
 
 def test_only_a_reproducer_is_replaced(tmp_path: Path) -> None:

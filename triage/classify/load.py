@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from triage.classify.candidates import Complaint, Place, candidate_of, check_candidate
 from triage.classify.rule import NEEDLES, Example, Pattern, Rule, Where
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Ending
@@ -18,13 +19,10 @@ from triage.model.outcome import Cause
 
 SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster
 
-Place = tuple[str | int, ...]
-Complaint = Callable[[Place, str], None]
-
 TOP = {"family", "classes"}
 KEYS = {
     "class", "family", "rank", "patterns", "identity", "explanation", "remedies", "phase", "says_nothing", "context",
-    "passes", "frames", "endings", "signals", "explains", "examples", "near_misses",
+    "passes", "frames", "endings", "signals", "explains", "examples", "near_misses", "candidates",
 }  # fmt: skip
 REQUIRED = ("class", "rank", "explanation", "remedies", "examples", "near_misses")
 PATTERN_KEYS = {"regex", "where", "begins", "anchor"}
@@ -137,6 +135,8 @@ def _check(entry: Mapping[str, Any], place: Place, complain: Complaint, check_re
     for index, example in enumerate(_list(entry.get("examples"))):
         if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - EXAMPLE_KEYS:
             complain((*place, "examples", index), "an example has `text` and may have `details` and `signature`")
+    for index, candidate in enumerate(_list(entry.get("candidates"))):
+        check_candidate(candidate, (*place, "candidates", index), complain)
     _check_texts(entry, place, complain, check_regexes)
 
 
@@ -188,6 +188,7 @@ def _rule(entry: Mapping[str, Any], family: str, origin: str) -> Rule:
         identity=tuple(_list(entry.get("identity"))),
         explanation=" ".join(entry["explanation"].split()),
         remedies=tuple(" ".join(str(text).split()) for text in _list(entry["remedies"])),
+        candidates=tuple(candidate_of(candidate) for candidate in _list(entry.get("candidates"))),
         phase=entry.get("phase"),
         says_nothing=Cause(entry["says_nothing"]) if entry.get("says_nothing") else None,
         context=tuple(_list(entry.get("context"))),

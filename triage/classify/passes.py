@@ -9,6 +9,7 @@ from triage.classify.line import clean
 from triage.classify.sieve import Sieve
 
 _DUMP = re.compile(r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?")
+_BEFORE = re.compile(r"IR Dump Before (?P<name>(?:\(anonymous namespace\)|\S+?))(?: \((?P<argument>[\w.-]+)\))?(?: \(\'|:| //|$)")
 _PIPELINE = re.compile(r"Pipeline failed while executing \[?`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
 
 # Arguments first: they name the dialect. The order matters, longer prefixes come first.
@@ -140,24 +141,28 @@ def failing_pass(text: str) -> FailingPass | None:
 class PassScanner:
     """Reads the output of a run with `--mlir-print-ir-after-failure`: hundreds of MB, of which two words matter.
 
-    `failed` holds the failing passes in order of printing: the first is the innermost, where it began.
+    `failed` holds the failing passes in order of printing: the first is the innermost, where it began. Where IR is printed
+    before each pass instead, `begun` is the last that began: of a run that crashed, the one it crashed in.
     """
 
     def __init__(self) -> None:
-        self._sieve = Sieve((" Failed", "Pipeline failed while executing"))
+        self._sieve = Sieve((" Failed", "Pipeline failed while executing", "IR Dump Before "))
         self.failed: list[FailingPass] = []
+        self.begun: FailingPass | None = None
 
     def feed(self, data: bytes) -> None:
         """Any cut of the stream gives the same result."""
         self._read(self._sieve.feed(data))
 
     def finish(self) -> FailingPass | None:
-        """The first failing pass; None when no pass was said to have failed."""
+        """The first failing pass, or the last that began; None when no pass was named."""
         self._read(self._sieve.finish())
-        return self.failed[0] if self.failed else None
+        return self.failed[0] if self.failed else self.begun
 
     def _read(self, lines: object) -> None:
         for _, raw in lines:  # type: ignore[attr-defined]
             found = failing_pass(clean(raw).text)
             if found and found not in self.failed and len(self.failed) < 100:
                 self.failed.append(found)
+            elif match := _BEFORE.search(clean(raw).text):
+                self.begun = FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"])

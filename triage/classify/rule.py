@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from triage.classify.candidates import Candidate
 from triage.model.execution import Ending
 from triage.model.failure import Detail
 from triage.model.outcome import Cause
@@ -68,6 +69,7 @@ class Rule:
     passes, frames: names of failing passes, regexes over symbols, that claim a failure which no text explains.
     endings, signals: what claims an execution that wrote nothing.
     explains: signatures (or their beginnings) that this failure brings with it; they are not reported beside it.
+    candidates: what `triage remedy` tries first against it, the likeliest first.
     says_nothing: why a probe that failed so says nothing about the bug; None when it is a failure like any other.
     """
 
@@ -78,6 +80,7 @@ class Rule:
     identity: tuple[str, ...]
     explanation: str
     remedies: tuple[str, ...]
+    candidates: tuple[Candidate, ...] = ()
     phase: str | None = None
     says_nothing: Cause | None = None
     context: tuple[str, ...] = ()

@@ -19,10 +19,12 @@ from triage.cli import (
     nightly,
     recipe,
     reduce,
+    remedy,
     replay,
     run,
     suspects,
     toolchains,
+    variants,
 )
 from triage.cli.screen import set_quiet
 
@@ -44,6 +46,8 @@ app.command("suspects")(suspects.suspects)
 app.command("attribute")(attribute.attribute)
 app.command("reduce")(reduce.reduce)
 app.command("replay")(replay.replay)
+app.command("remedy")(remedy.remedy)
+app.command("variants")(variants.variants)
 app.add_typer(toolchains.app, name="toolchains")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(evidence.app, name="evidence")

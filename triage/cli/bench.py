@@ -9,20 +9,21 @@ from pathlib import Path
 
 from triage.classify import class_names, packaged_rules
 from triage.cli.screen import open_progress, progress_of
+from triage.compilers.families import Families
 from triage.compilers.iree import Iree
-from triage.compilers.port import Compiler
 from triage.compilers.triton import Triton
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.probe.evidence import Evidence
 from triage.probe.inputs import Inputs
+from triage.probe.judge import rules_of
 from triage.probe.prober import Prober
 from triage.probe.workbench import Workbench
 from triage.recipes import load_recipes
 from triage.toolchains.home import open_home
 from triage.toolchains.shed import Place, Toolshed
 
-COMPILERS: dict[str, Compiler] = {"iree": Iree(), "triton": Triton()}
+COMPILERS = Families(Iree(), Triton())
 
 
 @contextmanager
@@ -60,8 +61,12 @@ def expectable() -> set[str]:
 
 
 def check_compilers(cases: Sequence[Case]) -> None:
-    """BadInput for a case whose compiler is not supported yet."""
+    """Know the families of the cases' commands. BadInput for a case whose compiler is not supported yet, BadFiles for a
+    recipe's own rules with mistakes in them.
+    """
     for case in cases:
+        COMPILERS.meet(case)
+        rules_of(case)
         if case.compiler not in COMPILERS:
             raise BadInput(f"{case.source}: compiler {case.compiler!r} is not supported yet; there is {', '.join(COMPILERS)}")
 
@@ -85,8 +90,7 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     raise BadInput(f"which case? --case takes one of: {names}")
 
 
-def places_of(bench: Workbench, cases: Sequence[Case], named: Sequence[str]) -> list[Place]:
-    """The toolchains a command names, each once, in the order given; the one that came with this program without any."""
-    [family] = {case.compiler for case in cases}
-    places = [bench.shed.place(text, family) for text in named or ["installed"]]
+def places_of(bench: Workbench, family: str, named: Sequence[str]) -> list[Place]:
+    """The toolchains that are named of a family, each once, in the order given."""
+    places = [bench.shed.place(text, family) for text in named]
     return list({place.revision.name: place for place in places}.values())

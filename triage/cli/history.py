@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from triage.bisect.history import histories
+from triage.bisect.history import History, histories
 from triage.cli.bench import cases_named, load_cases, open_bench
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import Format, console, show, show_json
+from triage.cli.shares import only_share
 from triage.report.shapes import history_json
 from triage.report.timeline import history_blocks
 
@@ -36,12 +38,20 @@ def history(
     """
     cases = cases_named(load_cases(paths), case)
     with open_bench(jobs, fresh=fresh) as bench:
-        [family] = {one.compiler for one in cases}
-        places = bench.shed.between(family, since, until)
-        found = histories(bench, cases, places, share=1.0 if every else share, fresh=fresh)
+        bounds = [rev for rev in (since, until) if rev]
+        bounded = [only_share(cases, bounds, "a history").family] if bounds else []
+        found: list[History] = []
+        grids: list[tuple[Sequence[History], list[str]]] = []
+        for family in bounded or dict.fromkeys(one.compiler for one in cases):
+            places = bench.shed.between(family, since, until)
+            ours = [one for one in cases if one.compiler == family]
+            some = histories(bench, ours, places, share=1.0 if every else share, fresh=fresh)
+            found += some
+            grids.append((some, [place.revision.name for place in places]))
     if output is Format.JSON:
         show_json(history_json(found))
     else:
-        show(history_blocks(found, [place.revision.name for place in places], console().width))
+        for histories_of_one, names in grids:
+            show(history_blocks(histories_of_one, names, console().width))
     code = exit_of([probe for one in found for probe in one.probes])
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code

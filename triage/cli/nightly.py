@@ -14,6 +14,7 @@ from triage.cli.bench import load_cases, open_bench
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import show, show_json
+from triage.cli.shares import only_share
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.nightly.compare import Change
@@ -51,7 +52,8 @@ def nightly(
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes. Exit 1 when something regressed.
 
-    A failure that a recipe expects at that version is known, and no regression.
+    A failure that a recipe expects at that version is known, and no regression. One compiler is compared at a time:
+    among recipes of several, a REV such as triton:3.2.0 says whose, and one without a prefix is iree's.
 
     - `triage nightly recipes/ --bisect --out out` compares the newest release with the one before
 
@@ -62,12 +64,12 @@ def nightly(
     from triage.report.markdown import markdown
     from triage.report.reproducer import write_reproducer
 
-    cases = shard(load_cases(paths), part)
+    share = only_share(load_cases(paths), (toolchain, baseline), "a nightly")
+    cases = shard(share.cases, part)
     small = _small_folder(cases, out) if reduce else None
     reports: Mapping[str, str] = {}
     with open_bench(jobs, fresh=fresh) as bench:
-        family = cases[0].compiler if cases else "iree"
-        new, old = bench.shed.place(toolchain, family), bench.shed.place(baseline, family)
+        new, old = (bench.shed.place(text, share.family) for text in share.revs)
         night = run_nightly(bench, cases, new, old, bisect=bisect, fresh=fresh)
         if out:
             reports = write_reports(night, out)

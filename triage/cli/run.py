@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +11,8 @@ from triage.cli.bench import cases_named, load_cases, open_bench, places_of
 from triage.cli.endings import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import Format, console, show, show_json
+from triage.cli.shares import shares
+from triage.model.case import Case
 from triage.probe.workbench import Job
 from triage.report.grid import grid
 from triage.report.shapes import run_json
@@ -36,22 +39,29 @@ def run(
     - `triage run recipes/` compiles all recipes with the installed compiler
 
     - `triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest` compares two releases
+
+    - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
     """
     cases = cases_named(load_cases(paths), case)
     with open_bench(jobs, fresh=fresh) as bench:
-        places = places_of(bench, cases, toolchain or [])
+        todo: list[Job] = []
+        grids: list[tuple[Sequence[Case], list[str]]] = []
+        for share in shares(cases, toolchain or ["installed"]):
+            places = places_of(bench, share.family, share.revs)
+            todo += [Job(one, place, fresh) for place in places for one in share.cases]
+            grids.append((share.cases, [place.revision.name for place in places]))
         if dry_run:
-            for line in bench.command_lines([Job(one, place) for place in places for one in cases]):
+            for line in bench.command_lines(todo):
                 typer.echo(line)
             return Exit.OK
-        todo = [Job(one, place, fresh) for place in places for one in cases]
         found = {(probe.case.name, probe.revision.name): probe for probe in bench.probe_all(todo)}
-    probes = [found[one.name, place.revision.name] for one in cases for place in places]
+    probes = [found[one.name, name] for some, names in grids for one in some for name in names]
     if output is Format.JSON:
         show_json(run_json(probes))
     else:
-        names = [place.revision.name for place in places]
-        if len(places) > 2:
-            show(grid([(one.name, [found[one.name, name] for name in names]) for one in cases], names, console().width))
+        for some, names in grids:
+            if len(names) > 2:
+                rows = [(one.name, [found[one.name, name] for name in names]) for one in some]
+                show(grid(rows, names, console().width))
         show(run_blocks(probes))
     return exit_of(probes)

@@ -21,7 +21,7 @@ from triage.toolchains.prune import prune as prune_folder
 from triage.toolchains.prune import stored
 
 app = typer.Typer(no_args_is_help=True, help="The compilers on this machine: list, install, look into, prune.")
-Family = Annotated[str, typer.Option(help="The compiler family.")]
+Family = Annotated[str, typer.Option(help="The compiler family: iree, triton, or command:PACKAGE.")]
 Revs = Annotated[list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `latest`, `previous`, `path:DIR`; `all` releases.")]
 
 
@@ -97,11 +97,11 @@ def info(
     table.add_row(Text("date", style="dim"), toolchain.revision.date or "unknown")
     table.add_row(Text("backends", style="dim"), ", ".join(sorted(known.backends)))
     table.add_row(Text("phases", style="dim"), ", ".join(known.phases))
-    table.add_row(Text("dialects", style="dim"), ", ".join(dialects))
-    table.add_row(
-        Text("flags", style="dim"),
-        f"{len(known.flags)}, of which {sum(f.startswith('iree') for f in known.flags)} of iree",
-    )
+    if dialects:
+        table.add_row(Text("dialects", style="dim"), ", ".join(dialects))
+    if known.flags:
+        own = sum(flag.startswith(family) for flag in known.flags)
+        table.add_row(Text("flags", style="dim"), f"{len(known.flags)}, of which {own} of {family}")
     show([table])
     return Exit.OK
 

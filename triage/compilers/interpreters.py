@@ -78,7 +78,9 @@ def _runs(path: Path, version: Version) -> bool:
     """Whether it is what its name says. A version manager's stand-in exists for versions that it does not switch to."""
     question = "import sys; print(*sys.version_info[:2], sys.implementation.name)"
     try:
-        told = subprocess.run([path, "-I", "-S", "-c", question], capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        told = subprocess.run(
+            [path, "-I", "-S", "-c", question], capture_output=True, text=True, check=False, timeout=_PATIENCE
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return told.stdout.split() == [*map(str, version), "cpython"]

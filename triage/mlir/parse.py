@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from triage.mlir.scan import UnbalancedError, closing, entries, split
-from triage.mlir.tree import Block, Module, Operation, Region, Value
+from triage.mlir.tree import Block, Module, Operation, Place, Region, Value
 
 _ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)\n?")
 _HEAD = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([\w$.-]+)"\(([^()]*)\)\s*')
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d+))?")
 _LABEL = re.compile(r"\s*(\^[\w$.-]+)(?=[(:])")
-_PLACE = re.compile(r'"[^"]*":(\d+):\d+')
+_PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 
 
@@ -44,6 +45,7 @@ class _Reader:
         self.values: dict[str, Value] = {}
         self.open: dict[str, Value] = {}  # used before they were defined, as control flow may
         self.blocks: dict[str, Block] = {}
+        self.located: list[tuple[Operation | Value, str]] = []
 
     def wrong(self, message: str, offset: int) -> UnparsableError:
         return UnparsableError(message, self.text.count("\n", 0, offset) + 1)
@@ -60,7 +62,7 @@ class _Reader:
         if root.name != "builtin.module" or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
             raise self.wrong("the outermost operation is no module", 0)
         root.regions[0].blocks = root.regions[0].blocks or [Block()]  # an empty module's block is not printed
-        self._resolve(root)
+        self._place_all()
         aliases = {name: value for name, value in self.aliases.items() if not value.startswith("loc(")}
         return Module(root, aliases, rest)
 
@@ -102,15 +104,9 @@ class _Reader:
         self.at += 2
         types = self._results(len(operation.operands), operation.name)
         operation.results = self._define(head[1] or "", types, operation.name)
-        location = self._location()
-        place = _PLACE.search(location)
-        operation.line = int(place[1]) if place else self._line_of_alias(location)
+        if location := self._location():
+            self.located.append((operation, location))
         return operation
-
-    def _line_of_alias(self, location: str) -> int | None:
-        """Aliases of locations follow the module: the line is found when all have been read."""
-        found = _LOCATION_ALIAS.search(location)
-        return -int(found.group()[4:] or 0) - 1 if found else None
 
     def _inside(self) -> str:
         """What the bracket at the cursor holds; the cursor goes behind it and behind the space that follows."""
@@ -208,27 +204,28 @@ class _Reader:
         if self.text.startswith("(", self.at):
             for part in split(self._inside()):
                 name, _, kind = part.partition(":")
-                block.arguments.append(self._name(name.strip(), _without_location(kind.strip())))
+                kind, _, location = kind.strip().rpartition(" loc(") if " loc(" in kind else (kind.strip(), "", "")
+                block.arguments.append(argument := self._name(name.strip(), kind))
+                if location:
+                    self.located.append((argument, location))
         if not self.text.startswith(":", self.at):
             raise self.wrong("a block's label without its colon", self.at)
         self.at += 1
         return block
 
-    def _resolve(self, root: Operation) -> None:
-        lines: dict[int, int | None] = {}
-        for operation in root.walk():
-            if operation.line is not None and operation.line < 0:
-                number = -operation.line - 1
-                if number not in lines:
-                    lines[number] = self._line(f"#loc{number or ''}", 0)
-                operation.line = lines[number]
+    def _place_all(self) -> None:
+        """Aliases of locations may follow the module: places are known when all have been read."""
+        known: dict[str, Place | None] = {}
+        for one, location in self.located:
+            if location not in known:
+                known[location] = self._place(location, 0)
+            one.place = known[location]
 
-    def _line(self, alias: str, depth: int) -> int | None:
-        text = self.aliases.get(alias, "")
-        if found := _PLACE.search(text):
-            return int(found[1])
-        inner = _LOCATION_ALIAS.search(text)
-        return self._line(inner.group(), depth + 1) if inner and depth < 8 else None
+    def _place(self, location: str, depth: int) -> Place | None:
+        if found := _PLACE.search(location):
+            return Place(sys.intern(found[1]), int(found[2]), int(found[3]))
+        inner = _LOCATION_ALIAS.search(location)
+        return self._place(self.aliases.get(inner.group(), ""), depth + 1) if inner and depth < 8 else None
 
 
 _TYPE_STOP = re.compile(r"[<(\s,})\]]")
@@ -244,8 +241,3 @@ def _end_of_type(text: str, at: int) -> int:
             at = closing(text, found.start())
             continue
         return found.start()
-
-
-def _without_location(text: str) -> str:
-    head, found, _ = text.rpartition(" loc(")
-    return head if found else text

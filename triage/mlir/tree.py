@@ -6,13 +6,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 
-class Value:
-    """An operation's result or a block's argument; equal only to itself. `type` is MLIR's text for it."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a source; line and column count from 1."""
 
-    __slots__ = ("type",)
+    file: str
+    line: int
+    column: int
+
+
+class Value:
+    """An operation's result or a block's argument; equal only to itself. `type` is MLIR's text for it; `place` is known of
+    arguments alone.
+    """
+
+    __slots__ = ("place", "type")
 
     def __init__(self, type_: str) -> None:
         self.type = type_
+        self.place: Place | None = None
 
     def __repr__(self) -> str:
         return f"Value({self.type})"
@@ -22,7 +34,7 @@ class Value:
 class Operation:
     """One operation. `properties` and `attributes` keep their text by name; a unit attribute's text is empty.
 
-    line: 1-based line of the source it came from, None where it is not known.
+    place: where in a source it came from, None where that is not known.
     """
 
     name: str
@@ -32,7 +44,12 @@ class Operation:
     attributes: dict[str, str] = field(default_factory=dict)
     regions: list[Region] = field(default_factory=list)
     successors: list[Block] = field(default_factory=list)
-    line: int | None = None
+    place: Place | None = None
+
+    @property
+    def line(self) -> int | None:
+        """The 1-based line of the source."""
+        return self.place.line if self.place else None
 
     def attribute(self, name: str) -> str | None:
         """An attribute's text, wherever this version keeps it."""

@@ -66,12 +66,23 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionRule:
+    """How a compiler that is no package tells its version: what to run, and a pattern whose group (or whole) is it."""
+
+    run: tuple[str, ...]
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A compiler behind a command. words: its arguments, program first, with `{input}`, `{output}`, `{toolchain}` and
-    `{python}` for what they stand for; rules: a file of failure rules that go before the packaged ones.
+    """A compiler behind a command. words: its arguments, program first, with `{input}`, `{output}`, `{toolchain}`,
+    `{python}` and `{flags}` for what they stand for; packages: requirements of the package index, the one whose releases
+    are the timeline first; rules: a file of failure rules that go before the packaged ones.
     """
 
     words: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    version: VersionRule | None = None
     rules: Path | None = None
 
 

@@ -18,11 +18,14 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a compiler says it can do, asked once and cached. `flags` are spelled without dashes."""
+    """What a compiler says it can do, asked once and cached. `flags` are spelled without dashes; `switches` are those of
+    them that are on or off.
+    """
 
     backends: frozenset[str] = frozenset()
     phases: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
+    switches: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

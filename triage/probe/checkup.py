@@ -134,7 +134,9 @@ def _index(shed: Toolshed, family: str) -> Finding:
 def _installed(shed: Toolshed, family: str) -> Finding:
     if not shed.comes_along(family):
         here = shed.at_hand(family)
-        said = f"{len(here)} in the cache" + (f", {here[-1].revision.name} the newest" if here else "; installed as they are named")
+        said = f"{len(here)} in the cache" + (
+            f", {here[-1].revision.name} the newest" if here else "; installed as they are named"
+        )
         return Finding(f"{family} installed", Grade.GOOD, said)
     toolchain = shed.obtain(shed.place("installed", family))
     backends = ", ".join(sorted(toolchain.capabilities.backends))

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from tempfile import mkdtemp
-
-import psutil
 
 from triage.classify import FailingPass, PassScanner
 from triage.compilers.port import Compiler, Invocation, Ir, MlirTools
@@ -24,11 +16,12 @@ from triage.model.failure import Failure
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Toolchain
-from triage.probe.evidence import Evidence, Record, key_of
+from triage.probe.errand import Errand
+from triage.probe.evidence import Evidence, Record
 from triage.probe.inputs import Inputs, Prepared
-from triage.probe.judge import judge, needs_pass, rules_of
+from triage.probe.judge import judge, needs_pass
 from triage.probe.process import Switch, run
-from triage.toolchains.home import disk_errors
+from triage.probe.scratch import Scratch
 
 _NOT_BELIEVED_ONCE = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)
 
@@ -52,44 +45,27 @@ class Prober:
         self._evidence = evidence
         self._inputs = inputs
         self._stop = stop
-        self._scratch = home / "scratch"
-        with disk_errors("make room for compiles"):
-            self._scratch.mkdir(parents=True, exist_ok=True)
-            _sweep(self._scratch)
+        self._scratch = Scratch(home / "scratch")
 
     def probe(self, case: Case, toolchain: Toolchain, *, fresh: bool = False) -> Probe:
         """The outcome of a case on a toolchain, from the evidence where it is known, unless `fresh`.
 
         Raises process.Interrupted when the stop switch is thrown; then nothing is recorded.
         """
-        prepared = self._inputs.prepare(case)
-        if isinstance(prepared, Untestable):
-            return _untested(case, toolchain, prepared)
-        invocation = self._compilers[case.compiler].invocation(case, toolchain)
-        if isinstance(invocation, Untestable):
-            return _untested(case, toolchain, invocation)
-        limits = (case.limits.timeout, case.limits.memory)
-        key = key_of(toolchain.identity, prepared.digest, invocation.options, limits)
-        if not fresh and (known := self._evidence.find(key)):
-            return _probe_of(case, toolchain, known, cached=True)
-        record = self._run(case, toolchain, prepared, invocation, key)
-        probe = _probe_of(case, toolchain, record, cached=False)
-        if not _is_passing_trouble(probe.outcome):
-            self._evidence.add(record)
-        return probe
+        errand = self._errand(case, toolchain)
+        if isinstance(errand, Untestable):
+            return _untested(case, toolchain, errand)
+        if not fresh and (known := self._evidence.find(errand.key())):
+            return errand.probe(known, cached=True)
+        return self._recorded(errand, self._doubted(errand))
 
     def recall(self, case: Case, toolchain: Toolchain) -> Probe | None:
         """What is known of a case on a toolchain; None where that is nothing. Compiles nothing."""
-        prepared = self._inputs.prepare(case)
-        invocation = self._compilers[case.compiler].invocation(case, toolchain)
-        for answer in (prepared, invocation):
-            if isinstance(answer, Untestable):
-                return _untested(case, toolchain, answer)
-        assert isinstance(prepared, Prepared)
-        assert isinstance(invocation, Invocation)
-        limits = (case.limits.timeout, case.limits.memory)
-        known = self._evidence.find(key_of(toolchain.identity, prepared.digest, invocation.options, limits))
-        return _probe_of(case, toolchain, known, cached=True) if known else None
+        errand = self._errand(case, toolchain)
+        if isinstance(errand, Untestable):
+            return _untested(case, toolchain, errand)
+        known = self._evidence.find(errand.key())
+        return errand.probe(known, cached=True) if known else None
 
     def trial(
         self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: Switch | None = None
@@ -99,29 +75,27 @@ class Prober:
 
         attempt: which repetition it is, each is known by itself; cancelled: ends the run before its time, with Interrupted.
         """
-        prepared = self._inputs.prepare(case)
-        if isinstance(prepared, Untestable):
-            return _untested(case, toolchain, prepared)
-        compiler = self._compilers[case.compiler]
-        invocation = compiler.invocation(case, toolchain)
-        if isinstance(invocation, Untestable):
-            return _untested(case, toolchain, invocation)
-        limits = (case.limits.timeout, case.limits.memory)
-        key = key_of(toolchain.identity, prepared.digest, (*invocation.options, f"trial {attempt} {naming}"), limits)
+        errand = self._errand(case, toolchain)
+        if isinstance(errand, Untestable):
+            return _untested(case, toolchain, errand)
+        key = errand.key(f"trial {attempt} {naming}")
         if known := self._evidence.find(key):
-            return _probe_of(case, toolchain, known, cached=True)
-        stop, scanner = _Either(self._stop, cancelled), None
-        if naming is Naming.AT_ONCE:
-            invocation, scanner = compiler.naming_the_pass(invocation, crashed=False), PassScanner()
-        execution = self._execute(case, toolchain, prepared, invocation, scanner, stop)
-        failing_pass = scanner.finish() if scanner else None
-        if scanner and execution.ending is Ending.SIGNALLED and not _has_frames(execution):
-            failing_pass = self._name_pass(case, toolchain, prepared, invocation, crashed=True, stop=stop)
-        record = _record(key, case, toolchain, prepared, execution, failing_pass)
-        probe = _probe_of(case, toolchain, record, cached=False)
-        if not _is_passing_trouble(probe.outcome):
-            self._evidence.add(record)
-        return probe
+            return errand.probe(known, cached=True)
+        stop = _Either(self._stop, cancelled)
+        if naming is Naming.NEVER:
+            return self._recorded(errand, errand.record(key, self._execute(errand, stop=stop), None))
+        scanner = PassScanner()
+        execution = self._execute(errand.naming_the_pass(crashed=False), scanner, stop)
+        failing_pass = scanner.finish()
+        if execution.ending is Ending.SIGNALLED and not _has_frames(execution):
+            failing_pass = self._name_pass(errand, crashed=True, stop=stop)
+        return self._recorded(errand, errand.record(key, execution, failing_pass))
+
+    def recorded(self, case: Case, toolchain: Toolchain) -> tuple[Invocation, Execution] | None:
+        """The invocation of a case that was probed and what came of it; None where nothing is on record."""
+        errand = self._errand(case, toolchain)
+        known = None if isinstance(errand, Untestable) else self._evidence.find(errand.key())
+        return None if known is None or isinstance(errand, Untestable) else (errand.invocation, known.execution)
 
     def input_of(self, case: Case) -> Prepared | Untestable:
         """The file that the compiler is given for a case, or why there is none."""
@@ -134,6 +108,13 @@ class Prober:
     def ir_of(self, family: str) -> Ir | None:
         """How a family's IR is printed; None where it cannot be."""
         return self._compilers[family].ir()
+
+    def command_line(self, case: Case, toolchain: Toolchain) -> str:
+        """What `probe` would run, as a line for a shell; a comment with the reason where it would run nothing."""
+        errand = self._errand(case, toolchain)
+        if isinstance(errand, Untestable):
+            return f"# {case.name} on {toolchain.revision.name}: {errand.reason}"
+        return errand.command_line()
 
     def observe(
         self,
@@ -149,104 +130,69 @@ class Prober:
         on_stderr: is given all of standard error as it comes; on_output: the path of what a run that ended well wrote,
         while it is there. Untestable when there is nothing to run. Raises process.Interrupted as `probe` does.
         """
-        prepared = self._inputs.prepare(case)
-        if isinstance(prepared, Untestable):
-            return prepared
-        invocation = self._compilers[case.compiler].invocation(case, toolchain)
-        if isinstance(invocation, Untestable):
-            return invocation
-        altered = alter(invocation)
-        with self._workplace() as place:
-            argv = altered.argv(toolchain.program, prepared.path, output := place / "out")
-            execution = run(argv, case.limits, place, env=altered.env, stop=self._stop, on_stderr=on_stderr)
+        errand = self._errand(case, toolchain)
+        if isinstance(errand, Untestable):
+            return errand
+        altered = replace(errand, invocation=alter(errand.invocation))
+        with self._scratch.place() as place:
+            argv = altered.argv(output := place / "out")
+            execution = run(argv, case.limits, place, env=altered.invocation.env, stop=self._stop, on_stderr=on_stderr)
             if on_output and execution.ok and output.is_file():
                 on_output(output)
         return execution
 
-    def recorded(self, case: Case, toolchain: Toolchain) -> tuple[Invocation, Execution] | None:
-        """The invocation of a case that was probed and what came of it; None where nothing is on record."""
+    def _errand(self, case: Case, toolchain: Toolchain) -> Errand | Untestable:
         prepared = self._inputs.prepare(case)
-        invocation = self._compilers[case.compiler].invocation(case, toolchain)
-        if isinstance(prepared, Untestable) or isinstance(invocation, Untestable):
-            return None
-        limits = (case.limits.timeout, case.limits.memory)
-        known = self._evidence.find(key_of(toolchain.identity, prepared.digest, invocation.options, limits))
-        return (invocation, known.execution) if known else None
+        if isinstance(prepared, Untestable):
+            return prepared
+        compiler = self._compilers[case.compiler]
+        invocation = compiler.invocation(case, toolchain)
+        if isinstance(invocation, Untestable):
+            return invocation
+        return Errand(case, toolchain, compiler, prepared, invocation)
 
-    def command_line(self, case: Case, toolchain: Toolchain) -> str:
-        """What `probe` would run, as a line for a shell; a comment with the reason where it would run nothing."""
-        prepared = self._inputs.prepare(case)
-        invocation = self._compilers[case.compiler].invocation(case, toolchain)
-        for answer in (prepared, invocation):
-            if isinstance(answer, Untestable):
-                return f"# {case.name} on {toolchain.revision.name}: {answer.reason}"
-        assert isinstance(prepared, Prepared)
-        assert isinstance(invocation, Invocation)
-        settings = [f"{name}={value}" for name, value in invocation.env.items()]
-        return shlex.join([*settings, *invocation.argv(toolchain.program, prepared.path, Path(os.devnull))])
+    def _recorded(self, errand: Errand, record: Record) -> Probe:
+        """What a new record means; it is kept unless the machine was to blame."""
+        probe = errand.probe(record, cached=False)
+        if not _is_passing_trouble(probe.outcome):
+            self._evidence.add(record)
+        return probe
 
-    def _run(self, case: Case, toolchain: Toolchain, prepared: Prepared, invocation: Invocation, key: str) -> Record:
-        runs = [self._execute(case, toolchain, prepared, invocation)]
+    def _doubted(self, errand: Errand) -> Record:
+        """Run, and run again what is not believed once."""
+        runs = [self._execute(errand)]
         if runs[0].ending in _NOT_BELIEVED_ONCE:
-            runs.append(self._execute(case, toolchain, prepared, invocation))
+            runs.append(self._execute(errand))
             if _face(runs[0]) != _face(runs[1]):
-                runs.append(self._execute(case, toolchain, prepared, invocation))
+                runs.append(self._execute(errand))
         faces = [_face(execution) for execution in runs]
         chosen = max(runs, key=lambda execution: faces.count(_face(execution)))
         agreeing = faces.count(_face(chosen))
         failing_pass = None
         if needs_pass(chosen):
-            crashed = chosen.ending is Ending.SIGNALLED
-            failing_pass = self._name_pass(case, toolchain, prepared, invocation, crashed=crashed)
-        record = _record(key, case, toolchain, prepared, chosen, failing_pass)
+            failing_pass = self._name_pass(errand, crashed=chosen.ending is Ending.SIGNALLED)
+        record = errand.record(errand.key(), chosen, failing_pass)
         return replace(record, runs=agreeing, disagreements=len(runs) - agreeing)
 
-    def _execute(
-        self,
-        case: Case,
-        toolchain: Toolchain,
-        prepared: Prepared,
-        invocation: Invocation,
-        scanner: PassScanner | None = None,
-        stop: Switch | None = None,
-    ) -> Execution:
+    def _execute(self, errand: Errand, scanner: PassScanner | None = None, stop: Switch | None = None) -> Execution:
         """One run in a folder of its own. `scanner` reads all of standard error as it comes, IR of any length included."""
-        with self._workplace() as place:
+        with self._scratch.place() as place:
             output = place / "out"
-            argv = invocation.argv(toolchain.program, prepared.path, output)
-            feed = scanner.feed if scanner else None
-            execution = run(argv, case.limits, place, env=invocation.env, stop=stop or self._stop, on_stderr=feed)
+            feed, env = scanner.feed if scanner else None, errand.invocation.env
+            stop = stop or self._stop
+            execution = run(errand.argv(output), errand.case.limits, place, env=env, stop=stop, on_stderr=feed)
             size = output.stat().st_size if execution.ok and output.is_file() else None
-            told = self._compilers[case.compiler].told(execution)
+            told = errand.compiler.told(execution)
             return replace(execution, output_bytes=size, phase=told.phase, metrics=told.metrics)
 
-    def _name_pass(
-        self,
-        case: Case,
-        toolchain: Toolchain,
-        prepared: Prepared,
-        invocation: Invocation,
-        *,
-        crashed: bool,
-        stop: Switch | None = None,
-    ) -> FailingPass | None:
+    def _name_pass(self, errand: Errand, *, crashed: bool, stop: Switch | None = None) -> FailingPass | None:
         """The failing pass, from a second run that prints it."""
-        scanner = PassScanner()
-        named = self._compilers[case.compiler].naming_the_pass(invocation, crashed=crashed)
-        if named == invocation:  # a family without passes, or whose first run has told all there is
+        named = errand.naming_the_pass(crashed=crashed)
+        if named == errand:  # a family without passes, or whose first run has told all there is
             return None
-        self._execute(case, toolchain, prepared, named, scanner, stop)
+        scanner = PassScanner()
+        self._execute(named, scanner, stop)
         return scanner.finish()
-
-    @contextmanager
-    def _workplace(self) -> Iterator[Path]:
-        """A folder of this process alone, gone afterwards: what a compiler drops in its working folder stays in there."""
-        with disk_errors("make room for a compile"):
-            place = Path(mkdtemp(prefix=f"{os.getpid()}-", dir=self._scratch))
-        try:
-            yield place
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,21 +204,6 @@ class _Either:
 
     def is_set(self) -> bool:
         return self.first.is_set() or (self.second is not None and self.second.is_set())
-
-
-def _record(
-    key: str, case: Case, toolchain: Toolchain, prepared: Prepared, execution: Execution, failing_pass: FailingPass | None
-) -> Record:
-    return Record(
-        key=key,
-        case_name=case.name,
-        toolchain=toolchain.revision.name,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-        execution=replace(execution, argv=tuple(_portable(execution.argv, toolchain, prepared))),
-        failing_pass=failing_pass,
-        metrics=dict(execution.metrics)
-        | ({} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}),
-    )
 
 
 def _face(execution: Execution) -> tuple[str, str]:
@@ -299,40 +230,5 @@ def _is_passing_trouble(outcome: Outcome) -> bool:
     return isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
 
 
-def _probe_of(case: Case, toolchain: Toolchain, record: Record, *, cached: bool) -> Probe:
-    execution = record.execution
-    return Probe(
-        case=case,
-        revision=toolchain.revision,
-        version=toolchain.version,
-        outcome=judge(execution, record.failing_pass, flaky=record.disagreements > 0, rules=rules_of(case)),
-        measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
-        cached=cached,
-    )
-
-
 def _untested(case: Case, toolchain: Toolchain, why: Untestable) -> Probe:
     return Probe(case, toolchain.revision, toolchain.version, why, Measured(), cached=False)
-
-
-def _portable(argv: tuple[str, ...], toolchain: Toolchain, prepared: Prepared) -> Iterator[str]:
-    """The command line with no path of this machine in it."""
-    for word in argv:
-        if word == str(toolchain.program):
-            yield toolchain.program.name
-        elif word.startswith(f"{toolchain.root}{os.sep}"):
-            yield f"toolchain{word.removeprefix(str(toolchain.root))}"
-        elif word == str(prepared.path):
-            yield f"input:{prepared.digest[:12]}"
-        elif word.endswith("/out"):
-            yield "out"
-        else:
-            yield word
-
-
-def _sweep(scratch: Path) -> None:
-    """Remove what processes that were killed left behind."""
-    for place in scratch.iterdir():
-        owner = place.name.partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(place, ignore_errors=True)

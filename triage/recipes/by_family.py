@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from triage.recipes.command_format import CommandFormat
 from triage.recipes.format import RecipeFormat
 from triage.recipes.kernel_format import TritonFormat
-from triage.recipes.words import FAMILIES, TRITON
+from triage.recipes.words import COMMAND, IREE, TRITON
 
 FORMATS: Mapping[str, type[RecipeFormat]] = MappingProxyType(
-    {name: TritonFormat if name == TRITON.name else RecipeFormat for name in FAMILIES}
+    {IREE.name: RecipeFormat, TRITON.name: TritonFormat, COMMAND.name: CommandFormat}
 )

@@ -64,7 +64,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: Family | None, source: P
         recipe=recipe.name,
         name=case_name(recipe.name, choice),
         summary=recipe.summary,
-        compiler=recipe.compiler,
+        compiler=recipe.family(),
         source=source.absolute(),
         input=Input(path, kind or InputKind.OTHER, tuple(recipe.args.items())),
         target=Target(recipe.target.backend, recipe.target.chip, recipe.target.devices),
@@ -73,7 +73,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: Family | None, source: P
         limits=Limits(recipe.limits.timeout or default.timeout, recipe.limits.memory or default.memory),
         expect=tuple(Expectation(item.failure, item.since, item.until, item.issue) for item in recipe.expect),
         matrix=choice,
-        how=recipe.how(),
+        how=recipe.how(source.parent),
     )
 
 

@@ -6,6 +6,7 @@ RecipeFormat and an entry in by_family.FORMATS.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from packaging.version import Version
@@ -177,6 +178,10 @@ class RecipeFormat(_Mapping):
     limits: LimitsFormat = Field(default_factory=LimitsFormat, description="What one compilation may use.")
     expect: list[ExpectFormat] = Field(default=[], description="Known failures.")
 
-    def how(self) -> Kernel | CommandLine | None:
-        """What the family needs of a case beyond target and flags."""
+    def family(self) -> str:
+        """The family of its toolchains."""
+        return self.compiler
+
+    def how(self, folder: Path) -> Kernel | CommandLine | None:  # noqa: ARG002 - for families that name files
+        """What the family needs of a case beyond target and flags; `folder` is the recipe's."""
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -83,9 +84,12 @@ class TritonFormat(RecipeFormat):
         default={}, description="Values of the constexprs; a type is written tl.float16.", examples=[{"BLOCK": 64}]
     )
     hints: dict[
-        _Name, dict[Annotated[str, BeforeValidator(_hint_name)], Annotated[int, BeforeValidator(_hint), WithJsonSchema(_SCALAR)]]
+        _Name,
+        dict[Annotated[str, BeforeValidator(_hint_name)], Annotated[int, BeforeValidator(_hint), WithJsonSchema(_SCALAR)]],
     ] = Field(
-        default={}, description="What else is known of arguments.", examples=[{"x_ptr": {"divisibility": 16, "pointer_range": 32}}]
+        default={},
+        description="What else is known of arguments.",
+        examples=[{"x_ptr": {"divisibility": 16, "pointer_range": 32}}],
     )
     options: dict[_Name, _Constant] = Field(
         default={}, description="What a launch chooses.", examples=[{"num_warps": 8, "num_stages": 3}]
@@ -105,7 +109,7 @@ class TritonFormat(RecipeFormat):
             raise advice(f'"{stray}" is no argument in signature.', "hints")
         return self
 
-    def how(self) -> Kernel:
+    def how(self, folder: Path) -> Kernel:  # noqa: ARG002 - names no file
         """The kernel as a case has it."""
         hints = {name: dict(given) for name, given in self.hints.items()}
         types: dict[str, str] = {}

@@ -72,7 +72,8 @@ def _parse(path: str, text: str, failure_names: Collection[str] | None, folder: 
             document.report((), _not_a_mapping(data))
         return _Recipe((), document.problems)
     family = FAMILIES.get(str(data.get("compiler", IREE.name)))
-    cases = read_cases(document, Setting(family, folder, failure_names), source)
+    known = None if "rules" in data else failure_names  # rules of its own have classes of their own
+    cases = read_cases(document, Setting(family, folder, known), source)
     return _Recipe(cases if not document.problems else (), _in_order(document.problems), document)
 
 

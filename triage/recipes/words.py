@@ -97,6 +97,12 @@ TRITON = Family(
     sections=("kernel", "signature", "constexprs", "hints", "options"),
 )
 
-COMMAND = Family(name="command", inputs=_MLIR_INPUTS, any_input=True)
+# What is compiled may well be Python or ONNX, so everything is handed over as it is.
+COMMAND = Family(
+    name="command",
+    inputs={".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE},
+    any_input=True,
+    sections=("command",),
+)
 
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in (IREE, TRITON, COMMAND)})

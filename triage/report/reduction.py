@@ -88,7 +88,7 @@ def _reproducer(found: Reproducer, folder: Path | None) -> Iterable[RenderableTy
     for other in reduced.others[:3]:
         table.add_row("met too", Text(f"{other.failure_class}: {headline_text(other)}"))
     known = f", {effort.cached} answers known before" if effort.cached else ""
-    cost = f"{effort.calls} compiles{known}, {effort.seconds:.1f} s, of which {effort.compile_seconds:.1f} s of compiling"
+    cost = f"{effort.calls} compiles, {effort.compile_seconds:.1f} s of them{known}; done in {effort.seconds:.1f} s"
     table.add_row("cost", cost)
     if folder:
         table.add_row("written", Text(str(folder)))

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.model.outcome import Compiled, Untestable
+from triage.model.outcome import Compiled, Failed
 from triage.model.probe import Probe
 from triage.reduce.replay import Finding, Replay
 from triage.report.shapes import Json, failure_json, revision_json
@@ -60,7 +60,7 @@ def _version_json(one: Replay, probe: Probe) -> Json:
         "toolchain": revision_json(probe.revision),
         "status": one.finding(probe).value,
         "failure": None if isinstance(outcome, Compiled) else failure_json(outcome.failure),
-        "reason": outcome.reason if isinstance(outcome, Untestable) else None,
+        "reason": one.reason(probe),
         "seconds": probe.measured.seconds,
         "cached": probe.cached,
     }
@@ -77,8 +77,6 @@ def _versions(one: Replay) -> Text:
 def _why(one: Replay, probe: Probe) -> str | None:
     """What is said of a version beyond its status."""
     outcome = probe.outcome
-    if isinstance(outcome, Untestable):
-        return outcome.reason
-    if isinstance(outcome, Compiled) or one.finding(probe) is not Finding.CHANGED:
-        return None
-    return f"{outcome.failure.failure_class}: {headline_text(outcome.failure)}"
+    if isinstance(outcome, Failed) and one.finding(probe) is Finding.CHANGED:
+        return f"{outcome.failure.failure_class}: {headline_text(outcome.failure)}"
+    return one.reason(probe)

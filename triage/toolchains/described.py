@@ -76,6 +76,7 @@ def _load(note: Path) -> Known:
         backends=frozenset(kept["backends"]),
         phases=tuple(kept["phases"]),
         flags=frozenset(kept["flags"]),
+        switches=frozenset(kept["switches"]),
     )
     return Known(kept["identity"], Description(kept["version"], kept["commit"], kept["date"], told))
 
@@ -91,6 +92,7 @@ def _save(note: Path, known: Known) -> None:
             "backends": sorted(told.capabilities.backends),
             "phases": told.capabilities.phases,
             "flags": sorted(told.capabilities.flags),
+            "switches": sorted(told.capabilities.switches),
         }
     )
     write_whole(note, text)

@@ -78,7 +78,8 @@ def install(
                 _make_environment(root, release.python, what)
                 command = [*_uv_pip(scratch), "--python", str(root / "bin" / "python")]
         requirements.write_text(wanted + "\n")
-        _run([*command, "--default-index", index_url, "-r", str(requirements)], f"install {what}", root, scratch, progress, stop)
+        command += ["--default-index", index_url, "-r", str(requirements)]
+        _run(command, f"install {what}", root, scratch, progress, stop)
         return release
 
     return kept(toolchains, folder.name, what, progress, fill)
@@ -98,10 +99,12 @@ def _kind(distribution: str, packaging: Packaging) -> str:
 def _make_environment(root: Path, python: str, what: str) -> None:
     """A virtual environment that may be moved, as it is when it is whole."""
     program = interpreter(version_of(python))
-    command = [find_uv_bin(), "venv", "--relocatable", "--no-project", "--no-config", "--clear", "--python", str(program), str(root)]
+    command = [find_uv_bin(), "venv", "--relocatable", "--no-project", "--no-config", "--clear"]
+    command += ["--python", str(program), str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EnvironmentFailure(f"cannot install {what}: no virtual environment of Python {python}: {done.stderr.strip()[-300:]}")
+        said = done.stderr.strip()[-300:]
+        raise EnvironmentFailure(f"cannot install {what}: no virtual environment of Python {python}: {said}")
 
 
 def _run(command: list[str], what: str, root: Path, scratch: Path, progress: Progress, stop: threading.Event) -> None:

@@ -52,9 +52,9 @@ Rev = AtVersion | Newest | Installed | AtPath | OfDay
 def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
     """The family a prefix names (`iree:3.4.0`; None without one) and the revision. BadInput says which forms there are."""
     family: str | None = None
-    head, colon, rest = text.partition(":")
-    if colon and head in families:
-        family, text = head, rest
+    named = max((name for name in families if text.startswith(f"{name}:")), key=len, default=None)
+    if named is not None:  # the longest: a family's name may hold a colon itself
+        family, text = named, text.removeprefix(f"{named}:")
     head, colon, rest = text.partition(":")
     match head if colon else text:
         case "latest":

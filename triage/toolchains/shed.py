@@ -157,6 +157,14 @@ class Toolshed:
         root = Path(str(found.locate_file("")))
         return Place(family, Revision(found.version), path=root)
 
+    def comes_along(self, family: str) -> bool:
+        """Whether a compiler of the family is installed beside this program, `installed` as a REV."""
+        try:
+            distribution(self._compiler(family).distribution)
+        except (PackageNotFoundError, ValueError):
+            return False
+        return True
+
     def obtain(self, place: Place) -> Toolchain:
         """The toolchain of a place, installed if need be. EnvironmentFailure when it cannot be had or does not run."""
         key = (place.family, place.revision.name)

@@ -112,7 +112,7 @@ def _target_flags(target: Target, known: frozenset[str], given: set[str]) -> lis
     """Backend or devices, and chip, in this version's spelling. What the recipe's own flags say is not said again."""
     flags: list[str] = []
     if not given & set(_NAMES_THE_TARGET):
-        flags += _device_flags(target)
+        flags += device_flags(target)
     if target.chip is not None:
         spellings = _CHIP_FLAGS.get(target.backend, ())
         spelling = next((name for name in spellings if name in known), None)
@@ -123,7 +123,8 @@ def _target_flags(target: Target, known: frozenset[str], given: set[str]) -> lis
     return flags
 
 
-def _device_flags(target: Target) -> list[str]:
+def device_flags(target: Target) -> list[str]:
+    """The flags that say what is compiled for: its backend, or as many devices as it has."""
     if target.devices is None:
         return [f"--iree-hal-target-backends={target.backend}"]
     name = _DEVICE_NAMES[target.backend]

@@ -16,6 +16,7 @@ from triage.model.revision import Capabilities
 
 _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
 _OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
+_SWITCH = re.compile(r"^\s+-{1,2}(iree-[\w.-]*)\s+- ", re.MULTILINE)  # one that takes a value shows `=<kind>`
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
 _PATIENCE = 60.0  # seconds; the answers take 0.1
 
@@ -37,6 +38,7 @@ def describe(program: Path) -> Description:
             backends=frozenset(re.findall(r"^  (\S+)$", backends, re.MULTILINE)),
             phases=_phases(help_text),
             flags=frozenset(_OPTION.findall(help_text)),
+            switches=frozenset(_SWITCH.findall(help_text)),
         ),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.compilers.interpreters import interpreter
+from triage.compilers.lines import lines_told
 from triage.compilers.port import Description, Invocation, MlirTools, Packaging, Told, Wheel
 from triage.compilers.triton import layout
 from triage.compilers.triton.chips import chip_of
@@ -21,7 +22,6 @@ from triage.model.revision import Capabilities, Toolchain
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
-_MARK = "triage: "
 
 
 class Triton:
@@ -77,24 +77,12 @@ class Triton:
             return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} needs Python {name}, and none is installed here")
         return found
 
-    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:  # noqa: ARG002 - one way for both
-        return replace(invocation, printing=(*invocation.printing, "--name-pass"))
+    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:
+        """A crash kills the process, and only what was printed before it names the pass; else Triton has named it."""
+        return replace(invocation, printing=(*invocation.printing, "--name-pass")) if crashed else invocation
 
     def told(self, execution: Execution) -> Told:
-        """The worker's lines on stdout."""
-        phase: str | None = None
-        metrics: dict[str, float] = {}
-        for line in execution.stdout.text.splitlines():
-            if not line.startswith(_MARK):
-                continue
-            try:
-                said = json.loads(line.removeprefix(_MARK))
-            except ValueError:  # a kernel's own output
-                continue
-            if isinstance(said, dict):
-                phase = said.get("stage", phase)
-                metrics.update(said.get("metrics", {}))
-        return Told(phase, metrics)
+        return lines_told(execution)
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:  # noqa: ARG002 - the port's names
         return None

@@ -26,7 +26,7 @@ _CUDA_SHARED = {
     **dict.fromkeys((90, 100, 101, 103), 232448),
 }
 _WAVE_32 = re.compile(r"gfx1[0-2]\d\d")
-_HIP = re.compile(r"gfx\d{3,4}[a-z]?")
+_HIP = re.compile(r"gfx[0-9a-f]{3,4}")
 
 
 def chip_of(backend: str, name: str) -> Chip | None:

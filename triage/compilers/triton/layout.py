@@ -45,7 +45,7 @@ def version(program: Path) -> str | None:
         return None
     told = [found[1]] if found else []
     # A nightly's wheel knows the commit, its source does not.
-    told = [name.name.split("-")[1] for name in _metadata(program)] or told
+    told = [folder.name.removesuffix(".dist-info").split("-")[1] for folder in _metadata(program)] or told
     try:
         return str(Version(told[0])) if told else None
     except InvalidVersion:
@@ -81,4 +81,6 @@ def backends(program: Path) -> frozenset[str]:
 
 def _metadata(program: Path) -> Iterator[Path]:
     root = import_root(program)
-    yield from sorted(path for path in root.glob("*triton*.dist-info") if re.match(r"(?:pytorch_)?triton(?:_nightly)?-", path.name))
+    yield from sorted(
+        path for path in root.glob("*triton*.dist-info") if re.match(r"(?:pytorch_)?triton(?:_nightly)?-", path.name)
+    )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 if not __package__:  # started as a folder
     sys.path[0] = str(Path(__file__).absolute().parent.parent)
-    __package__ = Path(__file__).absolute().parent.name  # noqa: A001 - relative imports go by it
+    __package__ = Path(__file__).absolute().parent.name  # relative imports go by it
 
 from .eras import compile_kernel
 from .report import Ended, Mistaken, Report, Unsupported
@@ -66,8 +66,10 @@ def _explain(error: BaseException) -> None:
         error = error.__cause__
     text = str(error)
     print(text, file=sys.stderr)
-    said = [line.strip() for line in text.splitlines() if line.strip(" ^")]
-    print(f"error: the kernel's language refuses it: {said[-1] if said else type(error).__name__}", file=sys.stderr)
+    lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
+    # Some releases put what went wrong into the text, others leave it to the cause.
+    said = repr(error.__cause__) if error.__cause__ is not None else lines[-1] if lines else type(error).__name__
+    print(f"error: the kernel's language refuses it: {said}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Ended(BaseException):
 
 
 class Unsupported(Exception):
-    """This release lacks what the recipe asks for; its text names that."""
+    """What the recipe asks for is lacking in this release; the text names it."""
 
 
 class Mistaken(Exception):

@@ -32,7 +32,7 @@ def prepare(*, name_pass: bool) -> None:
     if name_pass:
         os.environ["MLIR_ENABLE_DUMP"] = "1"
     sys.path[0] = os.environ.pop("TRIAGE_TRITON")
-    sys.meta_path.append(_Finder())  # type: ignore[arg-type]
+    sys.meta_path.append(_Finder())
 
 
 def read_assembler(report: Report) -> None:

@@ -1,0 +1,179 @@
+"""A compiler behind a command: what is looked at, what is run, what is read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Triage
+from triage.compilers.command import Command
+from triage.compilers.families import Families
+from triage.compilers.iree import Iree
+from triage.model.case import Case, CommandLine, Flag, Input, InputKind, Target, VersionRule
+from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Capabilities, Revision, Toolchain
+
+COMPILER = """#!/bin/sh
+# A compiler of one rule: what holds BAD is refused.
+if [ "$1" = --version ]; then echo "minicc version 4.2.1 (x86)"; exit 0; fi
+if grep -q BAD "$1"; then echo "minicc: $1: construct 17 is not allowed" >&2; exit 3; fi
+echo 'triage: {"metrics": {"instructions": 12}}'
+cp "$1" "$2"
+"""
+RULES = """family: minicc
+classes:
+  - class: not-allowed
+    rank: 30
+    patterns:
+      - regex: "construct (?P<number>\\\\d+) is not allowed"
+        where: line
+        anchor: "is not allowed"
+    identity: [number]
+    explanation: The construct is not allowed.
+    remedies: ["Use another."]
+    examples:
+      - text: |
+          minicc: x.c: construct 17 is not allowed
+        details: {number: 17}
+    near_misses:
+      - |
+        it is allowed
+"""
+RECIPE = """name: mine
+compiler: command
+command: ["{toolchain}/bin/minicc", "{input}", "{output}"]
+version: {run: ["{toolchain}/bin/minicc", "--version"], pattern: "version (\\\\S+)"}
+rules: minicc.rules
+input: program.c
+"""
+
+
+def case(*words: str, flags: tuple[Flag, ...] = ()) -> Case:
+    given = Input(Path("p.c"), InputKind.OTHER)
+    return Case("r", "r", "", "command@r", Path("r.yaml"), given, Target("host"), flags=flags, how=CommandLine(words))
+
+
+def toolchain(program: Path, version: str | None = None) -> Toolchain:
+    return Toolchain("command@r", Revision("path:x"), "id", program, program, Capabilities(), version)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A folder with a compiler, and what a build leaves around it."""
+    root = tmp_path / "build"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin/minicc").write_text(COMPILER)
+    (root / "bin/minicc").chmod(0o755)
+    (root / "lib").mkdir()
+    (root / "lib/libminicc.so.4").write_text("code")
+    (root / "CMakeFiles").mkdir()
+    (root / "CMakeFiles/x.so").write_text("not code")
+    (root / "notes.txt").write_text("not code")
+    return root
+
+
+def test_what_is_run_holds_places_and_the_key_does_not(tmp_path: Path) -> None:
+    answer = Command("command@r").invocation(case("{toolchain}/bin/cc", "-c", "{input}", "-o", "{output}"), toolchain(tmp_path))
+    assert not isinstance(answer, Untestable)
+    assert answer.options == ("{toolchain}/bin/cc", "-c", "{input}", "-o", "{output}")
+    assert answer.argv(tmp_path, Path("/p.c"), Path("/o")) == [f"{tmp_path}/bin/cc", "-c", "/p.c", "-o", "/o"]
+
+
+def test_flags_stand_where_they_are_wanted_and_follow_their_versions(tmp_path: Path) -> None:
+    flags = (Flag("-a"), Flag("-b", since="4.0"))
+    for version, given in (("3.9", ("-a",)), ("4.2", ("-a", "-b"))):
+        here = Command("x").invocation(case("cc", "{flags}", "{input}", flags=flags), toolchain(tmp_path, version))
+        last = Command("x").invocation(case("cc", "{input}", flags=flags), toolchain(tmp_path, version))
+        assert not isinstance(here, Untestable)
+        assert not isinstance(last, Untestable)
+        assert here.options == ("cc", *given, "{input}")
+        assert last.options == ("cc", "{input}", *given)
+
+
+def test_a_folder_without_an_environment_has_no_python(built: Path) -> None:
+    answer = Command("x").invocation(case("{python}", "{input}"), toolchain(built))
+    assert isinstance(answer, Untestable)
+    assert answer.cause is Cause.RECIPE
+
+
+def test_programs_and_libraries_are_the_compiler(built: Path) -> None:
+    names = {path.name for path in Command("x").essence(built)}
+    assert names == {"minicc", "libminicc.so.4"}
+    assert Command("x").essence(built / "bin/minicc") == (built / "bin/minicc",)
+
+
+def test_the_version_is_what_the_compiler_answers(built: Path) -> None:
+    rule = VersionRule(("{toolchain}/bin/minicc", "--version"), r"version (\S+)")
+    assert Command("x", version=rule).describe(built).version == "4.2.1"
+    assert Command("x", version=VersionRule(("{toolchain}/bin/minicc", "--version"), "none")).describe(built).version is None
+    assert Command("x").describe(built).version is None
+
+
+def test_families_come_with_their_recipes() -> None:
+    families = Families(Iree())
+    assert list(families) == ["iree"]
+    assert "command@r" not in families
+    families.meet(case("cc"))
+    assert families["command@r"].distribution == ""
+    package = families["command:numba numpy<2"]
+    assert (package.distribution, package.packaging.beside) == ("numba", ("numpy<2",))  # type: ignore[union-attr]
+    assert "command:" not in families
+    with pytest.raises(KeyError):
+        families["command@other"]
+
+
+def test_a_built_compiler_end_to_end_with_rules_of_its_own(home: Path, triage: Triage, tmp_path: Path, built: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(RECIPE)
+    (tmp_path / "minicc.rules").write_text(RULES)
+    (tmp_path / "program.c").write_text("good\n")
+    words = ("run", tmp_path / "mine.yaml", "-t", f"path:{built}", "--format", "json")
+    done = triage(*words)
+    assert done.returncode == 0, done.stderr
+    [result] = json.loads(done.stdout)["results"]
+    assert (result["status"], result["metrics"]) == ("passed", {"instructions": 12, "artifact_bytes": 5})
+    (tmp_path / "program.c").write_text("BAD\n")
+    done = triage(*words)
+    assert done.returncode == 1, done.stderr
+    [result] = json.loads(done.stdout)["results"]
+    assert (result["failure"]["class"], result["failure"]["details"]) == ("not-allowed", {"number": 17})
+    assert json.loads(triage(*words).stdout)["results"][0]["cached"]
+    (built / "bin/minicc").write_text(COMPILER.replace("BAD", "WORSE"))
+    [result] = json.loads(triage(*words).stdout)["results"]
+    assert (result["status"], result["cached"]) == ("passed", False), "a changed compiler is another compiler"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("{input}", "{inptu}"), '"{inptu}" stands for nothing; did you mean "input"?'),
+        (("rules: minicc.rules", "rules: other.rules"), 'there is no file "other.rules"'),
+        (("rules: minicc.rules", 'package: "numpy<2"'), "numpy<2 has bounds"),
+        (("rules: minicc.rules", "package: numpy"), "a package tells its version itself"),
+        (("rules: minicc.rules", "package: '!'"), "is no requirement"),
+        (('pattern: "version', 'pattern: "version ('), "is no regular expression"),
+        (("rules: minicc.rules", "phase: hal"), 'compiler "command" cannot stop after a phase'),
+        (("command: [", "commands: ["), 'did you mean "command"?'),
+    ],
+)
+def test_mistakes_in_a_recipe_are_told(
+    home: Path, triage: Triage, tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(RECIPE.replace(*change))
+    (tmp_path / "minicc.rules").write_text(RULES)
+    (tmp_path / "program.c").touch()
+    done = triage("recipe", "validate", tmp_path / "mine.yaml")
+    assert done.returncode == 2
+    assert message in done.stdout + done.stderr
+
+
+def test_a_compiler_that_is_no_package_has_no_releases(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(RECIPE)
+    (tmp_path / "minicc.rules").write_text(RULES)
+    (tmp_path / "program.c").touch()
+    done = triage("run", tmp_path / "mine.yaml", "-t", "latest")
+    assert done.returncode == 2
+    assert "has no releases: name a folder" in done.stderr
+    assert sys.executable not in done.stderr

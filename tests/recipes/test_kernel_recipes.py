@@ -1,0 +1,64 @@
+"""What a recipe says of a Triton kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from triage.model.case import Kernel
+from triage.recipes import recipe_schema
+
+TEXT = """name: a
+compiler: triton
+input: models/make.py
+signature: {x_ptr: "*fp16:16", n: i32, y_ptr: "*fp32"}
+constexprs: {BLOCK: 64, eps: 1e-5, fast: true, kind: tl.float16, other: none, mode: ieee}
+hints: {y_ptr: {divisibility: 8, pointer_range: 32}}
+options: {num_warps: "${num_warps}", num_stages: 3}
+target: {backend: cuda, chip: sm_90}
+matrix: {num_warps: [4, 8]}
+"""
+
+
+def test_a_kernel_is_specialised_as_it_is_written(loaded) -> None:
+    cases = loaded(TEXT)
+    assert [case.name for case in cases] == ["a[num_warps=4]", "a[num_warps=8]"]
+    assert cases[1].how == Kernel(
+        name=None,
+        signature={"x_ptr": "*fp16", "n": "i32", "y_ptr": "*fp32"},
+        constexprs={"BLOCK": 64, "eps": 1e-5, "fast": True, "kind": "tl.float16", "other": None, "mode": "ieee"},
+        hints={"y_ptr": {"divisibility": 8, "pointer_range": 32}, "x_ptr": {"divisibility": 16}},
+        options={"num_warps": 8, "num_stages": 3},
+    )
+    assert cases[0].compiler == "triton"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("n: i32", "n: int", '"int" is no type of an argument'),
+        ("n: i32", "n: i32:32", '"i32:32" is no type of an argument'),
+        ("BLOCK: 64", "n: 64", '"n" has a type in signature and a value here'),
+        ("BLOCK: 64", "BLOCK: yes", "yes without quotes is a truth value in YAML 1.1"),
+        ("pointer_range: 32", "range: 32", '"range" is no hint known here: write divisibility or pointer_range.'),
+        ("hints: {y_ptr", "hints: {z_ptr", '"z_ptr" is no argument in signature.'),
+        ("pointer_range: 32", "pointer_range: big", '"big" is no value of a hint'),
+        ("${num_warps}", "${warps}", '"${warps}" names no matrix key; did you mean "num_warps"?'),
+        ("chip: sm_90", "chip: sm_90, devices: 2", "a kernel is compiled for one device"),
+        ("matrix:", 'flags: ["-O3"]\nmatrix:', "Triton has no flags"),
+        ("compiler: triton\n", "", '"signature" is no key of a recipe'),
+    ],
+)
+def test_mistakes(told, old: str, new: str, message: str) -> None:
+    problems = told(TEXT.replace(old, new))
+    assert any(message in problem for problem in problems), problems
+
+
+def test_the_schema_knows_whose_keys_are_whose() -> None:
+    schema = recipe_schema()
+    assert {"signature", "constexprs", "options", "command", "package", "rules"} <= set(schema["properties"])
+    rules = {rule["if"]["properties"]["compiler"]["const"]: rule["then"] for rule in schema["allOf"]}
+    assert rules["iree"]["properties"]["signature"] is False
+    assert rules["triton"]["properties"]["command"] is False
+    assert "signature" not in rules["triton"]["properties"]
+    assert rules["command"]["required"] == ["command"]
+    assert "target" in rules["triton"]["required"]

@@ -1,0 +1,106 @@
+"""A bench whose compiler is a function of the flags it is given, and cases for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triage.model.case import Case, Flag, Input, InputKind, Target
+from triage.model.errors import EnvironmentFailure
+from triage.model.failure import Failure
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
+from triage.model.probe import Probe
+from triage.model.progress import Silent
+from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.probe.workbench import Job
+from triage.toolchains.shed import Place
+
+Behaviour = Callable[[frozenset[str], str], Outcome]
+"""What comes of flags on the revision of that name."""
+
+SWITCHES = frozenset(
+    {
+        "iree-codegen-llvmgpu-use-igemm",
+        "iree-codegen-llvmgpu-test-tile-and-fuse-vectorize",
+        "iree-codegen-new-thing",
+        "iree-codegen-dump-everything",
+        "iree-llvmcpu-disable-distribution",
+        "iree-dispatch-creation-fuse-multi-use",
+        "iree-stream-emulate-memset",
+    }
+)
+FLAGS = SWITCHES | {"iree-opt-level", "iree-opt-data-tiling", "iree-stream-affinity-solver-max-iterations"}
+
+
+def failed(name: str = "shared-memory-overflow", **more: object) -> Failed:
+    return Failed(Failure(name, name, name, f"{name}!", **more))  # type: ignore[arg-type]
+
+
+def a_case(*flags: str, backend: str = "rocm", **more: object) -> Case:
+    path = Path("/nowhere/m.mlir")
+    given = tuple(map(Flag, flags))
+    target = Target(backend, "gfx942")
+    return Case("m", "m", "", "iree", path, Input(path, InputKind.MLIR), target, given, **more)  # type: ignore[arg-type]
+
+
+def a_toolchain(
+    name: str = "3.3.0", flags: frozenset[str] = FLAGS, switches: frozenset[str] = SWITCHES, version: str | None = None
+) -> Toolchain:
+    known = Capabilities(flags=flags, switches=switches)
+    return Toolchain("iree", Revision(name), name, Path(), Path("iree-compile"), known, version or name)
+
+
+def a_place(name: str = "3.3.0") -> Place:
+    return Place("iree", Revision(name))
+
+
+@dataclass
+class FlagShed:
+    newest: str | None = None
+
+    def obtain(self, place: Place) -> Toolchain:
+        return a_toolchain(place.revision.name)
+
+    def place(self, text: str, family: str) -> Place:
+        if self.newest is None:
+            raise EnvironmentFailure("no network")
+        return a_place(self.newest)
+
+
+class NoInputs:
+    def input_of(self, case: Case) -> Untestable:
+        return Untestable(Cause.RECIPE, "there is none")
+
+
+@dataclass
+class FlagBench:
+    behaviour: Behaviour
+    jobs: int = 2
+    newest: str | None = None
+    seconds: Callable[[frozenset[str]], float] = lambda flags: 1.0
+    asked: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    progress = Silent()
+    prober = NoInputs()
+
+    @property
+    def shed(self) -> FlagShed:
+        return FlagShed(self.newest)
+
+    def probe(self, case: Case, place: Place) -> Probe:
+        [probe] = self.probe_all([Job(case, place)])
+        return probe
+
+    def probe_all(self, jobs: Sequence[Job], what: str = "") -> Iterator[Probe]:
+        for job in reversed(jobs):  # answers come in any order
+            flags, name = frozenset(flag.text for flag in job.case.flags), job.place.revision.name
+            self.asked.append((name, flags))
+            spent = self.seconds(flags)
+            measured = Measured(spent, spent, 100.0, {"artifact_bytes": 10.0})
+            yield Probe(job.case, job.place.revision, name, self.behaviour(flags, name), measured, cached=False)
+
+
+def mended_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:
+    """Compiles when all of these are given."""
+    wanted = frozenset(flags)
+    return lambda given, _: Compiled() if wanted <= given else otherwise or failed()

@@ -1,0 +1,127 @@
+"""What is tried, and in which order, follows from the failure, the recipe and what the compiler says it has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
+from triage.classify import rule_for
+from triage.classify.candidates import LeastValue
+from triage.model.case import Case, Flag, Kernel
+from triage.model.failure import Failure
+from triage.remedy.candidates import Situation, first_tier, second_tier
+from triage.remedy.change import Change
+
+IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
+
+
+def situation(case: Case, *failures: Failure, **more: object) -> Situation:
+    return Situation(case, failures or (failed().failure,), a_toolchain(), **more)  # type: ignore[arg-type]
+
+
+def texts(changes: tuple[Change, ...]) -> list[str]:
+    return [change.text for change in changes]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["affinity-non-convergence", "shared-memory-overflow", "fold-memref-alias", "padding-bounds", "undeclared-device",
+     "assertion", "stack-limit", "partition-affinity", "distribution", "address-space-mismatch", "verifier", "segfault"],
+)  # fmt: skip
+def test_the_failures_this_is_for_have_candidates(name: str) -> None:
+    rule = rule_for(name)
+    assert rule
+    assert rule.candidates
+
+
+def test_the_class_comes_first_and_only_what_the_version_knows() -> None:
+    tried = texts(first_tier(situation(a_case())))
+    assert tried[:2] == [IGEMM, "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"]
+    assert {text.lstrip("-").partition("=")[0] for text in tried} <= FLAGS
+    assert len(tried) == len(set(tried))
+
+
+def test_another_backend_s_flags_are_never_tried() -> None:
+    on_cpu = situation(a_case(backend="llvm-cpu"))
+    assert not [text for text in texts((*first_tier(on_cpu), *second_tier(on_cpu))) if "llvmgpu" in text]
+    assert "--iree-llvmcpu-disable-distribution=true" in texts(second_tier(on_cpu))
+    assert not [text for text in texts(second_tier(situation(a_case()))) if "llvmcpu" in text]
+
+
+def test_the_recipe_s_own_flags_are_left_away_but_not_its_target() -> None:
+    case = a_case("--iree-opt-level=O3", "--iree-hip-target=gfx942")
+    case = replace(case, flags=(*case.flags, Flag("--iree-old", until="3.0.0")))
+    tried = texts(first_tier(situation(case)))
+    assert "without --iree-opt-level" in tried
+    assert not [text for text in tried if "hip-target" in text or "iree-old" in text]
+
+
+def test_what_is_given_already_is_not_tried_again() -> None:
+    assert IGEMM not in texts(first_tier(situation(a_case(IGEMM))))
+    assert "--iree-opt-level=O3" not in texts(second_tier(situation(a_case("--iree-opt-level=O3"))))
+
+
+def test_a_flag_of_the_recipe_is_replaced_for_it_may_stand_once_only() -> None:
+    case = a_case("--iree-opt-level=O3", "--other")
+    [change] = [one for one in second_tier(situation(case)) if one.text == "--iree-opt-level=O1"]
+    assert [flag.text for flag in change.applied(case).flags] == ["--other", "--iree-opt-level=O1"]
+
+
+def test_switches_by_nearness_both_values_and_none_that_only_prints() -> None:
+    tried = texts(second_tier(situation(a_case())))
+    assert not [text for text in tried if "dump" in text or "stream" in text]
+    order = [tried.index(f"--iree-{name}") for name in (
+        "opt-level=O3", "codegen-llvmgpu-use-igemm=true", "codegen-new-thing=false", "dispatch-creation-fuse-multi-use=false",
+    )]  # fmt: skip
+    assert order == sorted(order)
+    assert "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=false" not in tried
+
+
+def test_the_phase_that_failed_decides_which_switches() -> None:
+    silent = Failure("silent-failure", "silent-failure", "silent-failure", "nothing", phase="stream")
+    tried = [text for text in texts(second_tier(situation(a_case(), silent))) if "opt-" not in text]
+    assert tried[0] == "--iree-stream-emulate-memset=false"
+    assert not [text for text in tried if "codegen" in text]
+
+
+def test_what_the_good_compiler_does_not_have_comes_first() -> None:
+    older = a_toolchain("3.2.0", FLAGS - {"iree-codegen-new-thing"}, SWITCHES - {"iree-codegen-new-thing"})
+    changes = [one for one in second_tier(situation(a_case(), without=older)) if "-opt-" not in one.text]
+    aggressive = [one for one in changes if "aggressive" not in one.text]
+    assert aggressive[0].text == "--iree-codegen-new-thing=false"
+    assert "3.2.0 does not have" in aggressive[0].why
+
+
+def test_a_limit_is_tried_at_its_largest_and_narrowed_later() -> None:
+    [change, *_] = first_tier(situation(a_case(), failed("affinity-non-convergence").failure))
+    assert change.least == LeastValue("iree-stream-affinity-solver-max-iterations", 32, 65536, why=change.why)
+    assert change.flags == ("--iree-stream-affinity-solver-max-iterations=65536",)
+    assert change.with_value(137).flags == ("--iree-stream-affinity-solver-max-iterations=137",)
+
+
+def test_a_kernel_s_options_are_tried_and_said_to_be_another_launch() -> None:
+    kernel = Kernel(None, {}, {}, {}, {"num_warps": 8, "num_stages": 3})
+    case = a_case(how=kernel)
+    changes = first_tier(situation(case, failed("assertion").failure))
+    tried = [change.input_change for change in changes if change.input_change]
+    assert "num_warps=4" in tried
+    assert "num_warps=8" not in tried
+    applied = next(change for change in changes if change.input_change == "num_warps=4").applied(case)
+    assert isinstance(applied.how, Kernel)
+    assert applied.how.options == {"num_warps": 4, "num_stages": 3}
+    assert case.how is kernel
+    assert not [change for change in first_tier(situation(a_case(), failed("assertion").failure)) if change.input_change]
+
+
+def test_neighbours_of_the_matrix_are_other_programs() -> None:
+    cases = [a_case(matrix=(("dtype", dtype), ("n", n))) for dtype in ("f16", "f8") for n in ("1", "2")]
+    changes = first_tier(situation(cases[0], siblings=cases))
+    assert [one.input_change for one in changes if one.input_change] == ["n=2", "dtype=f8"]
+
+
+def test_an_altered_case_does_not_pass_for_the_case() -> None:
+    case = a_case()
+    [first, *_] = first_tier(situation(case))
+    assert first.applied(case).name != case.name

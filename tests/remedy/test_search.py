@@ -1,0 +1,186 @@
+"""The search for remedies, on a compiler that is a function of its flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed, mended_by
+from triage.classify.candidates import GiveFlag, LeastValue
+from triage.model.outcome import Cause, Compiled, Outcome, Untestable
+from triage.remedy.change import Change, one
+from triage.remedy.least import narrowed
+from triage.remedy.result import NothingToRemedy, Remedies
+from triage.remedy.search import Trials, pairs, search
+from triage.remedy.workflow import Order, find_remedies
+from triage.report.remedy import remedy_json
+
+IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
+TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
+THING = "--iree-codegen-new-thing=true"
+
+
+def found(bench: FlagBench, *flags: str, good: str | None = None, budget: int = 60) -> Remedies:
+    order = Order(a_case(*flags), a_place(), a_place(good) if good else None, budget)
+    answer = find_remedies(bench, order)  # type: ignore[arg-type]
+    assert isinstance(answer, Remedies)
+    return answer
+
+
+def flags_of(answer: Remedies) -> list[tuple[str, ...]]:
+    return [remedy.change.flags for remedy in answer.found]
+
+
+def test_what_the_class_knows_ends_the_search() -> None:
+    bench = FlagBench(mended_by(IGEMM))
+    answer = found(bench)
+    assert flags_of(answer) == [(IGEMM,)]
+    assert ("3.3.0", frozenset({THING})) not in bench.asked
+    assert answer.left == 0
+
+
+def test_all_of_the_first_tier_is_tried_and_the_cheapest_stands_first() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        return Compiled() if flags & {IGEMM, TILE} else failed()
+
+    answer = found(FlagBench(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0))
+    assert flags_of(answer) == [(TILE,), (IGEMM,)]
+
+
+def test_the_second_tier_is_tried_when_the_first_does_not_help() -> None:
+    answer = found(FlagBench(mended_by(THING)))
+    assert flags_of(answer) == [(THING,)]
+    assert answer.tried < 60
+
+
+def test_two_at_once_where_one_alone_leads_to_another_failure() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        if IGEMM not in flags:
+            return failed()
+        return Compiled() if TILE in flags else failed("distribution")
+
+    answer = found(FlagBench(behaviour))
+    assert [set(flags) for flags in flags_of(answer)] == [{IGEMM, TILE}]
+    assert answer.promising[0][0].flags == (IGEMM,)
+
+
+@pytest.mark.parametrize("budget", [1, 5, 12])
+def test_the_budget_is_kept_and_what_is_left_is_told(budget: int) -> None:
+    bench = FlagBench(mended_by("--never"))
+    answer = found(bench, budget=budget)
+    assert (answer.tried, answer.found) == (budget, ())
+    assert answer.left > 0
+    assert len([flags for name, flags in bench.asked if name == "3.3.0"]) == budget + 1
+    told = remedy_json(answer)
+    assert told["remedies"] == []
+    assert "the budget left" in told["reason"]
+
+
+def test_nothing_is_tried_twice() -> None:
+    bench = FlagBench(mended_by("--never"))
+    found(bench, budget=500)
+    assert len(bench.asked) == len(set(bench.asked))
+
+
+def test_a_flag_that_is_not_known_is_no_remedy_and_not_promising() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        return Untestable(Cause.FLAG, "does not know the flag") if flags else failed()
+
+    answer = found(FlagBench(behaviour))
+    assert (answer.found, answer.promising) == ((), ())
+
+
+def test_what_a_remedy_breaks_elsewhere_is_said_and_ranks_it_last() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        if name == "3.3.0":
+            return Compiled() if flags & {IGEMM, TILE} else failed()
+        return Untestable(Cause.FLAG, f"does not know the flag {IGEMM}") if IGEMM in flags else Compiled()
+
+    answer = found(FlagBench(behaviour, newest="3.13.0"), good="3.2.0")
+    assert flags_of(answer) == [(TILE,), (IGEMM,)]
+    told = remedy_json(answer)["remedies"]
+    assert [[one["name"] for one in remedy["verified_on"]] for remedy in told] == [["3.3.0", "3.2.0", "3.13.0"], ["3.3.0"]]
+    assert [[one["name"] for one in remedy["breaks"]] for remedy in told] == [[], ["3.2.0", "3.13.0"]]
+    assert "It breaks 3.13.0" in told[1]["explanation"]
+
+
+def test_what_fails_elsewhere_without_the_remedy_too_is_not_broken_by_it() -> None:
+    behaviour = mended_by(IGEMM)
+    answer = found(FlagBench(lambda flags, name: behaviour(flags, name) if name == "3.3.0" else failed(), newest="3.13.0"))
+    assert [one.breaks for one in answer.found] == [()]
+    assert [[revision.name for revision in one.verified_on] for one in answer.found] == [["3.3.0"]]
+
+
+def test_no_newest_release_is_a_note_and_no_end() -> None:
+    assert "no network" in found(FlagBench(mended_by(IGEMM))).notes[0]
+
+
+def test_a_recipe_s_own_flag_that_the_version_does_not_know_is_left_away() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        unknown = failed("unknown-flag").failure
+        return Untestable(Cause.FLAG, "does not know --iree-opt-level", unknown) if flags else Compiled()
+
+    answer = found(FlagBench(behaviour), "--iree-opt-level=O3")
+    assert [remedy.change.text for remedy in answer.found] == ["without --iree-opt-level"]
+    assert remedy_json(answer)["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
+
+
+@pytest.mark.parametrize("outcome", [Compiled(), Untestable(Cause.INPUT, "does not parse", failed("parse-error").failure)])
+def test_what_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
+    bench = FlagBench(lambda flags, name: outcome)
+    answer = find_remedies(bench, Order(a_case(), a_place()))  # type: ignore[arg-type]
+    assert isinstance(answer, NothingToRemedy)
+    assert len(bench.asked) == 1
+    told = remedy_json(answer)
+    assert (told["remedies"], told["tried"]) == ([], 0)
+
+
+def trials(bench: FlagBench, budget: int = 60) -> Trials:
+    return Trials(bench, a_case(), a_place(), failed().failure, budget)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+@pytest.mark.parametrize("needed", [33, 34, 137, 1024, 65535, 65536])
+def test_the_smallest_value_is_found_whatever_it_is(needed: int, jobs: int) -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        [text] = flags
+        return Compiled() if int(text.partition("=")[2]) >= needed else failed()
+
+    bench = FlagBench(behaviour, jobs=jobs)
+    largest = Change((GiveFlag("--limit=65536"),), LeastValue("limit", 32, 65536))
+    change, probe, seen_to_fail = narrowed(trials(bench), largest, bench.probe(a_case("--limit=65536"), a_place()))
+    assert change.flags == (f"--limit={needed}",)
+    assert isinstance(probe.outcome, Compiled)
+    assert seen_to_fail is (needed > 33)
+    assert len(bench.asked) <= 20 * jobs
+
+
+def test_the_smallest_power_of_two() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        [text] = flags
+        value = int(text.partition("=")[2])
+        assert value & (value - 1) == 0
+        return Compiled() if value >= 200_000 else failed()
+
+    bench = FlagBench(behaviour)
+    largest = Change((GiveFlag("--limit=16777216"),), LeastValue("limit", 32768, 1 << 24, doubling=True))
+    change, _, seen_to_fail = narrowed(trials(bench), largest, bench.probe(a_case("--limit=16777216"), a_place()))
+    assert (change.flags, seen_to_fail) == (("--limit=262144",), True)
+
+
+def test_what_only_silences_a_check_does_not_end_the_search() -> None:
+    bench = FlagBench(lambda flags, name: Compiled() if flags & {"--silence", "--b"} else failed())
+    run = trials(bench)
+    search(run, [one(GiveFlag("--silence", checks_less=True))], [one(GiveFlag("--a")), one(GiveFlag("--b"))])
+    assert [change.text for change, _ in run.working] == ["--silence", "--b"]
+
+
+def test_pairs_never_contradict_each_other() -> None:
+    names = ("--a=true", "--a=false", "--b=true", "--c=true")
+    changes = [one(GiveFlag(text)) for text in names]
+    made = pairs([(change, failed().failure) for change in changes[:3]], changes)
+    assert {frozenset(change.flags) for change in made} == {
+        frozenset(pair) for pair in (
+            ("--a=true", "--b=true"), ("--a=false", "--b=true"), ("--a=true", "--c=true"), ("--a=false", "--c=true"),
+            ("--b=true", "--c=true"),
+        )
+    }  # fmt: skip

@@ -1,0 +1,123 @@
+"""What a failure depends on: the sentence is exact about the grid that was compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed
+from triage.model.case import Kernel
+from triage.model.errors import BadInput
+from triage.model.outcome import Cause, Compiled, Outcome, Untestable
+from triage.remedy.dependence import Observed, Seen, depends_on
+from triage.remedy.grid import compare_variants
+from triage.remedy.variants import differences, neighbourhood, varied
+from triage.report.variants import variants_json
+
+F, P, X, U = Seen.FAILS, Seen.COMPILES, Seen.OTHER, Seen.UNTESTABLE
+
+
+def grid(outcomes: str, **axes: list[str]) -> list[Observed]:
+    letters = {"F": F, "P": P, "X": X, "U": U}
+    choices = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    return list(zip(choices, (letters[letter] for letter in outcomes), strict=True))
+
+
+DTYPE = {"dtype": ["f16", "f8"]}
+WARPS = {"num_warps": ["4", "8", "16"]}
+
+
+@pytest.mark.parametrize(
+    "outcomes, axes, matters, sentence",
+    [
+        ("FFFPPP", DTYPE | WARPS, ("dtype",), "It fails exactly for dtype=f16; num_warps does not matter."),
+        ("PFF", WARPS, ("num_warps",), "It fails exactly for num_warps=8 or 16."),
+        ("PFFPPP", DTYPE | WARPS, ("dtype", "num_warps"), "It fails exactly for dtype=f16 and num_warps=8 or 16."),
+        ("FFFFFF", DTYPE | WARPS, (), "It fails whatever is varied (dtype and num_warps)."),
+        ("PPP", WARPS, (), "No case fails so."),
+        ("UFP", WARPS, ("num_warps",), "It fails exactly for num_warps=8. 1 of 3 could not be tested."),
+        ("FXP", WARPS, ("num_warps",), "It fails exactly for num_warps=4. 1 of 3 failed in another way."),
+        (
+            "FPPF",
+            DTYPE | {"n": ["1", "2"]},
+            ("dtype", "n"),
+            "It fails in 2 of 4 cases, and no single combination of values describes them.",
+        ),
+    ],
+)
+def test_what_it_depends_on(outcomes: str, axes: dict[str, list[str]], matters: tuple[str, ...], sentence: str) -> None:
+    assert depends_on(grid(outcomes, **axes)) == (matters, sentence)
+
+
+@pytest.mark.parametrize("outcomes", ["".join(letters) for letters in product("FP", repeat=6)])
+def test_exactly_means_exactly(outcomes: str) -> None:
+    observed = grid(outcomes, **DTYPE, **WARPS)
+    matters, sentence = depends_on(observed)
+    if "exactly" in sentence:
+        failing = [choice for choice, what in observed if what is F]
+        values = {key: {choice[key] for choice in failing} for key in matters}
+        for choice, what in observed:
+            assert (what is F) == all(choice[key] in values[key] for key in matters)
+    for key in {"dtype", "num_warps"} - set(matters):
+        for (one, what), (other, then) in product(observed, observed):
+            if all(one[name] == other[name] for name in one if name != key) and "No case" not in sentence:
+                assert (what is F) == (then is F)
+
+
+def test_varied_holds_the_case_itself_first() -> None:
+    case = replace(a_case(), input=replace(a_case().input, args=(("n", "8"),)))
+    cases = varied(case, {"n": ("16", "8"), "devices": ("1", "2")})
+    assert [one.matrix for one in cases] == [
+        (("n", n), ("devices", devices)) for n in ("8", "16") for devices in ("1", "2")
+    ]  # fmt: skip
+    assert [one.input.args for one in cases] == [(("n", "8"),)] * 2 + [(("n", "16"),)] * 2
+    assert cases[1].target.devices == 2
+    assert len({one.name for one in cases}) == 4
+
+
+def test_a_kernel_s_options_keep_their_type() -> None:
+    case = a_case(how=Kernel(None, {}, {"M": 64}, {}, {"num_warps": 4}))
+    cases = varied(case, {"num_warps": ("8",), "M": ("32",)})
+    made = [one.how for one in cases]
+    assert [(how.options, how.constexprs) for how in made if isinstance(how, Kernel)] == [
+        ({"num_warps": warps}, {"M": m}) for warps in (4, 8) for m in (64, 32)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "axes, says",
+    [
+        ({"nothing": ("1",)}, "has nothing called 'nothing'"),
+        ({"devices": ("none",)}, "devices=none"),
+        ({"chip": tuple(map(str, range(65)))}, "64 is the limit"),
+    ],
+)
+def test_what_cannot_be_varied_is_told(axes: dict[str, tuple[str, ...]], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        varied(a_case(), axes)
+
+
+def test_a_large_matrix_is_looked_at_one_key_away() -> None:
+    cases = [a_case(matrix=(("a", str(a)), ("b", str(b)))) for a in range(10) for b in range(10)]
+    near = neighbourhood(cases[0], cases)
+    assert len(near) == 19
+    assert all(len(differences(cases[0], one)) <= 1 for one in near)
+
+
+def compared(behaviour: dict[str, Outcome], about: str | None = None) -> dict[str, object]:
+    cases = [replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),)) for n in behaviour]
+    bench = FlagBench(lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]])
+    chosen = next((one for one in cases if one.name == about), None)
+    return variants_json(compare_variants(bench, cases, a_place(), chosen))  # type: ignore[arg-type]
+
+
+def test_the_failure_asked_about_is_the_one_that_is_explained() -> None:
+    behaviour = {"1": failed("segfault"), "2": failed(), "3": Compiled(), "4": Untestable(Cause.FLAG, "no")}
+    told = compared(behaviour)
+    assert told["sentence"] == "It fails exactly for n=1. 1 of 4 failed in another way and 1 of 4 could not be tested."
+    assert [one["values"]["n"] for one in told["results"]] == ["1", "2", "3", "4"]  # type: ignore[attr-defined]
+    assert "n=2" in str(compared(behaviour, "m[n=2]")["sentence"])
+    told = compared(behaviour, "m[n=3]")
+    assert (told["failure"], told["sentence"]) == (None, "m[n=3] does not fail.")

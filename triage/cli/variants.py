@@ -1,0 +1,82 @@
+"""`triage variants`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from triage.cli.bench import load_cases, one_case, open_bench
+from triage.cli.endings import Exit, guarded
+from triage.cli.options import FormatOption, JobsOption, RecipePath
+from triage.cli.screen import Format, show, show_json
+from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.model.outcome import Cause, Untestable
+from triage.probe.workbench import Job
+from triage.remedy.variants import neighbourhood, varied
+
+
+@guarded
+def variants(
+    recipe: RecipePath,
+    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV to compile with.")] = "installed",
+    case: Annotated[
+        str | None, typer.Option(help="The failing case: `name[key=value]` or `key=value`. Default: the first that fails.")
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V,V", help="Vary what the recipe does not: an argument, devices, chip, a kernel's option."),
+    ] = None,
+    jobs: JobsOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines, run nothing.")] = False,
+    output: FormatOption = Format.TEXT,
+) -> Exit:
+    """Compile a failing case beside its neighbours in the matrix, and say what the failure depends on.
+
+    Exit 3 when nothing fails.
+
+    - `triage variants recipes/triton-delta-rule.yaml -t 3.2.0`
+
+    - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
+    """
+    from triage.remedy.grid import compare_variants
+    from triage.report.variants import variants_blocks, variants_json
+
+    cases = load_cases([recipe])
+    about = one_case(cases, case) if case else None
+    if vary:
+        about = about or one_case(cases, None)
+        chosen: Sequence[Case] = varied(about, _axes(vary))
+        about = chosen[0] if case else None  # the values it has itself stand first
+    elif len(cases) == 1:
+        raise BadInput(f"{recipe}: the recipe has no matrix; name what to vary, such as --vary devices=1,2,8")
+    else:
+        chosen = neighbourhood(about or cases[0], cases)
+    with open_bench(jobs) as bench:
+        place = bench.shed.place(toolchain, chosen[0].compiler)
+        if dry_run:
+            for line in bench.command_lines([Job(one, place) for one in chosen]):
+                typer.echo(line)
+            return Exit.OK
+        found = compare_variants(bench, chosen, place, about)
+    if output is Format.JSON:
+        show_json(variants_json(found))
+    else:
+        show(variants_blocks(found))
+    if found.failure is not None:
+        return Exit.OK
+    troubles = (probe.outcome.cause for probe in found.probes if isinstance(probe.outcome, Untestable))
+    return Exit.ENVIRONMENT if {Cause.ENVIRONMENT, Cause.TOOLCHAIN} & set(troubles) else Exit.INCONCLUSIVE
+
+
+def _axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    axes = {}
+    for word in words:
+        key, _, values = word.partition("=")
+        chosen = tuple(value.strip() for value in values.split(",") if value.strip())
+        if not key or not chosen:
+            raise BadInput(f"--vary {word}: write KEY=VALUE,VALUE")
+        axes[key.strip()] = chosen
+    return axes

@@ -1,0 +1,104 @@
+"""What a family's programs and options say of devices. Nothing is run here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from triage.mlir import Module
+from triage.model.revision import Toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementWords:
+    """How operations are read. interface: the attribute of an argument or result that places it; placed_by: attributes
+    of an operation that place its results; moves: operations that move a value to another device; carried: dialects and
+    operations that only pass values on, wherever these are; updates: operation -> the operand it writes in place;
+    passes_on: operations whose first operand is their result; loads, stores: of a global.
+    """
+
+    interface: str
+    placed_by: tuple[str, ...]
+    moves: frozenset[str]
+    carried: frozenset[str]
+    updates: dict[str, int]
+    passes_on: frozenset[str]
+    loads: frozenset[str]
+    stores: frozenset[str]
+    attention: frozenset[str]
+    tiled: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTypes:
+    """Element types that a backend lacks, as they were seen to fail. chips: the chips it is about, None for all; interface:
+    only an argument or result of that type fails.
+    """
+
+    backends: frozenset[str]
+    types: frozenset[str]
+    why: str
+    chips: re.Pattern[str] | None = None
+    interface: bool = False
+    unless: str | None = None  # an option without which the type is replaced before it can fail
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The devices that options declare: name -> the word that declares it. problem: why the compiler refuses them."""
+
+    devices: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """The analysis that finds a device for every value, where its number of iterations is limited. limit: the option, None
+    where this version has none; prepared: options that end the compile with what the analysis is run on; analysis: options
+    of the optimizer that run it alone; phase: by whose end it has succeeded.
+    """
+
+    limit: str | None
+    prepared: tuple[str, ...]
+    prepared_phase: str
+    analysis: tuple[str, ...]
+    phase: str
+    family: str  # of the failures that say it did not converge
+
+
+class Placement(Protocol):
+    """Devices of one compiler family."""
+
+    @property
+    def words(self) -> PlacementWords:
+        """How its operations are read."""
+
+    @property
+    def missing_types(self) -> Sequence[MissingTypes]:
+        """What its backends lack."""
+
+    def devices_in(self, text: str) -> Iterator[str]:
+        """The names of the devices that an attribute's or a type's text refers to."""
+
+    def position(self, device: str) -> int | None:
+        """The position that a device's name stands for; None where it is a name of the user's own."""
+
+    def declared_by(self, options: Sequence[str]) -> Declared:
+        """What a command line declares."""
+
+    def declared_in(self, module: Module) -> Declared:
+        """What the module declares itself."""
+
+    def declaring(self, devices: Sequence[str], backend: str | None, given: Sequence[str]) -> tuple[str, ...]:
+        """The options that declare these devices, for a backend, as like the given ones as can be."""
+
+    def backend_of(self, options: Sequence[str]) -> str | None:
+        """The backend that a command line compiles for; None where it names none or several."""
+
+    def gpu(self, backend: str | None) -> bool:
+        """Whether a backend's programs run on a GPU."""
+
+    def solver(self, toolchain: Toolchain) -> Solver:
+        """How the analysis of devices is limited and measured on this version."""

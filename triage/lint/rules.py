@@ -1,0 +1,29 @@
+"""All rules, in the order in which they are documented."""
+
+from __future__ import annotations
+
+from triage.lint import affinities, chains, devices, shapes, types
+from triage.lint.finding import Finding, Rule, Severity
+from triage.lint.program import Program
+from triage.lint.solver import SOLVER
+
+RULES: tuple[Rule, ...] = (*devices.RULES, *affinities.RULES, *chains.RULES, *shapes.RULES, *types.RULES)
+#: What only compiling tells.
+MEASURED = (SOLVER,)
+
+_GRAVITY = list(Severity)
+
+
+def check(program: Program) -> list[Finding]:
+    """What all rules find, the worst first, then in the order of the text."""
+    return in_order([finding for rule in RULES for finding in rule.check(program)])
+
+
+def in_order(findings: list[Finding]) -> list[Finding]:
+    """The worst first, then by place."""
+    return sorted(findings, key=_weight)
+
+
+def _weight(finding: Finding) -> tuple[int, int, int]:
+    place = finding.place
+    return (_GRAVITY.index(finding.severity), place.line if place else 0, place.column if place else 0)

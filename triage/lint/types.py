@@ -1,0 +1,74 @@
+"""Element types that a backend lacks, as far as that was seen to fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from triage.compilers.placement import MissingTypes
+from triage.lint.finding import Finding, Rule, Severity
+from triage.lint.program import Program, arguments
+from triage.mlir import Place
+
+_ELEMENT = re.compile(r"(?:tensor|vector)<(?:[\d?x]*x)?((?:complex<\w+>)|[a-z]\w*)|^((?:complex<\w+>)|[a-z]\w*)$")
+_WIDE, _DEMOTED = "f64", "--iree-input-demote-f64-to-f32=false"
+
+
+def lacking(program: Program) -> Iterator[Finding]:
+    """Each type once, where it first stands."""
+    places = _types(program)
+    signature = _signature(program)
+    for one in program.placement.missing_types:
+        if not _concerns(program, one):
+            continue
+        found = signature if one.interface else places
+        for name in sorted(one.types & found.keys()):
+            target = f"{program.backend} {program.chip}" if one.chips else program.backend
+            yield Finding("missing-type", Severity.WARNING, f"{name} on {target}: {one.why}", found[name])
+
+
+def demoted(program: Program) -> Iterator[Finding]:
+    """Said once, of the first place."""
+    found = _types(program)
+    if _WIDE in found and _DEMOTED not in program.options:
+        text = f"f64 is computed as f32, which changes results, unless `{_DEMOTED}` is given"
+        yield Finding("demoted-type", Severity.ADVICE, text, found[_WIDE])
+
+
+def _concerns(program: Program, one: MissingTypes) -> bool:
+    if program.backend not in one.backends or (one.unless and one.unless not in program.options):
+        return False
+    return one.chips is None or (program.chip is not None and one.chips.fullmatch(program.chip) is not None)
+
+
+def _types(program: Program) -> dict[str, Place | None]:
+    """Element type -> where it first stands."""
+    found: dict[str, Place | None] = {}
+    spelled: dict[str, str | None] = {}
+    values = ((value.type, one.place) for one in program.module.walk() for value in one.results)
+    for text, place in (*_given(program), *values):
+        if text not in spelled:
+            matched = _ELEMENT.match(text)
+            spelled[text] = (matched[1] or matched[2]) if matched else None
+        if (name := spelled[text]) is not None:
+            found.setdefault(name, place)
+    return found
+
+
+def _given(program: Program) -> list[tuple[str, Place | None]]:
+    return [(value.type, value.place or one.place) for one in program.functions for value in arguments(one)]
+
+
+def _signature(program: Program) -> dict[str, Place | None]:
+    found: dict[str, Place | None] = {}
+    ends = [(value.type, end.place) for one in program.functions for end in one.regions[0].blocks[-1].operations[-1:] for value in end.operands]
+    for text, place in (*_given(program), *ends):
+        if matched := _ELEMENT.match(text):
+            found.setdefault(matched[1] or matched[2], place)
+    return found
+
+
+RULES = (
+    Rule("missing-type", Severity.WARNING, "An element type that the backend or the chip was seen to lack.", lacking),
+    Rule("demoted-type", Severity.ADVICE, "64 bit floats, which are computed with 32 bits unless a flag forbids it.", demoted),
+)

@@ -1,0 +1,101 @@
+"""Candidates tried in tiers, the cheap and likely ones first, and what came of them. Every compile goes by the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from triage.model.case import Case
+from triage.model.failure import Failure
+from triage.model.outcome import Compiled, Failed
+from triage.model.probe import Probe
+from triage.probe.workbench import Job, Workbench
+from triage.remedy.change import Change, both, contradict
+from triage.toolchains.shed import Place
+
+_PARTNERS = 8  # of the first tier, that a promising change is paired with
+
+
+@dataclass
+class Trials:
+    """What was tried of a case at a place. budget: candidates that may be tried, known answers included, so that a search
+    that is taken up again tries the same.
+    """
+
+    bench: Workbench
+    case: Case
+    place: Place
+    failure: Failure
+    budget: int
+    probes: dict[str, Probe] = field(default_factory=dict)
+    changes: dict[str, Change] = field(default_factory=dict)
+
+    def attempt(self, changes: Sequence[Change], what: str) -> None:
+        """Try those that were not tried yet, at once, as far as the budget reaches."""
+        new = [change for change in changes if change.text not in self.probes][: max(0, self.budget - len(self.probes))]
+        for change, probe in self.compiled(new, what):
+            self.changes[change.text] = change
+            self.probes[change.text] = probe
+
+    def compiled(self, changes: Sequence[Change], what: str) -> Iterator[tuple[Change, Probe]]:
+        """Each change and what came of it, in the order given."""
+        cases = [change.applied(self.case) for change in changes]
+        jobs = [Job(case, self.place) for case in cases]
+        answers = {id(probe.case): probe for probe in self.bench.probe_all(jobs, what)}
+        for change, case in zip(changes, cases, strict=True):
+            yield change, answers[id(case)]
+
+    @property
+    def tried(self) -> int:
+        """How many candidates were tried."""
+        return len(self.probes)
+
+    @property
+    def working(self) -> tuple[tuple[Change, Probe], ...]:
+        """The changes with which it compiled, in the order tried."""
+        return tuple((self.changes[text], probe) for text, probe in self.probes.items() if isinstance(probe.outcome, Compiled))
+
+    @property
+    def mended(self) -> bool:
+        """Whether the program itself compiles: with other flags, and not only another program in its place."""
+        return any(change.input_change is None and not change.checks_less for change, _ in self.working)
+
+    @property
+    def promising(self) -> tuple[tuple[Change, Failure], ...]:
+        """The changes that led to another failure."""
+        return tuple(
+            (self.changes[text], probe.outcome.failure)
+            for text, probe in self.probes.items()
+            if isinstance(probe.outcome, Failed) and not self._is_same(probe.outcome)
+        )
+
+    def _is_same(self, outcome: Failed) -> bool:
+        return any(one.signature == self.failure.signature for one in (outcome.failure, *outcome.others))
+
+
+def search(trials: Trials, first: Sequence[Change], second: Sequence[Change]) -> None:
+    """All of the first tier; then the second, and pairs of what is promising, until the program compiles or the budget
+    is used up. A quarter of what is left after the first tier is kept for pairs, where there are any.
+    """
+    trials.attempt(first, "what is known to help")
+    left = trials.budget - trials.tried
+    _in_pieces(trials, second[: max(0, left - left // 4)], "the compiler's own options")
+    _in_pieces(trials, pairs(trials.promising, first), "two at once")
+    _in_pieces(trials, second, "the compiler's own options")
+
+
+def pairs(promising: Sequence[tuple[Change, Failure]], first: Sequence[Change]) -> tuple[Change, ...]:
+    """Promising changes with each other, then each with the likeliest candidates of the first tier."""
+    changes = [change for change, _ in promising if change.input_change is None]
+    likely = [change for change in first if change.input_change is None and change not in changes][:_PARTNERS]
+    candidates = [*combinations(changes, 2), *((one, other) for one in changes for other in likely)]
+    return tuple(both(one, other) for one, other in candidates if not contradict(one, other))
+
+
+def _in_pieces(trials: Trials, changes: Sequence[Change], what: str) -> None:
+    size = 2 * trials.bench.jobs
+    for start in range(0, len(changes), size):
+        if trials.mended or trials.tried >= trials.budget:
+            return
+        trials.attempt(changes[start : start + size], what)

@@ -1,0 +1,145 @@
+"""From a failing case to its remedies: tried, narrowed, checked on other compilers, ranked by what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log2
+
+from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.failure import Failure
+from triage.model.outcome import Cause, Compiled, Failed, Untestable
+from triage.model.probe import Probe
+from triage.probe.inputs import Prepared
+from triage.probe.workbench import Job, Workbench
+from triage.remedy.candidates import Situation, first_tier, second_tier
+from triage.remedy.change import Change
+from triage.remedy.devices import devices_named
+from triage.remedy.least import narrowed
+from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
+from triage.remedy.search import Trials, search
+from triage.toolchains.shed import Place
+
+CHECKED = 5
+"""Remedies that are tried on other compilers too; the rest is only told."""
+
+_MENDABLE = (Cause.FLAG, Cause.TARGET)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to remedy. good: a compiler on which it does not fail; budget: candidates to try; siblings: the recipe's cases."""
+
+    case: Case
+    bad: Place
+    good: Place | None = None
+    budget: int = 60
+    siblings: Sequence[Case] = ()
+
+
+def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
+    """Try what may make the case compile. Raises EnvironmentFailure where there is no compiler to try it on."""
+    failing = bench.probe(order.case, order.bad)
+    failures = _failures(failing)
+    if isinstance(failures, NothingToRemedy):
+        return failures
+    situation = _situation(bench, order, failures)
+    trials = Trials(bench, order.case, order.bad, failures[0], order.budget)
+    first, second = first_tier(situation), second_tier(situation)
+    search(trials, first, second)
+    remedies = [_narrow(trials, change, probe) for change, probe in trials.working]
+    checked, notes = _checked(bench, order, sorted(remedies, key=_cost))
+    known = {change.text for change in (*first, *second)}
+    return Remedies(
+        order.case,
+        failing,
+        failures[0],
+        tuple(sorted(checked, key=_rank)),
+        trials.tried,
+        left=0 if trials.mended else len(known - trials.probes.keys()),
+        promising=trials.promising,
+        notes=tuple(notes),
+    )
+
+
+def candidates(bench: Workbench, order: Order) -> NothingToRemedy | tuple[Change, ...]:
+    """What `find_remedies` would try first, within the budget; the failing case itself is compiled, nothing else."""
+    failures = _failures(bench.probe(order.case, order.bad))
+    if isinstance(failures, NothingToRemedy):
+        return failures
+    situation = _situation(bench, order, failures)
+    both = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
+    return tuple(both.values())[: order.budget]
+
+
+def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
+    match probe.outcome:
+        case Compiled():
+            return NothingToRemedy(probe.case, probe.revision, f"it compiles on {probe.revision.name}")
+        case Failed(failure, others):
+            return (failure, *others)
+        case Untestable(cause, _, failure) if failure is not None and cause in _MENDABLE:
+            return (failure,)
+        case Untestable(cause, reason):
+            return NothingToRemedy(probe.case, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
+
+
+def _situation(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
+    prepared = bench.prober.input_of(order.case)
+    return Situation(
+        order.case,
+        failures,
+        bench.shed.obtain(order.bad),
+        devices_named(prepared.path) if isinstance(prepared, Prepared) else frozenset(),
+        order.siblings,
+        bench.shed.obtain(order.good) if order.good else None,
+    )
+
+
+def _narrow(trials: Trials, change: Change, probe: Probe) -> Remedy:
+    if change.least is None:
+        return Remedy(change, probe)
+    return Remedy(*narrowed(trials, change, probe))
+
+
+def _checked(bench: Workbench, order: Order, remedies: Sequence[Remedy]) -> tuple[list[Remedy], list[str]]:
+    """The best of them tried on the good compiler and on the newest release."""
+    places, notes = _elsewhere(bench, order)
+    chosen, rest = remedies[:CHECKED], remedies[CHECKED:]
+    cases = [remedy.change.applied(order.case) for remedy in chosen]
+    jobs = [Job(case, place) for place in places for case in (order.case, *cases)] if chosen else []
+    asked = {(id(probe.case), probe.revision.name): probe for probe in bench.probe_all(jobs, "on other compilers")}
+    names = [place.revision.name for place in places]
+    done = [
+        replace(remedy, checks=tuple(Check(asked[id(order.case), name], asked[id(case), name]) for name in names))
+        for remedy, case in zip(chosen, cases, strict=True)
+    ]
+    return [*done, *rest], notes
+
+
+def _elsewhere(bench: Workbench, order: Order) -> tuple[list[Place], list[str]]:
+    places, notes = [order.good] if order.good else [], []
+    try:
+        places.append(bench.shed.place("latest", order.case.compiler))
+    except (EnvironmentFailure, TriageError) as error:
+        notes.append(f"not tried on the newest release: {error}")
+    others = {place.revision.name: place for place in places if place.revision.name != order.bad.revision.name}
+    return list(others.values()), notes
+
+
+def _rank(remedy: Remedy) -> tuple[float, ...]:
+    """What is broken elsewhere first, then what it costs."""
+    return (len(remedy.breaks), *_cost(remedy))
+
+
+def _cost(remedy: Remedy) -> tuple[float, ...]:
+    """The fewer and milder the changes the better, then time to compile by its order of magnitude, then size."""
+    change, measured = remedy.change, remedy.probe.measured
+    return (
+        change.checks_less,
+        change.input_change is not None,
+        len(change.steps),
+        round(log2(max(measured.cpu_seconds, 0.1))),
+        measured.metrics.get("artifact_bytes", 0.0),
+    )
