@@ -57,7 +57,9 @@ def peers(python: str) -> tuple[list[Peer], list[str]]:
     if trouble:
         missing.append(f"Shrink Ray and picire could not be installed: {trouble}")
         return found, missing
-    versions = {one.name: one.version for one in distributions(path=[str(one) for one in tools.glob("lib/python*/site-packages")])}
+    versions = {
+        one.name: one.version for one in distributions(path=[str(one) for one in tools.glob("lib/python*/site-packages")])
+    }
     ray, picire = str(tools / "bin" / "shrinkray"), str(tools / "bin" / "picire")
     words = [f"--parallelism={WORKERS}", "--input-type=arg", "--ui=basic", "--volume=quiet"]
     found.append(Peer("Shrink Ray", versions["shrinkray"], lambda script, file: [ray, *words, script, file]))
@@ -65,7 +67,20 @@ def peers(python: str) -> tuple[list[Peer], list[str]]:
         Peer(
             "picire",
             versions["picire"],
-            lambda script, file: [picire, "-i", file, "--test", script, "-o", "out", "-p", "-j", str(WORKERS), "-q", "--cache=content"],
+            lambda script, file: [
+                picire,
+                "-i",
+                file,
+                "--test",
+                script,
+                "-o",
+                "out",
+                "-p",
+                "-j",
+                str(WORKERS),
+                "-q",
+                "--cache=content",
+            ],
         )
     )
     return found, missing
@@ -96,21 +111,28 @@ def timed(command: list[str], cwd: Path, limit: float, env: dict[str, str] | Non
     """Run a command for at most `limit` seconds; then it and all that it started are ended. out: a file for its output."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)  # what a peer leaves behind becomes a child of this process, and is counted
     before, begun, peak = _cpu(), time.perf_counter(), 0.0
-    with (out or Path(os.devnull)).open("wb") as sink, (cwd / "stderr").open("wb") as told:
-        process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=told)
-        while process.poll() is None and time.perf_counter() - begun < limit:
-            peak = max(peak, _own_mb(process.pid))
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.1)
-    seconds, ended = time.perf_counter() - begun, process.returncode is not None
-    while left := psutil.Process().children(recursive=True):  # what is killed may have started something meanwhile
+    try:
+        with (out or Path(os.devnull)).open("wb") as sink, (cwd / "stderr").open("wb") as told:
+            process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=told)
+            while process.poll() is None and time.perf_counter() - begun < limit:
+                peak = max(peak, _own_mb(process.pid))
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.1)
+        seconds, status = time.perf_counter() - begun, process.returncode
+    finally:
+        _end_all()
+    return Run(seconds, _cpu() - before, peak, status is not None, status)
+
+
+def _end_all() -> None:
+    """Kill and reap every descendant of this process; what is killed may have started something meanwhile."""
+    while left := psutil.Process().children(recursive=True):
         for one in left:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         with suppress(ChildProcessError):
             while True:
                 os.waitpid(-1, 0)
-    return Run(seconds, _cpu() - before, peak, ended, process.returncode)
 
 
 def _cpu() -> float:

@@ -118,6 +118,7 @@ def test_a_body_keeps_what_the_failure_needs_and_loses_its_idle_inputs(readers: 
     assert not {"arith.addf", "arith.mulf"} & set(names)
     generic = next(one for one in module.walk() if one.name == "linalg.generic")
     assert len(generic.operands) <= 2
+    assert len(module.functions()[0].regions[0].blocks[0].arguments) == 1
 
 
 def test_a_called_function_is_put_in_the_place_of_its_call(readers: Readers) -> None:  # noqa: F811

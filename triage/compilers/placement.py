@@ -55,17 +55,18 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Solver:
-    """The analysis that finds a device for every value, where its number of iterations is limited. limit: the option, None
-    where this version has none; prepared: options that end the compile with what the analysis is run on; analysis: options
-    of the optimizer that run it alone; phase: by whose end it has succeeded.
+    """The analysis that finds a device for every value in a limited number of rounds. limit: the option up to its `=`, None
+    where this version has none. phase: by whose end the analysis has succeeded; family: of the failures that say it did
+    not. prepared, prepared_phase: options and phase of a compile whose output it can be run on alone, with `analysis` as
+    options of the optimizer.
     """
 
     limit: str | None
+    phase: str
+    family: str
     prepared: tuple[str, ...]
     prepared_phase: str
     analysis: tuple[str, ...]
-    phase: str
-    family: str  # of the failures that say it did not converge
 
 
 class Placement(Protocol):
@@ -94,8 +95,8 @@ class Placement(Protocol):
     def declaring(self, devices: Sequence[str], backend: str | None, given: Sequence[str]) -> tuple[str, ...]:
         """The options that declare these devices, for a backend, as like the given ones as can be."""
 
-    def backend_of(self, options: Sequence[str]) -> str | None:
-        """The backend that a command line compiles for; None where it names none or several."""
+    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
+        """The backend and the chip that a command line compiles for; None for what it does not name, or names several of."""
 
     def gpu(self, backend: str | None) -> bool:
         """Whether a backend's programs run on a GPU."""

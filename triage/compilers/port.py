@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from triage.compilers.placement import Placement
 from triage.compilers.vocabulary import Vocabulary
 from triage.model.case import Case
 from triage.model.execution import Execution
@@ -150,3 +151,6 @@ class Compiler(Protocol):
 
     def ir(self) -> Ir | None:
         """How the family's IR is printed; None where it cannot be."""
+
+    def placement(self) -> Placement | None:
+        """How the family's programs and options name devices; None where they cannot."""

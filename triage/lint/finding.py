@@ -31,12 +31,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """severity: the worst it finds; summary: what it finds, in one sentence that is its documentation as well."""
+    """severity: the worst it finds; summary: what it finds, in one sentence that is its documentation as well; check: None
+    where only compiling tells.
+    """
 
     name: str
     severity: Severity
     summary: str
-    check: Callable[[Program], Iterator[Finding]]
+    check: Callable[[Program], Iterator[Finding]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,14 @@ from triage.lint.finding import Finding, Rule, Severity
 from triage.lint.program import Program
 from triage.lint.solver import SOLVER
 
-RULES: tuple[Rule, ...] = (*devices.RULES, *affinities.RULES, *chains.RULES, *shapes.RULES, *types.RULES)
-#: What only compiling tells.
-MEASURED = (SOLVER,)
+RULES: tuple[Rule, ...] = (*devices.RULES, *affinities.RULES, SOLVER, *chains.RULES, *shapes.RULES, *types.RULES)
 
 _GRAVITY = list(Severity)
 
 
 def check(program: Program) -> list[Finding]:
     """What all rules find, the worst first, then in the order of the text."""
-    return in_order([finding for rule in RULES for finding in rule.check(program)])
+    return in_order([finding for rule in RULES if rule.check for finding in rule.check(program)])
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from triage.classify import FailingPass, PassScanner
+from triage.compilers.placement import Placement
 from triage.compilers.port import Compiler, Invocation, Ir, MlirTools
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
@@ -115,6 +116,14 @@ class Prober:
         if isinstance(errand, Untestable):
             return f"# {case.name} on {toolchain.revision.name}: {errand.reason}"
         return errand.command_line()
+
+    def placement_of(self, family: str) -> Placement | None:
+        """How a family names devices; None where it cannot."""
+        return self._compilers[family].placement()
+
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+        """What a case's options are on a toolchain."""
+        return self._compilers[case.compiler].invocation(case, toolchain)
 
     def observe(
         self,

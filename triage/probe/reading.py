@@ -39,6 +39,14 @@ class Reader:
             options += [f"--mlir-elide-elementsattrs-if-larger={_LARGE}", "--mlir-elide-resource-strings-if-larger=64"]
         return self._printed([*options, str(path)])
 
+    def complaint(self, path: Path) -> str:
+        """What the toolchain's tools say of a file that does not parse: their first error, or how they ended."""
+        with TemporaryDirectory() as place:
+            execution = self._run([str(self._tools.optimizer), str(path), "-o", os.devnull], Path(place))
+        lines = [line.strip() for line in execution.stderr.text.splitlines() if line.strip()]
+        found = next((line for line in lines if "error:" in line), lines[0] if lines else "")
+        return found or f"the tools ended with {execution.ending}, and said nothing"
+
     def readable(self, path: Path) -> bool:
         """Whether the toolchain's tools parse a file."""
         with TemporaryDirectory() as place:

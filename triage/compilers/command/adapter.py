@@ -72,6 +72,9 @@ class Command:
     def ir(self) -> None:
         return None
 
+    def placement(self) -> None:
+        return None
+
 
 def _places(program: Path) -> dict[str, str]:
     root = layout.environment_of(program)

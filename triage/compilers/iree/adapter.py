@@ -8,6 +8,7 @@ from pathlib import Path
 
 from triage.compilers.iree import inquiry, layout
 from triage.compilers.iree.ir import IreeIr
+from triage.compilers.iree.placement import DEVICE_NAMES, IreePlacement
 from triage.compilers.port import Description, Invocation, MlirTools, Packaging, Told, Wheel
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
@@ -21,14 +22,6 @@ _CHIP_FLAGS = {
     "cuda": ("iree-cuda-target",),
     "vulkan-spirv": ("iree-vulkan-target",),
     "llvm-cpu": ("iree-llvmcpu-target-cpu",),
-}
-_DEVICE_NAMES = {
-    "rocm": "hip",
-    "cuda": "cuda",
-    "vulkan-spirv": "vulkan",
-    "llvm-cpu": "local",
-    "vmvx": "local",
-    "metal-spirv": "metal",
 }
 _NAMES_THE_TARGET = ("iree-hal-target-device", "iree-hal-target-backends")
 # A failed operation is printed whole after its error: hundreds of MB for a large model, and nothing that identifies it.
@@ -102,6 +95,9 @@ class Iree:
     def ir(self) -> IreeIr:
         return IreeIr()
 
+    def placement(self) -> IreePlacement:
+        return IreePlacement()
+
 
 def flag_name(text: str) -> str:
     """`iree-opt-level` of `--iree-opt-level=O3`."""
@@ -127,7 +123,7 @@ def device_flags(target: Target) -> list[str]:
     """The flags that say what is compiled for: its backend, or as many devices as it has."""
     if target.devices is None:
         return [f"--iree-hal-target-backends={target.backend}"]
-    name = _DEVICE_NAMES[target.backend]
+    name = DEVICE_NAMES[target.backend]
     flags = [f"--iree-hal-target-device={name}[{ordinal}]" for ordinal in range(target.devices)]
     if name == "local":
         flags.append(f"--iree-hal-local-target-device-backends={target.backend}")

@@ -90,14 +90,15 @@ class IreePlacement:
             flags.append(f"{_LOCAL}{backend if DEVICE_NAMES.get(backend or '') == 'local' else 'llvm-cpu'}")
         return tuple(flags)
 
-    def backend_of(self, options: Sequence[str]) -> str | None:
-        found = {text.removeprefix(flag) for text in options for flag in (_BACKENDS, _LOCAL) if text.startswith(flag)}
-        found |= {backend for text in options for flag, backend in _CHIP_FLAGS.items() if text.partition("=")[0] == flag}
+    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
+        backends = {text.removeprefix(flag) for text in options for flag in (_BACKENDS, _LOCAL) if text.startswith(flag)}
+        chips = {text.partition("=")[2]: text.partition("=")[0] for text in options if text.partition("=")[0] in _CHIP_FLAGS}
+        backends |= {_CHIP_FLAGS[flag] for flag in chips.values()}
         for text in options:
             if text.startswith(_DEVICE):
                 kind = re.sub(r"^[\w$.-]+=", "", text.removeprefix(_DEVICE)).partition("[")[0]
-                found |= {backend for backend, name in DEVICE_NAMES.items() if name == kind and name != "local"}
-        return found.pop() if len(found) == 1 else None
+                backends |= {backend for backend, name in DEVICE_NAMES.items() if name == kind and name != "local"}
+        return backends.pop() if len(backends) == 1 else None, next(iter(chips)) if len(chips) == 1 else None
 
     def gpu(self, backend: str | None) -> bool:
         return backend in DEVICE_NAMES and DEVICE_NAMES[backend] != "local"

@@ -90,6 +90,9 @@ class Triton:
     def ir(self) -> None:
         return None
 
+    def placement(self) -> None:
+        return None
+
 
 def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
     """What the worker is told of a case, no path among it."""

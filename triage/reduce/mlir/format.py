@@ -13,7 +13,7 @@ from triage.reduce.mlir.attributes import drop_attributes, shorten_constants, sp
 from triage.reduce.mlir.bodies import thin_bodies, unroll_regions
 from triage.reduce.mlir.document import MlirDocument
 from triage.reduce.mlir.jump import jump, narrow
-from triage.reduce.mlir.operations import bypass_operations, drop_operations, drop_results, inline_calls
+from triage.reduce.mlir.operations import bypass_operations, drop_arguments, drop_operations, drop_results, inline_calls
 from triage.reduce.mlir.rewriting import Rewriting
 from triage.reduce.mlir.shapes import shrink_dimensions, widen_elements
 from triage.reduce.search import Hunt
@@ -38,6 +38,7 @@ class MlirFormat:
             Step("results", drop_results),
             Step("regions", unroll_regions),
             Step("bodies", thin_bodies),
+            Step("arguments", drop_arguments),
             Step("folding", self._rewriting.fold),
             Step("constants", shorten_constants),
             Step("static shapes", self._rewriting.make_static),

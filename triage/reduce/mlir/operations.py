@@ -53,6 +53,22 @@ def drop_results(draft: Draft, hunt: Hunt) -> Draft:
     return draft
 
 
+def drop_arguments(draft: Draft, hunt: Hunt) -> Draft:
+    """Drop the arguments that nothing uses any more."""
+    module = module_of(draft)
+    for function in module.functions():
+        block = body_of(function)
+        if block is None:
+            continue
+        used = {value for one in function.walk() for value in one.operands}
+        if all(value in used for value in block.arguments):
+            continue
+        made = cut(module, function, pieces(function), list(block.operations[-1].operands))
+        if made is not None and (found := hunt.first([with_module(draft, made)])) is not None:
+            return found
+    return draft
+
+
 def _needed(function: Operation, values: Sequence[Value]) -> list[Operation]:
     """What makes the values, and what has no result to be needed for, with all that these need."""
     block = body_of(function)
