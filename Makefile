@@ -5,16 +5,20 @@ BIN    := $(VENV)/bin
 OUT    ?= out
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
+TRITON_NEW ?= 3.2.0
+TRITON_OLD ?= 3.1.0
 
-.PHONY: help setup triage reproducers test test-slow check bench bench-culprits bench-commits clean
+.PHONY: help setup triage reproducers test test-slow check bench bench-reduce bench-culprits bench-commits clean
 
 help:
 	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected and reduced, reports in $(OUT)/"
+	@echo "                and over its kernels with Triton $(TRITON_NEW) against $(TRITON_OLD), reports in $(OUT)/triton/"
 	@echo "make reproducers  reduce what reproducers/orders.txt names, on all releases"
 	@echo "make test       the tests (installs released compilers on first use)"
 	@echo "make test-slow  the tests that take minutes: all recipes on all releases"
 	@echo "make check      ruff, mypy --strict, import-linter, README against --help"
 	@echo "make bench      overhead, classification speed and a small commit bisect beside other tools"
+	@echo "make bench-reduce WORDS=...  triage reduce beside C-Vise, Shrink Ray and picire; hours, less with WORDS='--lines 1000 --time-limit 60'"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make bench-commits REPO=...  a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
@@ -27,9 +31,10 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
 	@touch $@
 
-# Exit 1 says that regressions were found: for this pair of releases that is the right answer.
+# Exit 1 says that regressions were found: for these pairs of releases that is the right answer.
 triage: setup
 	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
+	$(BIN)/triage nightly recipes/ --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --out $(OUT)/triton || [ $$? -eq 1 ]
 
 # Small programs that fail as the recipes named in reproducers/orders.txt do, with what every release makes of them.
 reproducers: setup
@@ -54,6 +59,10 @@ bench: setup
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/classify_speed.py
 	$(BIN)/python -m benchmarks.small_bisect
+
+# Large models with one failing part each. WORDS are options of benchmarks/reduce.py.
+bench-reduce: setup
+	$(BIN)/python -m benchmarks.reduce --large $(WORDS)
 
 # Real regressions with known culprits, which do not come with the project: CASES and COMMITS name the two files.
 bench-culprits: setup

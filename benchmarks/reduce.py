@@ -13,38 +13,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
-import shlex
 import subprocess
 import sys
-import threading
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.reduce_inputs import PATTERNS, model, recipe
-from benchmarks.reduce_oracle import Plan
+from benchmarks.reduce_inputs import PATTERNS, model
 from benchmarks.reduce_peers import WORKERS, Peer, Run, peers, timed
-from triage.cli.bench import COMPILERS, load_cases, open_bench
-from triage.compilers.port import Invocation
-from triage.model.case import Case
-from triage.model.revision import Toolchain
-from triage.probe.judge import same_signature
-from triage.probe.prober import Naming
-from triage.probe.reading import Reader
-from triage.reduce.ends import Baseline, baseline
-from triage.reduce.mlir.format import MlirFormat
-from triage.toolchains.home import home_path
+from benchmarks.reduce_task import Task, fresh_home, planned, script, sized, started, task_of
+from triage.cli.bench import load_cases
+from triage.reduce.ends import Baseline
 
 MAIN = "from triage.cli import main; main()"
 HIDDEN = f"import triage.reduce.workflow as workflow; workflow._line = lambda failure: None; {MAIN}"
 OURS, WITHOUT = "triage", "triage, no location"
-ROOT = Path(__file__).parent.parent
 _LONG = 3600.0  # seconds for a reduction of ours
 _LARGE = 20_000
 
@@ -65,112 +52,6 @@ class Row:
     own_mb: float
     ended: bool
     same: bool | None
-
-
-@dataclass(frozen=True)
-class Task:
-    """A model in a folder of its own, the case of its recipe, and the toolchains."""
-
-    pattern: str
-    folder: Path
-    case: Case
-    bad: Toolchain
-    good: Toolchain | None
-
-    @property
-    def model(self) -> Path:
-        return self.case.input.path
-
-    @property
-    def env(self) -> dict[str, str]:
-        """A home with these toolchains alone: without evidence, and what is left is not probed on any other release."""
-        return {**os.environ, "TRIAGE_HOME": str(self.folder / "home"), "PYTHONPATH": str(ROOT)}
-
-
-def task_of(pattern: str, text: str, folder: Path) -> Task:
-    """The toolchains are installed in the user's own home, where they are not there yet."""
-    folder.mkdir()
-    (folder / "model.mlir").write_text(text)
-    (folder / f"{pattern}.yaml").write_text(recipe(pattern, "model.mlir"))
-    [case] = load_cases([folder / f"{pattern}.yaml"])
-    with open_bench() as bench:
-        names = [PATTERNS[pattern].bad, PATTERNS[pattern].good]
-        bad, *others = [bench.shed.obtain(bench.shed.place(name, case.compiler)) for name in names if name]
-    task = Task(pattern, folder, case, bad, others[0] if others else None)
-    fresh_home(task)
-    return task
-
-
-def fresh_home(task: Task) -> None:
-    """Nothing in it but the task's toolchains and what is known of them."""
-    home = task.folder / "home"
-    (home / "toolchains").mkdir(parents=True)
-    for name in ("described", "index"):
-        (home / name).symlink_to(home_path() / name)
-    for toolchain in (task.bad, task.good):
-        if toolchain:
-            (home / "toolchains" / toolchain.root.name).symlink_to(toolchain.root)
-
-
-@contextmanager
-def living_in(task: Task) -> Iterator[None]:
-    """TRIAGE_HOME is the task's."""
-    before = os.environ.get("TRIAGE_HOME")
-    os.environ["TRIAGE_HOME"] = task.env["TRIAGE_HOME"]
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["TRIAGE_HOME"]
-        else:
-            os.environ["TRIAGE_HOME"] = before
-
-
-def started(task: Task) -> Baseline:
-    """What a reduction of triage starts from, which the peers' oracle is made of."""
-    with living_in(task), open_bench(WORKERS) as bench:
-        found = baseline(bench, task.case, task.bad, task.good, same_signature, None)
-    assert isinstance(found, Baseline), found.reason
-    assert found.repeats == 1, found.notes
-    return found
-
-
-def planned(task: Task, case: Case, start: Baseline) -> Plan:
-    """The oracle of a case: the task's own, or what a reduction has made of it."""
-    compiler = COMPILERS[case.compiler]
-
-    def words(toolchain: Toolchain, naming: bool) -> tuple[list[str], Invocation]:
-        invocation = compiler.invocation(case, toolchain)
-        assert isinstance(invocation, Invocation)
-        chosen = compiler.naming_the_pass(invocation, crashed=False) if naming else invocation
-        return chosen.argv(toolchain.program, Path("INPUT"), Path("OUTPUT")), invocation
-
-    naming = start.naming is Naming.AT_ONCE
-    bad, invocation = words(task.bad, naming)
-    good = words(task.good, naming=False)[0] if task.good else None
-    timeout = max(10.0, 4 * start.seconds)
-    return Plan(bad, good, dict(invocation.env), start.failure.signature, naming, timeout, case.limits.memory)
-
-
-def script(folder: Path, plan: Plan) -> Path:
-    """The oracle as peers call it: with a path, or with the model beside them."""
-    path = folder / "oracle.sh"
-    words = [sys.executable, "-m", "benchmarks.reduce_oracle", str(plan.write(folder / "oracle"))]
-    line = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.join(words)} "$(realpath "${{1:-model.mlir}}")"'
-    path.write_text(f"#!/bin/sh\n{line}\n")
-    path.chmod(0o755)
-    return path
-
-
-def sized(task: Task, path: Path) -> tuple[int, int | None]:
-    """Lines that are not blank, and operations where the bad toolchain reads it."""
-    lines = sum(bool(line.strip()) for line in path.read_text("utf-8", "replace").splitlines())
-    tools = COMPILERS[task.case.compiler].mlir_tools(task.bad)
-    assert tools
-    form = MlirFormat(Reader(tools, threading.Event()))
-    documents = form.open(path)
-    form.close()
-    return lines, documents[-1].size if documents else None
 
 
 def ours(task: Task, start: Baseline, who: str) -> Row:
@@ -214,11 +95,12 @@ def row(task: Task, who: str, result: Path | None, counts: tuple[int, int], run:
     return Row(task.pattern, before, who, lines, operations, *counts, *spent, run.ended, same)
 
 
-def compared(task: Task, tools: list[Peer], limit: float) -> Iterator[Row]:
+def compared(task: Task, tools: list[Peer], limit: float, modes: str) -> Iterator[Row]:
     """Ours first, then the peers."""
     start = started(task)
-    yield ours(task, start, OURS)
-    if PATTERNS[task.pattern].located:
+    if modes != "hidden":
+        yield ours(task, start, OURS)
+    if modes != "shown" and (PATTERNS[task.pattern].located or modes == "hidden"):
         yield ours(task, start, WITHOUT)
     for peer in tools:
         yield of_peer(task, start, peer, limit)
@@ -263,7 +145,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", default=",".join(PATTERNS), help="names, with commas between them")
     parser.add_argument("--lines", default="1000,5000,20000", help="sizes, with commas between them")
-    parser.add_argument("--time-limit", type=float, default=600.0, help="seconds for each peer; 0 leaves them out")
+    parser.add_argument("--time-limit", type=float, default=300.0, help="seconds for each peer; 0 leaves them out")
+    parser.add_argument("--location", choices=("shown", "hidden", "both"), default="both", help="for triage")
     parser.add_argument("--large", action="store_true", help="one model with 100 MB of constants as well")
     parser.add_argument("--python", default=sys.executable, help="for the peers' environment; Shrink Ray wants 3.12")
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -287,7 +170,7 @@ def main() -> None:
             note = f", {len(text) >> 21} MB of constants" if large else ""
             print(f"{name}, {text.count(chr(10))} lines, {sized(task, task.model)[1]} operations{note}", file=said, flush=True)
             rows: list[Row] = []
-            for one in compared(task, [] if large else tools, given.time_limit):
+            for one in compared(task, [] if large else tools, given.time_limit, given.location):
                 print(shown(one), file=said, flush=True)
                 rows.append(one)
         ratio = ratios(rows)

@@ -18,6 +18,8 @@ from pathlib import Path
 import platformdirs
 import psutil
 
+from triage.probe.process import die_with_parent
+
 WORKERS = 2
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PACKAGES = ("shrinkray", "picire", "setuptools<81")  # picire imports pkg_resources, which newer ones do not have
@@ -113,7 +115,9 @@ def timed(command: list[str], cwd: Path, limit: float, env: dict[str, str] | Non
     before, begun, peak = _cpu(), time.perf_counter(), 0.0
     try:
         with (out or Path(os.devnull)).open("wb") as sink, (cwd / "stderr").open("wb") as told:
-            process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=told)
+            process = subprocess.Popen(
+                [*die_with_parent(), *command], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=told
+            )
             while process.poll() is None and time.perf_counter() - begun < limit:
                 peak = max(peak, _own_mb(process.pid))
                 with suppress(subprocess.TimeoutExpired):

@@ -4,7 +4,7 @@
 
 import pytest
 
-from triage.classify import FailingPass, phase_of
+from triage.classify import FailingPass, PassScanner, phase_of
 from triage.classify.passes import failing_pass
 
 
@@ -62,3 +62,21 @@ def test_phase(name: str, phase: str | None) -> None:
 )  # fmt: skip
 def test_failing_pass(text: str, found: FailingPass | None) -> None:
     assert failing_pass(text) == found
+
+
+def test_of_a_crash_the_last_pass_that_began_is_the_one() -> None:
+    scanner = PassScanner()
+    scanner.feed(
+        b"// -----// IR Dump Before AllocateSharedMemory (allocate-shared-memory) ('builtin.module' operation) //----- //\n"
+    )
+    scanner.feed(
+        b"module {\n}\n\n// -----// IR Dump Before ConvertTritonGPUToLLVM (convert-triton-gpu-to-llvm) ('builtin.module' "
+    )
+    scanner.feed(b"operation) //----- //\nmodule {\n}\n")
+    assert scanner.finish() == FailingPass("ConvertTritonGPUToLLVM", "convert-triton-gpu-to-llvm")
+
+
+def test_a_pass_that_is_said_to_have_failed_counts_for_more() -> None:
+    scanner = PassScanner()
+    scanner.feed(b"// -----// IR Dump Before A (a) //----- //\n// -----// IR Dump After B Failed (b) //----- //\n")
+    assert scanner.finish() == FailingPass("B", "b")

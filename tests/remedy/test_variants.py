@@ -91,12 +91,19 @@ def test_a_kernel_s_options_keep_their_type() -> None:
     [
         ({"nothing": ("1",)}, "has nothing called 'nothing'"),
         ({"devices": ("none",)}, "devices=none"),
+        ({"backend": ("cuda",), "chip": ("sm_80",), "args.backend": ("x",), "x": ("1",)}, "ambiguous"),
         ({"chip": tuple(map(str, range(65)))}, "64 is the limit"),
     ],
 )
 def test_what_cannot_be_varied_is_told(axes: dict[str, tuple[str, ...]], says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        varied(a_case(), axes)
+        varied(replace(a_case(), input=replace(a_case().input, args=(("backend", "x"),))), axes)
+
+
+def test_a_full_name_tells_an_argument_from_the_target() -> None:
+    case = replace(a_case(), input=replace(a_case().input, args=(("devices", "8"),)))
+    assert [one.input.args[0][1] for one in varied(case, {"args.devices": ("2",)})] == ["8", "2"]
+    assert [one.target.devices for one in varied(case, {"target.devices": ("2",)})] == [2]
 
 
 def test_a_large_matrix_is_looked_at_one_key_away() -> None:

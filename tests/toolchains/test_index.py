@@ -97,3 +97,18 @@ def test_settings_that_name_the_index(monkeypatch: pytest.MonkeyPatch, tmp_path:
     for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "TRIAGE_INDEX_URL"):
         monkeypatch.setenv(name, f"http://{name.lower()}.example")
         assert index_url() == f"http://{name.lower()}.example"
+
+
+def test_wheels_for_interpreters_that_are_here_are_preferred(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    """Best first; a wheel for a stable ABI is for every later one, and one for none of them stands in."""
+    for version, tag in (
+        *(("2.0.0", f"cp3{minor}-cp3{minor}-manylinux_2_28_x86_64") for minor in (9, 10, 13)),
+        ("2.1.0", "cp38-abi3-manylinux_2_28_x86_64"),
+        ("2.2.0", "py3-none-any"),
+        ("2.3.0", "cp36-cp36m-manylinux_2_28_x86_64"),
+    ):
+        make_wheel(loopback.folder, version, tag=tag)
+    loopback.publish()
+    found = Index(tmp_path / "memory").releases("iree-base-compiler", [(3, 11), (3, 10), (3, 9)])
+    pythons = {one.version: one.python for one in found if one.version.startswith("2.")}
+    assert pythons == {"2.0.0": "3.10", "2.1.0": "3.11", "2.2.0": "3.11", "2.3.0": "3.6"}

@@ -9,7 +9,9 @@ from triage.classify.line import clean
 from triage.classify.sieve import Sieve
 
 _DUMP = re.compile(r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?")
-_BEFORE = re.compile(r"IR Dump Before (?P<name>(?:\(anonymous namespace\)|\S+?))(?: \((?P<argument>[\w.-]+)\))?(?: \(\'|:| //|$)")
+_BEFORE = re.compile(
+    r"IR Dump Before (?P<name>(?:\(anonymous namespace\)|\S+?))(?: \((?P<argument>[\w.-]+)\))?(?: \(\'|:| //|$)"
+)
 _PIPELINE = re.compile(r"Pipeline failed while executing \[?`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
 
 # Arguments first: they name the dialect. The order matters, longer prefixes come first.

@@ -16,6 +16,7 @@ from triage.cli import (
     doctor,
     evidence,
     history,
+    lint,
     nightly,
     recipe,
     reduce,
@@ -45,6 +46,7 @@ app.command("bisect")(bisect.bisect)
 app.command("suspects")(suspects.suspects)
 app.command("attribute")(attribute.attribute)
 app.command("reduce")(reduce.reduce)
+app.command("lint")(lint.lint)
 app.command("replay")(replay.replay)
 app.command("remedy")(remedy.remedy)
 app.command("variants")(variants.variants)

@@ -27,7 +27,9 @@ def variants(
     ] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=V,V", help="Vary what the recipe does not: an argument, devices, chip, a kernel's option."),
+        typer.Option(
+            metavar="KEY=V,V", help="Vary what the recipe does not: an argument, chip, a kernel's option; repeat for several."
+        ),
     ] = None,
     jobs: JobsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines, run nothing.")] = False,
@@ -51,7 +53,7 @@ def variants(
         chosen: Sequence[Case] = varied(about, _axes(vary))
         about = chosen[0] if case else None  # the values it has itself stand first
     elif len(cases) == 1:
-        raise BadInput(f"{recipe}: the recipe has no matrix; name what to vary, such as --vary devices=1,2,8")
+        raise BadInput(f"{recipe}: the recipe has no matrix; name what to vary, such as --vary chip=A,B")
     else:
         chosen = neighbourhood(about or cases[0], cases)
     with open_bench(jobs) as bench:

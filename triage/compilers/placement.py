@@ -55,7 +55,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Solver:
-    """The analysis that finds a device for every value in a limited number of rounds. limit: the option up to its `=`, None
+    """The analysis that finds a device for every value in a limited number of iterations. limit: the option up to its `=`, None
     where this version has none. phase: by whose end the analysis has succeeded; family: of the failures that say it did
     not. prepared, prepared_phase: options and phase of a compile whose output it can be run on alone, with `analysis` as
     options of the optimizer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triage.lint.finding import Finding, Rule, Severity
-from triage.lint.flow import is_tensor, uses
+from triage.lint.flow import is_tensor
 from triage.lint.program import Program, arguments
 from triage.mlir import Operation, Value
 
@@ -37,16 +37,18 @@ def redundant(program: Program) -> Iterator[Finding]:
     """Transfers that move nothing."""
     for one, source, target in _transfers(program):
         if source == target:
-            yield Finding("redundant-transfer", Severity.ADVICE, f"the value is on @{target} already", one.place)
+            yield Finding("redundant-transfer", Severity.ADVICE, f"this moves nothing: the value is on @{target} already", one.place)
 
 
 def mixed(program: Program) -> Iterator[Finding]:
     """Operations whose operands are known to be on different devices."""
+    if len(set(program.on.values())) < 2:
+        return
     for function in program.functions:
         for one in _outer(function):
             if program.carries(one):
                 continue
-            devices = sorted({program.on[value] for value in uses(one) if value in program.on})
+            devices = sorted({program.on[value] for value in program.uses(one) if value in program.on})
             if len(devices) > 1:
                 text = f"{one.name} reads values on {_names(devices)}, and nothing transfers them to one device"
                 yield Finding("mixed-devices", Severity.WARNING, text, one.place)
@@ -65,7 +67,7 @@ def _returned(program: Program, function: Operation) -> Iterator[Finding]:
 def unplaced(program: Program) -> Iterator[Finding]:
     """Constant tensors that nobody places, and that are read on a device other than the first."""
     first = _first(program)
-    for function in program.functions:
+    for function in program.functions if program.on else ():
         consumed = _consumers(program, function)
         for one in _outer(function):
             if one.name not in _CONSTANTS or not one.results or not is_tensor(one.results[0]) or one.results[0] in program.on:
@@ -105,7 +107,7 @@ def _consumers(program: Program, function: Operation) -> dict[Value, set[str]]:
     for one in _outer(function):
         if program.carries(one):
             continue
-        values = uses(one)
+        values = program.uses(one)
         devices = {program.on[value] for value in (*values, *one.results) if value in program.on}
         for value in values:
             if value not in program.on:
@@ -130,8 +132,23 @@ def _names(devices: list[str]) -> str:
 
 
 RULES = (
-    Rule("missing-affinity", Severity.WARNING, "An argument or result without affinity where others of the function have one.", missing),
-    Rule("mixed-devices", Severity.WARNING, "Operands on different devices, or a result on another one than it belongs on, without a transfer.", mixed),
+    Rule(
+        "missing-affinity",
+        Severity.WARNING,
+        "An argument or result without affinity where others of the function have one.",
+        missing,
+    ),
+    Rule(
+        "mixed-devices",
+        Severity.WARNING,
+        "Operands on different devices, or a result on another one than it belongs on, without a transfer.",
+        mixed,
+    ),
     Rule("redundant-transfer", Severity.ADVICE, "A transfer to the device that the value is on already.", redundant),
-    Rule("unplaced-constant", Severity.ADVICE, "A constant tensor without affinity that is read on another device than the first.", unplaced),
+    Rule(
+        "unplaced-constant",
+        Severity.ADVICE,
+        "A constant tensor without affinity that is read on another device than the first.",
+        unplaced,
+    ),
 )

@@ -1,5 +1,5 @@
 """Chains: values that go from operation to operation in place, and from device to device. The longer they are, the more
-rounds the analysis of devices needs; how many exactly, only a compile tells.
+iterations the analysis of devices needs; how many exactly, only a compile tells.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from triage.lint.finding import Finding, Rule, Severity
-from triage.lint.flow import entering, is_tensor, leaving, loops, uses
+from triage.lint.flow import entering, is_tensor, leaving, loops
 from triage.lint.program import Program
 from triage.mlir import Block, Operation, Place, Value
 
-TIED = 32  # the rounds that the analysis was allowed at first
+TIED = 32  # the iterations that the analysis was allowed at first
 MOVED = 32
 
 
@@ -71,9 +71,9 @@ class _Walk:
         return length
 
     def _move(self, one: Operation) -> None:
-        if one.name.startswith("scf."):
+        if not self.program.references or one.name.startswith("scf."):
             return
-        most = max((self.moved.get(value, 0) for value in uses(one)), default=0)
+        most = max((self.moved.get(value, 0) for value in self.program.uses(one)), default=0)
         if one.name in self.program.placement.words.moves and one.results:
             most += 1
             device = self.program.on.get(one.results[0], "")
@@ -101,12 +101,12 @@ def chains(program: Program) -> tuple[Chain, Mapping[str, Chain]]:
 
 
 def long(program: Program) -> Iterator[Finding]:
-    """Advice only: a program's shape alone does not tell how many rounds its analysis takes."""
+    """Advice only: a program's shape alone does not tell how many iterations its analysis takes."""
     tied, moved = chains(program)
     if tied.length > TIED:
         text = (
             f"{tied.length} operations in a row hand a tensor on in place, and this is the last; analyses of devices and of"
-            " usage walk such a chain from end to end, and give up after a number of rounds that differs between releases"
+            " usage walk such a chain from end to end, and give up after a number of iterations that differs between releases"
         )
         yield Finding("long-chain", Severity.ADVICE, text, tied.end)
     for device, chain in moved.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from triage.lint.finding import Finding
@@ -29,11 +28,6 @@ class Comments:
         """Whether a finding of this source is silenced."""
         rules = self._silent.get(finding.place.line, frozenset()) if finding.place else frozenset()
         return finding.rule in rules or bool(rules & ALL)
-
-    def apart(self, findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], int]:
-        """The findings that are told, and how many are not."""
-        told = tuple(finding for finding in findings if not self.silence(finding))
-        return told, len(findings) - len(told)
 
 
 def _rules(text: bytes | None) -> frozenset[str]:

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from triage.lint.finding import Device, Finding, Rule, Severity
 from triage.lint.program import Program
 
+_SPELLED = 2  # flags in a message; all of them are suggested beside the findings
+
 
 def devices_of(program: Program) -> tuple[Device, ...]:
     """Every device that the program names or that is declared, declared ones first."""
     declared = program.declared.devices if program.declared else {}
     counts = Counter(name for name, _ in program.references)
-    first = {name: place for name, place in reversed(program.references)}
+    first = dict(reversed(program.references))
     names = dict.fromkeys([*declared, *sorted(counts, key=lambda name: _order(program, name))])
     return tuple(Device(name, declared.get(name), counts[name], first.get(name)) for name in names)
 
@@ -36,8 +38,8 @@ def flags_for(program: Program) -> tuple[str, ...]:
 def undeclared(program: Program) -> Iterator[Finding]:
     """One finding for each device that nobody declares; one for all where nothing was said of devices."""
     missing = [one for one in devices_of(program) if one.declared is None]
-    flags = " ".join(flags_for(program))
-    declaring = f"; `{flags}` would declare what the program names" if flags else ""
+    flags = [flag for flag in flags_for(program) if flag not in program.options]
+    declaring = f"; `{' '.join(flags)}` is missing" if 0 < len(flags) <= _SPELLED else ""
     if program.declared is None:
         if missing:
             names = ", ".join(f"@{one.name}" for one in missing)
@@ -95,7 +97,12 @@ def _times(count: int) -> str:
 
 
 RULES = (
-    Rule("undeclared-device", Severity.ERROR, "A device that the program names and that no flag, nor the module, declares.", undeclared),
+    Rule(
+        "undeclared-device",
+        Severity.ERROR,
+        "A device that the program names and that no flag, nor the module, declares.",
+        undeclared,
+    ),
     Rule("unused-device", Severity.WARNING, "A device that is declared and that nothing in the program is placed on.", unused),
     Rule("device-gap", Severity.WARNING, "Numbered devices of which one below the highest is never named.", gaps),
     Rule("device-names", Severity.ERROR, "Flags that name some devices and leave others without a name.", refused),

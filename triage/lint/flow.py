@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triage.mlir import Operation, Value
-from triage.mlir.tree import free_values
 
 _FOR, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
 _BOUNDS = 3  # lower, upper, step stand before what a loop carries
@@ -38,11 +37,6 @@ def leaving(operation: Operation) -> Iterator[Pair]:
     elif operation.name == _IF:
         for region in range(len(operation.regions)):
             yield from zip(_yielded(operation, region), operation.results, strict=False)
-
-
-def uses(operation: Operation) -> list[Value]:
-    """The tensors an operation needs, those that its regions capture included."""
-    return [value for value in free_values(operation) if is_tensor(value)]
 
 
 def is_tensor(value: Value) -> bool:

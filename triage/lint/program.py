@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from triage.compilers.placement import Declared, Placement
-from triage.lint.flow import entering, leaving, uses
+from triage.lint.flow import entering, is_tensor, leaving
 from triage.mlir import Block, Module, Operation, Place, Value
 from triage.mlir.scan import entries, split
+from triage.mlir.tree import free_values
 
 _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 
@@ -70,7 +71,10 @@ class Program:
     def _aliases(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
         for name, text in self.module.aliases.items():  # what an alias uses stands before it
-            devices = [*self.placement.devices_in(text), *(one for alias in _ALIAS.findall(text) for one in found.get(alias, ()))]
+            devices = [
+                *self.placement.devices_in(text),
+                *(one for alias in _ALIAS.findall(text) for one in found.get(alias, ())),
+            ]
             if devices:
                 found[name] = tuple(devices)
         return found
@@ -89,7 +93,17 @@ class Program:
     @cached_property
     def on(self) -> Mapping[Value, str]:
         """The device of each value that the program places, or that is computed from values on one device alone."""
-        return _Placing(self).found
+        return _Placing(self).found if self.references else {}
+
+    def uses(self, operation: Operation) -> list[Value]:
+        """The tensors an operation needs, those that its regions capture included."""
+        if operation not in self._uses:
+            self._uses[operation] = [value for value in free_values(operation) if is_tensor(value)]
+        return self._uses[operation]
+
+    @cached_property
+    def _uses(self) -> dict[Operation, list[Value]]:
+        return {}
 
     def carries(self, operation: Operation) -> bool:
         """Whether an operation only passes values on, so that it does not matter where these are."""
@@ -134,7 +148,7 @@ class _Placing:
                 self._set(target, self.found.get(source))
             return
         if said is None and not self.program.carries(one):
-            devices = {self.found[value] for value in uses(one) if value in self.found}
+            devices = {self.found[value] for value in self.program.uses(one) if value in self.found}
             said = devices.pop() if len(devices) == 1 else None
         for value in one.results:
             self._set(value, said)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from math import prod
 
 from triage.lint.finding import Finding, Rule, Severity
-from triage.lint.flow import uses
 from triage.lint.program import Program
 from triage.mlir import Operation, Value
 from triage.mlir.tree import users
@@ -23,12 +22,14 @@ def undone(program: Program) -> Iterator[Finding]:
     """A reshape, elementwise operations at most, and the reshape back: in front of an attention, or with nothing between."""
     for function in program.functions:
         for block in function.regions[0].blocks:
+            if not any(one.name in (_COLLAPSE, _EXPAND) for one in block.operations):
+                continue
             maker = {value: one for one in block.operations for value in one.results}
             needed = users(block)
             for one in block.operations:
                 if one.name not in (_COLLAPSE, _EXPAND):
                     continue
-                first, between = _undone_by(one, maker)
+                first, between = _undone_by(program, one, maker)
                 if first is None:
                     continue
                 near = _attention_near(program, one, first, maker, needed)
@@ -41,7 +42,7 @@ def undone(program: Program) -> Iterator[Finding]:
                     yield Finding("undone-reshape", Severity.ADVICE, text, one.place)
 
 
-def _undone_by(one: Operation, maker: dict[Value, Operation]) -> tuple[Operation | None, int]:
+def _undone_by(program: Program, one: Operation, maker: dict[Value, Operation]) -> tuple[Operation | None, int]:
     """The opposite reshape that this one takes back, and how many elementwise operations lie between."""
     opposite = _EXPAND if one.name == _COLLAPSE else _COLLAPSE
     value = one.operands[0]
@@ -50,9 +51,11 @@ def _undone_by(one: Operation, maker: dict[Value, Operation]) -> tuple[Operation
         if source is None:
             break
         if source.name == opposite:
-            same = source.operands[0].type == one.results[0].type and source.attribute("reassociation") == one.attribute("reassociation")
+            same = source.operands[0].type == one.results[0].type and source.attribute("reassociation") == one.attribute(
+                "reassociation"
+            )
             return (source, between) if same else (None, between)
-        same_shape = [operand for operand in uses(source) if operand.type == value.type and operand in maker]
+        same_shape = [operand for operand in program.uses(source) if operand.type == value.type and operand in maker]
         if not _elementwise(source) or not same_shape:
             break
         value = next((one for one in same_shape if maker[one].name != "tensor.empty"), same_shape[0])
@@ -86,7 +89,9 @@ def dynamic(program: Program) -> Iterator[Finding]:
         for one in function.walk():
             if not _tiled(program, one):
                 continue
-            unknown = [value.type for value in (*one.operands, *one.results) if value.type.startswith("tensor<") and "?" in value.type]
+            unknown = [
+                value.type for value in (*one.operands, *one.results) if value.type.startswith("tensor<") and "?" in value.type
+            ]
             if unknown:
                 text = (
                     f"{one.name} reads or makes {unknown[0]}, of which a size is unknown: tile sizes and padding are chosen"
@@ -98,7 +103,7 @@ def dynamic(program: Program) -> Iterator[Finding]:
 def _tiled(program: Program, one: Operation) -> bool:
     if one.name != _GENERIC:
         return one.name in program.placement.words.tiled
-    return (one.attribute("iterator_types") or "").count(_REDUCTION) > 0 and len(uses(one)) > 2  # a contraction
+    return (one.attribute("iterator_types") or "").count(_REDUCTION) > 0 and len(program.uses(one)) > 2  # a contraction
 
 
 def large(program: Program) -> Iterator[Finding]:
@@ -115,7 +120,17 @@ def large(program: Program) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("undone-reshape", Severity.ADVICE, "A collapse_shape and an expand_shape that undo each other, around an attention or with nothing between.", undone),
-    Rule("dynamic-dimension", Severity.ADVICE, "An attention, contraction, convolution or padding with a size unknown, on a GPU.", dynamic),
+    Rule(
+        "undone-reshape",
+        Severity.ADVICE,
+        "A collapse_shape and an expand_shape that undo each other, around an attention or with nothing between.",
+        undone,
+    ),
+    Rule(
+        "dynamic-dimension",
+        Severity.ADVICE,
+        "An attention, contraction, convolution or padding with a size unknown, on a GPU.",
+        dynamic,
+    ),
     Rule("large-vector", Severity.WARNING, "A vector of more than 2048 elements in the program itself.", large),
 )

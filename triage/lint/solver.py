@@ -1,4 +1,4 @@
-"""How many rounds the analysis of devices really needs: estimated with the optimizer alone, settled by compiling."""
+"""How many iterations the analysis of devices really needs: estimated with the optimizer alone, settled by compiling."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from triage.lint.finding import Finding, Rule, Severity
 from triage.model.case import Case, Flag
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable
 from triage.model.revision import Toolchain
-from triage.probe.process import run
 from triage.probe.prober import Naming
+from triage.probe.process import run
 from triage.probe.workbench import Workbench
 
-MOST = 4096  # rounds; what needs more does not end for other reasons
+MOST = 4096  # iterations; what needs more does not end for other reasons
 _GUESS = 256
 _NAME = "solver-iterations"
 
 SOLVER = Rule(
     _NAME,
     Severity.ERROR,
-    "The analysis of devices needs more rounds than it is allowed. With --toolchain: the smallest limit is measured.",
+    "The analysis of devices needs more iterations than it is allowed. With --toolchain: the smallest limit is measured.",
 )
 
 
@@ -46,14 +46,20 @@ def measure(bench: Workbench, case: Case, toolchain: Toolchain) -> Measured:
     solver = placement.solver(toolchain)
     staged = _staged(case, toolchain, solver)
     if staged is None:
-        return Measured(notes=(f"the case ends before phase {solver.phase}: rounds of the analysis are not measured",))
+        return Measured(notes=(f"the case ends before phase {solver.phase}: iterations of the analysis are not measured",))
     outcome = bench.prober.probe(staged, toolchain).outcome
     if isinstance(outcome, Untestable):
-        return Measured(notes=(f"rounds of the analysis are not measured: {outcome.reason}",))
+        return Measured(notes=(f"iterations of the analysis are not measured: {outcome.reason}",))
     if not _exhausted(outcome, solver):
         return Measured()
     if solver.limit is None:
-        return Measured((_finding(f"the analysis of devices does not converge, and {_name(toolchain)} has no option to allow it more rounds"),))
+        return Measured(
+            (
+                _finding(
+                    f"the analysis of devices does not converge, and {_name(toolchain)} has no option to allow it more iterations"
+                ),
+            )
+        )
     return _Search(bench, case, staged, toolchain, solver).answer(outcome)
 
 
@@ -62,7 +68,7 @@ class _Search:
 
     def __init__(self, bench: Workbench, case: Case, staged: Case, toolchain: Toolchain, solver: Solver) -> None:
         self._bench, self._case, self._staged, self._toolchain, self._solver = bench, case, staged, toolchain, solver
-        self._task = bench.progress.task(f"rounds of the analysis of devices  {case.name}")
+        self._task = bench.progress.task(f"iterations of the analysis of devices  {case.name}")
 
     def answer(self, outcome: Outcome) -> Measured:
         assert isinstance(outcome, Failed)
@@ -72,19 +78,19 @@ class _Search:
             self._task.finish()
         said = f"{outcome.failure.headline} on {_name(self._toolchain)}"
         if least is None:
-            return Measured((_finding(f"{said}; {MOST} rounds are not enough either, so that its limit is not what is wrong"),))
+            return Measured((_finding(f"{said}; {MOST} iterations are not enough either, so that its limit is not what is wrong"),))
         flag = f"{self._solver.limit}{least}"
         whole = self._bench.prober.probe(_limited(self._case, flag, self._solver), self._toolchain).outcome
-        text = f"{said}; {least} rounds are the fewest that will do: give `{flag}`"
+        text = f"{said}; {least} iterations are the fewest that will do: give `{flag}`"
         if isinstance(whole, Compiled):
             return Measured((_finding(f"{text}, with which it compiles"),), (flag,))
         then = whole.failure.headline if whole.failure else "it cannot be tested"
         return Measured((_finding(f"{text}. Behind it lies another failure: {then}"),), (flag,))
 
-    def _converges(self, rounds: int) -> bool:
+    def _converges(self, iterations: int) -> bool:
         """By compiling up to the phase in question. Another failure means that the analysis had enough."""
-        self._task.describe(f"{rounds} rounds  {self._case.name}")
-        limited = _limited(self._staged, f"{self._solver.limit}{rounds}", self._solver)
+        self._task.describe(f"{iterations} iterations  {self._case.name}")
+        limited = _limited(self._staged, f"{self._solver.limit}{iterations}", self._solver)
         return not _exhausted(self._bench.prober.trial(limited, self._toolchain, Naming.AT_ONCE).outcome, self._solver)
 
     def _estimate(self) -> int | None:
@@ -95,8 +101,8 @@ class _Search:
         found: list[int | None] = []
 
         def analyse(program: Path) -> None:
-            def converges(rounds: int) -> bool:
-                argv = [str(tools.optimizer), *self._solver.analysis, f"{self._solver.limit}{rounds}", str(program)]
+            def converges(iterations: int) -> bool:
+                argv = [str(tools.optimizer), *self._solver.analysis, f"{self._solver.limit}{iterations}", str(program)]
                 given = {"LLVM_DISABLE_SYMBOLIZATION": "1"}
                 argv += ["-o", "/dev/null"]
                 return run(argv, self._case.limits, program.parent, env=given, stop=self._bench.stop).ok

@@ -61,7 +61,12 @@ def _given(program: Program) -> list[tuple[str, Place | None]]:
 
 def _signature(program: Program) -> dict[str, Place | None]:
     found: dict[str, Place | None] = {}
-    ends = [(value.type, end.place) for one in program.functions for end in one.regions[0].blocks[-1].operations[-1:] for value in end.operands]
+    ends = [
+        (value.type, end.place)
+        for one in program.functions
+        for end in one.regions[0].blocks[-1].operations[-1:]
+        for value in end.operands
+    ]
     for text, place in (*_given(program), *ends):
         if matched := _ELEMENT.match(text):
             found.setdefault(matched[1] or matched[2], place)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.placement import Placement
 from triage.lint.comments import Comments
 from triage.lint.devices import devices_of, flags_for
 from triage.lint.finding import Finding, Linted
 from triage.lint.program import Program
 from triage.lint.rules import check, in_order
 from triage.lint.solver import Measured, measure
-from triage.mlir import Module, UnparsableError, parse_module
+from triage.mlir import Module, Place, UnparsableError, parse_module
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput
 from triage.model.outcome import Untestable
@@ -43,7 +42,7 @@ def lint(bench: Workbench, case: Case, toolchain: Toolchain, *, measured: bool, 
     name = str(prepared.path if generated or shown is None else shown)
     module = _read(Reader(tools, bench.stop), prepared.path, name)
     program = Program(module, placement, options, case.target.backend or backend, case.target.chip or chip)
-    found = [_named(finding, prepared.path, name) for finding in check(program)]
+    found = _named(check(program), prepared.path, name)
     told, silenced = _apart(found, prepared.path, name)
     more, notes = _measured(bench, case, toolchain, program, wanted=measured)
     return Linted(
@@ -56,3 +55,54 @@ def lint(bench: Workbench, case: Case, toolchain: Toolchain, *, measured: bool, 
         silenced=silenced,
         notes=(*notes, *more.notes),
     )
+
+
+def _options(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
+    """What the compiler would be given: of an input whose backend nobody named, the given flags alone."""
+    if not case.target.backend:
+        return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
+    invocation = bench.prober.invocation(case, toolchain)
+    if isinstance(invocation, Untestable):
+        raise BadInput(f"{case.name}: {invocation.reason}")
+    return invocation.options
+
+
+def _read(reader: Reader, path: Path, name: str) -> Module:
+    text = reader.generic(path, elide=True)
+    if text is None:
+        raise BadInput(reader.complaint(path).replace(str(path), name))
+    try:
+        return parse_module(text)
+    except UnparsableError as error:
+        raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
+
+
+def _measured(
+    bench: Workbench, case: Case, toolchain: Toolchain, program: Program, *, wanted: bool
+) -> tuple[Measured, tuple[str, ...]]:
+    notes = () if program.backend else (_NOTHING_SAID,)
+    if not wanted:
+        return Measured(), notes
+    if not program.backend:
+        return Measured(), (*notes, "iterations of the analysis of devices are not measured")
+    missing = [one.name for one in devices_of(program) if one.declared is None]
+    if missing:  # the compile would fail for them, and that is said already
+        return Measured(), (*notes, "iterations of the analysis of devices are not measured before all devices are declared")
+    target = replace(case.target, backend=program.backend, chip=program.chip)
+    return measure(bench, replace(case, target=target), toolchain), notes
+
+
+def _place(place: Place | None, path: Path, name: str) -> Place | None:
+    """The same place, in the file as the user knows it."""
+    return replace(place, file=name) if place and place.file == str(path) else place
+
+
+def _named(findings: Sequence[Finding], path: Path, name: str) -> list[Finding]:
+    return [replace(finding, place=_place(finding.place, path, name)) for finding in findings]
+
+
+def _apart(findings: Sequence[Finding], path: Path, name: str) -> tuple[list[Finding], int]:
+    """What comments in the program let through, and how many they do not. Places in other files have no comments here."""
+    comments = Comments(path)
+    told = [one for one in findings if one.place is None or one.place.file != name or not comments.silence(one)]
+    return told, len(findings) - len(told)

@@ -85,7 +85,7 @@ class CommandFormat(RecipeFormat):
         default_factory=lambda: TargetFormat.model_construct(backend="host"), description="What is compiled for; only told."
     )
     command: _Words = Field(
-        description="Program and arguments; {input}, {output}, {toolchain} and {python} are filled in, {flags} becomes the flags.",
+        description="Program and arguments; {input}, {output}, {toolchain}, {python} and {flags} are filled in.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
     package: Annotated[

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 
 from triage.model.case import Case, Input, InputKind
 from triage.model.failure import Failure
@@ -244,9 +245,24 @@ def _format(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[Format,
     if tools is not None:
         reader = Reader(tools, bench.stop)
         if reader.readable(prepared.path):
-            return MlirFormat(reader), ()
+            return MlirFormat(reader, *_newest_reader(bench, case, toolchain, prepared.path)), ()
         reader.close()
     suffix = prepared.path.suffix.lstrip(".")
     kind = InputKind(suffix) if suffix in {one.value for one in InputKind} else InputKind.OTHER
     note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
     return TextFormat(kind), (note,)
+
+
+def _newest_reader(bench: Workbench, case: Case, toolchain: Toolchain, path: Path) -> Iterator[Reader]:
+    """The tools of the newest release at hand, where they read the input: what is reduced shall be of use there as well,
+    and newer verifiers refuse programs that older ones let pass.
+    """
+    places = bench.shed.at_hand(case.compiler)
+    newest = bench.shed.obtain(places[-1]) if places else toolchain
+    tools = bench.prober.mlir_tools(case, newest) if newest.identity != toolchain.identity else None
+    if tools is not None:
+        reader = Reader(tools, bench.stop)
+        if reader.readable(path):
+            yield reader
+        else:
+            reader.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -27,56 +27,68 @@ def neighbourhood(case: Case, siblings: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
-    """The case with every combination of the values of `axes`, the values it has itself included.
+    """The case with every combination of the values of `axes`, the values it has itself included and first.
 
-    A key is an argument of the generator, `backend`, `chip` or `devices` of the target, or a constexpr or an option of a
-    kernel. BadInput for any other, and for more than `MOST` cases.
+    A key is `args.NAME` of the generator, `target.backend`, `.chip` or `.devices`, and of a kernel `options.NAME` or
+    `constexprs.NAME`; the part before the dot may be left away where only one has the name. BadInput for any other, and
+    for more than `MOST` cases.
     """
-    full = {key: list(dict.fromkeys([*_present(case, key), *values])) for key, values in axes.items()}
+    knobs = _knobs(case)
+    named = {key: _resolved(case, key, knobs) for key in axes}
+    full = {key: list(dict.fromkeys([*knobs[named[key]], *values])) for key, values in axes.items()}
     combinations = [tuple(zip(full, values, strict=True)) for values in product(*full.values())]
     if len(combinations) > MOST:
         raise BadInput(f"{len(combinations)} combinations are to be compiled; {MOST} is the limit")
-    return tuple(_with_values(case, choice) for choice in combinations)
+    return tuple(_with_values(case, choice, named) for choice in combinations)
 
 
-def _with_values(case: Case, choice: tuple[tuple[str, str], ...]) -> Case:
-    for key, value in choice:
-        case = _with_value(case, key, value)
+def _with_values(case: Case, choice: tuple[tuple[str, str], ...], named: Mapping[str, str]) -> Case:
     matrix = tuple({**dict(case.matrix), **dict(choice)}.items())
+    for key, value in choice:
+        case = _with_value(case, named[key], value)
     return replace(case, name=f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix)}]", matrix=matrix)
 
 
-def _with_value(case: Case, key: str, value: str) -> Case:
-    how = case.how
-    if key in dict(case.input.args):
-        args = tuple((name, value if name == key else old) for name, old in case.input.args)
-        return replace(case, input=replace(case.input, args=args))
-    if key == "backend":
-        return replace(case, target=replace(case.target, backend=value))
-    if key == "chip":
-        return replace(case, target=replace(case.target, chip=value))
-    if key == "devices":
-        if not value.isdecimal() or int(value) < 1:
-            raise BadInput(f"devices={value}: a number of devices is 1 or more")
-        return replace(case, target=replace(case.target, devices=int(value)))
-    if isinstance(how, Kernel) and key in how.options:
-        return replace(case, how=replace(how, options={**how.options, key: _constant(value)}))
-    if isinstance(how, Kernel) and key in how.constexprs:
-        return replace(case, how=replace(how, constexprs={**how.constexprs, key: _constant(value)}))
-    raise BadInput(f"{case.name} has nothing called {key!r} that can be varied; it has: {', '.join(_keys(case))}")
+def _with_value(case: Case, knob: str, value: str) -> Case:
+    section, _, name = knob.partition(".")
+    match section, case.how:
+        case "args", _:
+            args = tuple((key, value if key == name else old) for key, old in case.input.args)
+            return replace(case, input=replace(case.input, args=args))
+        case "options", Kernel() as how:
+            return replace(case, how=replace(how, options={**how.options, name: _constant(value)}))
+        case "constexprs", Kernel() as how:
+            return replace(case, how=replace(how, constexprs={**how.constexprs, name: _constant(value)}))
+    match name:
+        case "backend":
+            return replace(case, target=replace(case.target, backend=value))
+        case "chip":
+            return replace(case, target=replace(case.target, chip=value))
+        case _:
+            if not value.isdecimal() or int(value) < 1:
+                raise BadInput(f"devices={value}: a number of devices is 1 or more")
+            return replace(case, target=replace(case.target, devices=int(value)))
 
 
-def _present(case: Case, key: str) -> tuple[str, ...]:
-    """The value that the case has of a key, if it has one."""
-    how = case.how if isinstance(case.how, Kernel) else Kernel(None, {}, {}, {}, {})
+def _knobs(case: Case) -> dict[str, tuple[str, ...]]:
+    """Everything that can be varied, by its full name, with the value it has, if any."""
     target = {"backend": case.target.backend, "chip": case.target.chip, "devices": case.target.devices}
-    known = {**target, **how.constexprs, **how.options, **dict(case.input.args)}
-    return () if known.get(key) is None else (str(known[key]),)
+    kernel = case.how if isinstance(case.how, Kernel) else Kernel(None, {}, {}, {}, {})
+    sections = {"args": dict(case.input.args), "options": kernel.options, "constexprs": kernel.constexprs, "target": target}
+    return {
+        f"{section}.{name}": () if value is None else (str(value),)
+        for section, values in sections.items()
+        for name, value in values.items()
+    }
 
 
-def _keys(case: Case) -> list[str]:
-    kernel = [*case.how.options, *case.how.constexprs] if isinstance(case.how, Kernel) else []
-    return [*dict(case.input.args), *kernel, "backend", "chip", "devices"]
+def _resolved(case: Case, key: str, knobs: Collection[str]) -> str:
+    found = [knob for knob in knobs if key in (knob, knob.partition(".")[2])]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(found)}")
+    raise BadInput(f"{case.name} has nothing called {key!r} that can be varied; it has: {', '.join(knobs)}")
 
 
 def _constant(text: str) -> Constant:

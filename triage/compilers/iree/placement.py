@@ -12,7 +12,7 @@ import yaml
 
 from triage.compilers.placement import Declared, MissingTypes, PlacementWords, Solver
 from triage.mlir import Module
-from triage.mlir.scan import entries, split, symbols
+from triage.mlir.scan import entries, split
 from triage.model.revision import Toolchain
 
 DEVICE_NAMES = {

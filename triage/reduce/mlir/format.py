@@ -25,8 +25,9 @@ _LARGE = 4 << 20  # bytes of a file, beyond which it is first read without its c
 class MlirFormat:
     """MLIR as text or bytecode."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, reader: Reader, *others: Reader) -> None:
+        """others: of further toolchains; what one of them refuses is no valid program, so that it stays one for them."""
+        self._reader, self._others = reader, others
         self._rewriting = Rewriting(reader)
 
     @property
@@ -68,7 +69,9 @@ class MlirFormat:
     def valid(self, document: Document) -> bytes | None:
         assert isinstance(document, MlirDocument)
         if document.canonical is None:
-            document.canonical = self._reader.valid(document.text) or ""
+            text = document.text
+            valid = self._reader.valid(text)
+            document.canonical = valid if valid and all(other.valid(text) for other in self._others) else ""
         return document.canonical.encode() or None
 
     def written(self, document: Document) -> Sequence[bytes]:
@@ -77,7 +80,8 @@ class MlirFormat:
         return [f"{text.rstrip()}\n".encode() for text in (pretty, document.text) if text]
 
     def close(self) -> None:
-        self._reader.close()
+        for reader in (self._reader, *self._others):
+            reader.close()
 
 
 def _parsed(text: str) -> Module | None:

@@ -59,6 +59,9 @@ def _explain(error: BaseException) -> None:
     """
     from triton.compiler.errors import CompilationError
 
+    if isinstance(error, AttributeError) and "module 'triton" in str(error):  # found missing before the kernel is read
+        print(f"error: the kernel's language refuses it: {error!r}", file=sys.stderr)
+        return
     if not isinstance(error, CompilationError):
         traceback.print_exception(type(error), error, error.__traceback__)
         return

@@ -27,7 +27,8 @@ def compile_kernel(source: str, spec: dict[str, Any], report: Report) -> None:
             raise Unsupported("way to compile IR without a GPU; 3.0 is the first that has")
         _run(triton, source, spec, spec["options"], report, version)
         return
-    without_driver()
+    if version >= (3, 0):
+        without_driver()
     kernel = specialise(source, spec, triton.language)
     if version < (2, 3):
         _compile_2_1(triton, kernel, spec, report)

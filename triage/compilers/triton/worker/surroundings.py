@@ -106,8 +106,7 @@ def _nothing(name: str) -> Any:
 
 
 def without_driver() -> None:
-    """A tuner asks the GPU's driver for a stopwatch as soon as it is declared; compiling asks it nothing."""
+    """From 3.0 on a tuner asks the GPU's driver for a stopwatch as soon as it is declared; compiling asks it nothing."""
     from triton.runtime.driver import driver
 
-    if hasattr(driver, "set_active"):
-        driver.set_active(_nothing("driver")())
+    driver.set_active(_nothing("driver")())

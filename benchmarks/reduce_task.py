@@ -1,0 +1,134 @@
+"""A model to reduce in a folder of its own, with its toolchains and its oracle, for `benchmarks/reduce.py`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.reduce_inputs import PATTERNS, recipe
+from benchmarks.reduce_oracle import Plan
+from benchmarks.reduce_peers import WORKERS
+from triage.cli.bench import COMPILERS, load_cases, open_bench
+from triage.compilers.port import Invocation
+from triage.model.case import Case
+from triage.model.revision import Toolchain
+from triage.probe.judge import same_signature
+from triage.probe.prober import Naming
+from triage.probe.reading import Reader
+from triage.reduce.ends import Baseline, baseline
+from triage.reduce.mlir.format import MlirFormat
+from triage.toolchains.home import home_path
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model in a folder of its own, the case of its recipe, and the toolchains."""
+
+    pattern: str
+    folder: Path
+    case: Case
+    bad: Toolchain
+    good: Toolchain | None
+
+    @property
+    def model(self) -> Path:
+        return self.case.input.path
+
+    @property
+    def env(self) -> dict[str, str]:
+        """A home with these toolchains alone: without evidence, and what is left is not probed on any other release."""
+        return {**os.environ, "TRIAGE_HOME": str(self.folder / "home"), "PYTHONPATH": str(ROOT)}
+
+
+def task_of(pattern: str, text: str, folder: Path) -> Task:
+    """The toolchains are installed in the user's own home, where they are not there yet."""
+    folder.mkdir()
+    (folder / "model.mlir").write_text(text)
+    (folder / f"{pattern}.yaml").write_text(recipe(pattern, "model.mlir"))
+    [case] = load_cases([folder / f"{pattern}.yaml"])
+    with open_bench() as bench:
+        names = [PATTERNS[pattern].bad, PATTERNS[pattern].good]
+        bad, *others = [bench.shed.obtain(bench.shed.place(name, case.compiler)) for name in names if name]
+    task = Task(pattern, folder, case, bad, others[0] if others else None)
+    fresh_home(task)
+    return task
+
+
+def fresh_home(task: Task) -> None:
+    """Nothing in it but the task's toolchains and what is known of them."""
+    home = task.folder / "home"
+    (home / "toolchains").mkdir(parents=True)
+    for name in ("described", "index"):
+        (home / name).symlink_to(home_path() / name)
+    for toolchain in (task.bad, task.good):
+        if toolchain:
+            (home / "toolchains" / toolchain.root.name).symlink_to(toolchain.root)
+
+
+@contextmanager
+def living_in(task: Task) -> Iterator[None]:
+    """TRIAGE_HOME is the task's."""
+    before = os.environ.get("TRIAGE_HOME")
+    os.environ["TRIAGE_HOME"] = task.env["TRIAGE_HOME"]
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TRIAGE_HOME"]
+        else:
+            os.environ["TRIAGE_HOME"] = before
+
+
+def started(task: Task) -> Baseline:
+    """The original's failure on the bad toolchain, which the peers' oracle is made of."""
+    with living_in(task), open_bench(WORKERS) as bench:
+        found = baseline(bench, task.case, task.bad, None, same_signature, None)
+    assert isinstance(found, Baseline), found.reason
+    assert found.repeats == 1, found.notes
+    return found
+
+
+def planned(task: Task, case: Case, start: Baseline) -> Plan:
+    """The oracle of a case: the task's own, or what a reduction has made of it."""
+    compiler = COMPILERS[case.compiler]
+
+    def words(toolchain: Toolchain, naming: bool) -> tuple[list[str], Invocation]:
+        invocation = compiler.invocation(case, toolchain)
+        assert isinstance(invocation, Invocation)
+        chosen = compiler.naming_the_pass(invocation, crashed=False) if naming else invocation
+        return chosen.argv(toolchain.program, Path("INPUT"), Path("OUTPUT")), invocation
+
+    naming = start.naming is Naming.AT_ONCE
+    bad, invocation = words(task.bad, naming)
+    good = words(task.good, naming=False)[0] if task.good else None
+    timeout = max(10.0, 4 * start.seconds)
+    return Plan(bad, good, dict(invocation.env), start.failure.signature, naming, timeout, case.limits.memory)
+
+
+def script(folder: Path, plan: Plan) -> Path:
+    """The oracle as peers call it: with a path, or with the model beside them."""
+    path = folder / "oracle.sh"
+    words = [sys.executable, "-m", "benchmarks.reduce_oracle", str(plan.write(folder / "oracle"))]
+    line = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.join(words)} "$(realpath "${{1:-model.mlir}}")"'
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return path
+
+
+def sized(task: Task, path: Path) -> tuple[int, int | None]:
+    """Lines that are not blank, and operations where the bad toolchain reads it."""
+    lines = sum(bool(line.strip()) for line in path.read_text("utf-8", "replace").splitlines())
+    tools = COMPILERS[task.case.compiler].mlir_tools(task.bad)
+    assert tools
+    form = MlirFormat(Reader(tools, threading.Event()))
+    documents = form.open(path)
+    form.close()
+    return lines, documents[-1].size if documents else None

@@ -1,0 +1,126 @@
+"""Remedies and variants on released compilers, from the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, Triage
+from triage.compilers.iree import Iree
+from triage.toolchains.shed import Toolshed
+
+pytestmark = pytest.mark.real
+RECIPES = ROOT / "recipes"
+CUDA = RECIPES / "cuda-matmul-f32.yaml"
+TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
+
+
+def answer(triage: Triage, *words: object, code: int = 0) -> Any:
+    done = triage(*words, "--format", "json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def compiles_with(triage: Triage, tmp_path: Path, recipe: Path, version: str, *flags: str) -> bool:
+    """Whether the recipe compiles with flags, asked by a recipe of its own."""
+    text = re.sub(r"^(name: .*)$", r"\1-again", recipe.read_text(), count=1, flags=re.MULTILINE)
+    text = text.replace("input: models", f"input: {RECIPES}/models").partition("expect:")[0]
+    again = tmp_path / "again.yaml"
+    again.write_text(f"{text}\nflags: {json.dumps(flags)}\n")
+    return triage("run", again, "-t", version, "--fresh").returncode == 0
+
+
+def test_a_compiler_tells_which_of_its_options_are_switches(shared_home: Path) -> None:
+    shed = Toolshed(shared_home, {"iree": Iree()})
+    known = shed.obtain(shed.place("3.3.0", "iree")).capabilities
+    assert {"iree-codegen-llvmgpu-use-igemm", "iree-opt-data-tiling"} <= known.switches < known.flags
+    assert not {"iree-opt-level", "iree-llvmcpu-stack-allocation-limit", "iree-hal-target-device"} & known.switches
+
+
+def test_shared_memory(shared_home: Path, triage: Triage) -> None:
+    told = answer(triage, "remedy", CUDA, "-t", "3.3.0", "--good", "3.0.0")
+    [remedy] = [one for one in told["remedies"] if one["flags"] == [TILE]]
+    assert (remedy["input_change"], remedy["breaks"]) == (None, [])
+    assert {"3.3.0", "3.0.0"} <= {one["name"] for one in remedy["verified_on"]}
+    assert remedy["cost"]["cpu_seconds"] > 0
+    assert told["failure"]["class"] == "shared-memory-overflow"
+    assert 0 < told["tried"] <= 60
+
+    shown = triage("remedy", CUDA, "-t", "3.3.0")
+    assert f"{TILE} what" in " ".join(shown.stdout.split())
+    assert "It compiles on 3.3.0 with this." in " ".join(shown.stdout.split())
+
+
+def test_nothing_to_remedy_and_nothing_to_vary(shared_home: Path, triage: Triage) -> None:
+    told = answer(triage, "remedy", CUDA, "-t", "3.0.0", code=3)
+    assert (told["remedies"], told["tried"]) == ([], 0)
+    assert "compiles on 3.0.0" in told["reason"]
+    done = triage("variants", CUDA, "-t", "3.0.0")
+    assert (done.returncode, "--vary" in done.stderr) == (2, True)
+    assert triage("variants", CUDA, "--vary", "chip").returncode == 2
+
+
+@pytest.mark.slow
+def test_a_remedy_holds_on_its_own_and_the_search_can_be_planned(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    planned = triage("remedy", CUDA, "-t", "3.3.0", "--dry-run", "--budget", "3")
+    assert planned.returncode == 0
+    assert len([line for line in planned.stdout.splitlines() if "iree-compile" in line]) == 3
+    assert answer(triage, "remedy", CUDA, "-t", "3.3.0", "--budget", "1", code=3)["tried"] == 1
+    told = answer(triage, "remedy", CUDA, "-t", "3.3.0")
+    again = answer(triage, "remedy", CUDA, "-t", "3.3.0")
+    assert again == told
+    assert compiles_with(triage, tmp_path, CUDA, "3.3.0", *told["remedies"][0]["flags"])
+    assert not compiles_with(triage, tmp_path, CUDA, "3.3.0")
+
+
+@pytest.mark.slow
+def test_which_variants_fail(shared_home: Path, triage: Triage) -> None:
+    told = answer(triage, "variants", RECIPES / "llama-attention-o3.yaml", "-t", "3.3.0")
+    assert told["depends_on"] == ["dtype"]
+    assert told["sentence"] == "It fails exactly for dtype=f16."
+    assert [(one["values"]["dtype"], one["status"]) for one in told["results"]] == [("f16", "failed"), ("f8", "passed")]
+
+
+@pytest.mark.slow
+def test_the_stack_limit_is_the_smallest_power_of_two(shared_home: Path, triage: Triage) -> None:
+    told = answer(triage, "remedy", RECIPES / "grouped-conv-cpu.yaml", "-t", "3.0.0")
+    assert told["remedies"][0]["flags"] == ["--iree-llvmcpu-stack-allocation-limit=65536"]
+    silencing = [one for one in told["remedies"] if one["only_silences_a_check"]]
+    assert all("silence" in one["explanation"] for one in silencing)
+
+
+@pytest.mark.slow
+def test_the_smallest_iteration_limit(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    recipe = RECIPES / "sharded-while-loops.yaml"
+    told = answer(triage, "remedy", recipe, "-t", "3.8.0", "--good", "3.4.0")
+    [remedy] = told["remedies"]
+    assert remedy["smallest"]
+    [flag] = remedy["flags"]
+    name, _, value = flag.partition("=")
+    assert name == "--iree-stream-affinity-solver-max-iterations"
+    assert 128 < int(value) <= 140
+    assert [one["name"] for one in remedy["breaks"]] == ["3.4.0"]  # which has no such flag
+    assert compiles_with(triage, tmp_path, recipe, "3.8.0", flag)
+    assert not compiles_with(triage, tmp_path, recipe, "3.8.0", f"{name}={int(value) - 1}")
+
+
+@pytest.mark.slow
+def test_every_device_is_declared(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    recipe = RECIPES / "sharded-llama-undeclared-device.yaml"
+    told = answer(triage, "remedy", recipe, "-t", "3.8.0")
+    flags = [f"--iree-hal-target-device=hip[{ordinal}]" for ordinal in range(8)]
+    assert told["remedies"][0]["flags"] == flags
+    assert compiles_with(triage, tmp_path, recipe, "3.8.0", *flags)
+
+
+@pytest.mark.slow
+def test_a_kernel_fails_with_too_many_warps(shared_home: Path, triage: Triage) -> None:
+    recipe = RECIPES / "triton-delta-rule.yaml"
+    told = answer(triage, "variants", recipe, "-t", "3.2.0")
+    assert told["sentence"] == "It fails exactly for num_warps=8 or 16."
+    told = answer(triage, "remedy", recipe, "--case", "num_warps=8", "-t", "3.2.0")
+    assert "num_warps=4" in [one["input_change"] for one in told["remedies"]]

@@ -1,0 +1,60 @@
+"""The models that reducers are measured on fail as they say, and the question all reducers are asked tells their failure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reduce import with_constants
+from benchmarks.reduce_inputs import PATTERNS, model, recipe
+from benchmarks.reduce_task import planned, script, sized, started, task_of
+from tests.conftest import Triage
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("name", ["undeclared-device", "segfault"])
+def test_a_model_fails_on_one_release_and_compiles_on_the_other(
+    name: str, tmp_path: Path, triage: Triage, shared_home: Path
+) -> None:
+    pattern = PATTERNS[name]
+    (tmp_path / "model.mlir").write_text(model(name, 300))
+    (tmp_path / "model.yaml").write_text(recipe(name, "model.mlir"))
+    versions = [version for version in (pattern.bad, pattern.good) if version]
+    done = triage("run", tmp_path / "model.yaml", *(word for version in versions for word in ("-t", version)), "-f", "json")
+    results = {one["toolchain"]["name"]: one for one in json.loads(done.stdout)["results"]}
+    assert results[pattern.bad]["failure"]["class"] == pattern.failure
+    assert bool(results[pattern.bad]["failure"]["location"]) == pattern.located
+    assert [results[version]["status"] for version in versions[1:]] == ["passed"] * len(versions[1:])
+
+
+def test_the_oracle_holds_for_the_model_and_for_nothing_else(tmp_path: Path, shared_home: Path) -> None:
+    name = "undeclared-device"
+    task = task_of(name, model(name, 300), tmp_path / "task")
+    oracle = script(task.folder, planned(task, task.case, started(task)))
+
+    def asked(text: str) -> int:
+        (tmp_path / "candidate.mlir").write_text(text)
+        return subprocess.run([oracle, tmp_path / "candidate.mlir"], check=False).returncode
+
+    text = task.model.read_text()
+    assert asked(text) == 0
+    assert asked(text.replace("@__device_7", "@__device_1")) == 1  # compiles
+    assert asked(text.replace("@main", "@@main")) == 1  # fails in another way
+    log = (task.folder / "oracle" / "calls").read_text().split()
+    assert log == ["call", "bad"] * 3
+    assert [one.read_text() for one in (task.folder / "oracle" / "kept").iterdir()] == [text]
+
+
+def test_weights_become_constants_of_a_model_that_reads(tmp_path: Path, shared_home: Path) -> None:
+    name = "undeclared-device"
+    text = model(name, 100)
+    weights = text.count("_w1:") + text.count("_w2:")
+    task = task_of(name, with_constants(text), tmp_path / "task")
+    assert task.model.stat().st_size > weights * 128 * 256 * 4 * 2  # hexadecimal
+    path = tmp_path / "plain.mlir"
+    path.write_text(text)
+    assert sized(task, task.model)[1] == (sized(task, path)[1] or 0) + weights
