@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from triage.classify import tells_nothing
 from triage.model.case import Case
@@ -39,6 +39,12 @@ class Baseline:
     probes: tuple[Probe, ...]
     whole: Failure | None = None
     notes: tuple[str, ...] = ()
+    again: tuple[Probe, ...] = ()  # further compiles of the original
+
+    @property
+    def calls(self) -> int:
+        """Compiles that were made for this."""
+        return sum(not probe.cached for probe in (*self.probes, *self.again))
 
 
 def baseline(
@@ -73,7 +79,7 @@ def baseline(
         task.finish()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Trials:
     """Repetitions of the original's compile."""
 
@@ -81,9 +87,11 @@ class _Trials:
     case: Case
     toolchain: Toolchain
     naming: Naming
+    made: list[Probe] = field(default_factory=list)
 
     def __call__(self, attempt: int) -> Probe:
-        return self.prober.trial(self.case, self.toolchain, self.naming, attempt=attempt)
+        self.made.append(self.prober.trial(self.case, self.toolchain, self.naming, attempt=attempt))
+        return self.made[-1]
 
 
 def _known_or_tried(prober: Prober, case: Case, toolchain: Toolchain) -> Probe:
@@ -123,7 +131,8 @@ def _referred(
         flaky = flaky or not (isinstance(again, Failed) and chased(again.failure))
     if flaky:
         return _flaky(trials, chased, failure, repeats, tried)
-    return Baseline(failure, chased, trials.naming, reference.measured.seconds, repeats or 1, tried, whole)
+    seconds, again = reference.measured.seconds, tuple(trials.made)
+    return Baseline(failure, chased, trials.naming, seconds, repeats or 1, tried, whole, again=again)
 
 
 def _failure(probe: Probe) -> Failure:
@@ -147,4 +156,4 @@ def _flaky(
     needed = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
     note = f"it fails in {seen} of {_MEASURE} compiles; a program counts as passing after {repeats or needed}"
     seconds = max(one.measured.seconds for one in again)
-    return Baseline(failure, chased, trials.naming, seconds, repeats or needed, tried, None, (note,))
+    return Baseline(failure, chased, trials.naming, seconds, repeats or needed, tried, None, (note,), tuple(trials.made))

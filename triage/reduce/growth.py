@@ -60,10 +60,12 @@ def grown(
     if good is None:
         return NotReproducible(case, f"{metric} has grown since when? name a toolchain with --good")
     probes: list[Probe] = []
+    again: list[Probe] = []
     smallest: list[float] = []
     for toolchain in (bad, good):
         made = [prober.trial(case, toolchain, Naming.NEVER, attempt=attempt) for attempt in range(TIMES)]
         probes.append(made[0])
+        again += made[1:]
         values = [value for one in made if (value := value_of(one, metric)) is not None]
         if not values:
             why = made[0].outcome.reason if isinstance(made[0].outcome, Untestable) else "it does not compile"
@@ -76,5 +78,7 @@ def grown(
     if ratio < _LEAST:
         return NotReproducible(case, f"{words}: less than {_LEAST} times as much, too little to reduce", tuple(probes))
     failure = Failure("metric", "metric", f"metric:{metric}", f"{words}, {ratio:.1f} times as much")
-    start = Baseline(failure, same_signature(failure), Naming.NEVER, probes[0].measured.seconds, 1, tuple(probes))
+    start = Baseline(
+        failure, same_signature(failure), Naming.NEVER, probes[0].measured.seconds, 1, tuple(probes), again=tuple(again)
+    )
     return start, max(_LEAST, math.sqrt(ratio))

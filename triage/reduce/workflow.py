@@ -166,7 +166,7 @@ class _Work:
             before=_size(original.document.size, original.document.content),
             after=_size(draft.document.size, chosen[0]),
             effort=Effort(
-                calls=tally.calls,
+                calls=tally.calls + self.start.calls,
                 cached=tally.cached,
                 invalid=self.reduction.invalid,
                 seconds=time.monotonic() - started,
