@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import re
 import subprocess
 import sys
-from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TextIO
+
+import numpy as np
 
 from benchmarks.reduce_inputs import PATTERNS, model
 from benchmarks.reduce_peers import WORKERS, Peer, Run, peers, timed
@@ -106,28 +107,36 @@ def compared(task: Task, tools: list[Peer], limit: float, modes: str) -> Iterato
         yield of_peer(task, start, peer, limit)
 
 
-def ratios(rows: list[Row]) -> dict[str, float] | None:
-    """Ours to the best peer, which is the one with the fewest lines left; of compiles, wall time and lines."""
+@dataclass(frozen=True)
+class Ratio:
+    """Ours to the best peer, the one with the fewest lines left. at_most: it was stopped with more lines than ours, and would
+    have needed more.
+    """
+
+    peer: str
+    calls: float
+    seconds: float
+    at_most: bool
+
+
+def ratio_of(rows: list[Row]) -> Ratio | None:
+    """None where there is nothing to compare."""
     mine, others = rows[0], [one for one in rows if not one.who.startswith(OURS) and one.lines and one.calls]
     if not others or mine.lines is None:
         return None
-    best = min(others, key=lambda one: (one.lines or 0, one.calls))
-    return {
-        "calls": round(mine.calls / best.calls, 3),
-        "seconds": round(mine.seconds / best.seconds, 3),
-        "lines": round(mine.lines / (best.lines or 1), 3),
-    }
+    best = min(others, key=lambda one: (one.lines or 0, -one.calls))
+    at_most = not best.ended and (best.lines or 0) > mine.lines
+    return Ratio(best.who, round(mine.calls / best.calls, 3), round(mine.seconds / best.seconds, 3), at_most)
 
 
 def with_constants(text: str) -> str:
     """The model with its blocks' weights as constants of its own, each of other numbers."""
-    numbers = random.Random(0)
+    numbers = np.random.default_rng(0)
     argument = re.compile(r", %(b\d+_w\d): (tensor<(\d+)x(\d+)xf32>)")
     head, _, body = text.partition("{\n  %c0")
 
     def constant(found: re.Match[str]) -> str:
-        count = int(found[3]) * int(found[4])
-        values = array("I", (0x3C000000 | numbers.getrandbits(23) for _ in range(count)))  # floats from 2^-7 to 2^-6
+        values = numbers.standard_normal(int(found[3]) * int(found[4]), dtype=np.float32)
         return f'  %{found[1]} = arith.constant dense<"0x{values.tobytes().hex()}"> : {found[2]}\n'
 
     made = "".join(map(constant, argument.finditer(head)))
@@ -139,6 +148,23 @@ def shown(one: Row) -> str:
     left = [("-" if value is None else f"{value}") for value in (one.lines, one.operations)]
     numbers = f"{left[0]:>6} {left[1]:>6} {one.asked or '':>6} {one.calls:>6} {one.seconds:8.1f} {one.cpu_seconds:8.1f}"
     return f"  {one.who:20} {numbers} {one.own_mb:7.0f}  {state:4} {'' if one.ended else 'stopped'}"
+
+
+def measured(name: str, size: int, large: bool, given: argparse.Namespace, tools: list[Peer], said: TextIO) -> list[Row]:
+    """The rows of one model, each told as soon as it is there."""
+    with TemporaryDirectory(prefix="bench-reduce-") as place:
+        text = with_constants(model(name, size)) if large else model(name, size)
+        task = task_of(name, text, Path(place, "task"))
+        note = f", {len(text) >> 21} MB of constants" if large else ""
+        print(f"{name}, {text.count(chr(10))} lines, {sized(task, task.model)[1]} operations{note}", file=said, flush=True)
+        rows: list[Row] = []
+        for one in compared(task, [] if large else tools, given.time_limit, given.location):
+            print(shown(one), file=said, flush=True)
+            rows.append(one)
+    if ratio := ratio_of(rows):
+        bound = "at most " if ratio.at_most else ""
+        print(f"  triage : {ratio.peer}  calls {bound}{ratio.calls}, wall {bound}{ratio.seconds}", file=said, flush=True)
+    return rows
 
 
 def main() -> None:
@@ -164,21 +190,9 @@ def main() -> None:
     jobs += [("shared-memory", _LARGE, True)] if given.large else []
     print(f"  {'':20}  lines    ops  asked  calls     wall      cpu  own MB  same", file=said)
     for name, size, large in jobs:
-        with TemporaryDirectory(prefix="bench-reduce-") as place:
-            text = with_constants(model(name, size)) if large else model(name, size)
-            task = task_of(name, text, Path(place, "task"))
-            note = f", {len(text) >> 21} MB of constants" if large else ""
-            print(f"{name}, {text.count(chr(10))} lines, {sized(task, task.model)[1]} operations{note}", file=said, flush=True)
-            rows: list[Row] = []
-            for one in compared(task, [] if large else tools, given.time_limit, given.location):
-                print(shown(one), file=said, flush=True)
-                rows.append(one)
-        ratio = ratios(rows)
-        if ratio:
-            print(
-                "  ours : best peer     " + ", ".join(f"{key} {value}" for key, value in ratio.items()), file=said, flush=True
-            )
-        found.append({"rows": [asdict(one) for one in rows], "ratio": ratio})
+        rows = measured(name, size, large, given, tools, said)
+        ratio = ratio_of(rows)
+        found.append({"rows": [asdict(one) for one in rows], "ratio": asdict(ratio) if ratio else None})
     if given.format == "json":
         print(json.dumps({"peers": {peer.name: peer.version for peer in tools}, "missing": missing, "inputs": found}))
 

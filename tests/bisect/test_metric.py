@@ -95,3 +95,15 @@ def test_an_end_without_a_number_is_told_with_the_reason(outcome: Outcome, error
     why = outcome.reason if isinstance(outcome, Untestable) else "does not compile"
     with pytest.raises(error, match=why):
         reading_between(Silent(), CASE, PLACES[0], PLACES[2], Metric.CPU_SECONDS)
+
+
+def test_a_number_that_is_the_same_each_time_may_grow_by_little_or_from_nothing() -> None:
+    def small() -> Bench:
+        return Bench({"1.0.0": [229.376] * 3, "1.2.0": [245.76] * 3})
+
+    reading = reading_between(small(), CASE, PLACES[0], PLACES[2], Metric.ARTIFACT_BYTES)
+    assert 229376 < reading.threshold < 245760
+    with pytest.raises(BadInput, match=r"less than 1\.25 times"):
+        reading_between(small(), CASE, PLACES[0], PLACES[2], Metric.CPU_SECONDS)
+    nothing = Bench({"1.0.0": [0.0] * 3, "1.2.0": [0.016] * 3})
+    assert reading_between(nothing, CASE, PLACES[0], PLACES[2], Metric.ARTIFACT_BYTES).threshold == 8

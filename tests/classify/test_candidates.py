@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triage.classify import load_rules
-from triage.classify.candidates import DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue
+from triage.classify.candidates import DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
 from triage.model.errors import BadFiles
 
 RULE = """classes:
@@ -34,10 +34,11 @@ def rules(tmp_path: Path, entry: str) -> tuple[object, ...]:
     [
         ('give: "--a=b", why: c', GiveFlag("--a=b", "c")),
         ('give: "--a", checks_less: true', GiveFlag("--a", checks_less=True)),
-        ('drop: "--a"', DropFlag("a")),
+        ('drop: "--a"', DropFlag("--a")),
         ('least: "--a", above: 4, upto: 9', LeastValue("a", 4, 9)),
         ('least: "--a", above: 4, upto: 64, doubling: true', LeastValue("a", 4, 64, doubling=True)),
         ("declare: devices", DeclareDevices()),
+        ("rewrite: barriers", RewriteInput("barriers")),
         ("option: num_warps, values: [1, 2]", LaunchOption("num_warps", (1, 2))),
     ],
 )
@@ -60,6 +61,7 @@ def test_values_to_search() -> None:
         ('least: "--a", above: 9, upto: 4', "above smaller"),
         ('least: "--a"', "above and upto"),
         ("declare: globals", "only devices"),
+        ("rewrite: all", "barriers, affinities"),
         ("option: num_warps", "a list of values"),
         ('give: "--a", values: [1]', "unknown key 'values'"),
         ('give: "--a", why: [1]', "why is a text"),

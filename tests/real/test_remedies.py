@@ -109,6 +109,26 @@ def test_the_smallest_iteration_limit(shared_home: Path, triage: Triage, tmp_pat
 
 
 @pytest.mark.slow
+def test_a_program_is_written_otherwise_where_no_flag_helps(shared_home: Path, triage: Triage) -> None:
+    told = answer(triage, "remedy", RECIPES / "sharded-updates-short.yaml", "-t", "3.8.0")
+    [remedy] = told["remedies"]
+    assert remedy["flags"] == []
+    assert remedy["input_change"] == "util.optimization_barrier before each flow.tensor.transfer"
+    [kept] = (shared_home / "remedies").glob("*.mlir")
+    assert str(kept) in remedy["explanation"]
+    assert kept.read_text().count("util.optimization_barrier") == 1
+
+
+@pytest.mark.slow
+def test_two_at_once_where_a_failure_hides_another(shared_home: Path, triage: Triage) -> None:
+    told = answer(triage, "remedy", RECIPES / "sharded-updates-long.yaml", "-t", "3.8.0", "--budget", "30")
+    best = told["remedies"][0]
+    assert (len(best["flags"]), best["smallest"]) == (1, True)
+    assert "barrier" in best["input_change"]
+    assert told["promising"]
+
+
+@pytest.mark.slow
 def test_every_device_is_declared(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     recipe = RECIPES / "sharded-llama-undeclared-device.yaml"
     told = answer(triage, "remedy", recipe, "-t", "3.8.0")

@@ -124,7 +124,14 @@ def test_a_recipe_s_own_flag_that_the_version_does_not_know_is_left_away() -> No
     assert remedy_json(answer)["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
 
 
-@pytest.mark.parametrize("outcome", [Compiled(), Untestable(Cause.INPUT, "does not parse", failed("parse-error").failure)])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Compiled(),
+        Untestable(Cause.INPUT, "does not parse", failed("parse-error").failure),
+        Untestable(Cause.TARGET, "no such chip", failed("missing-target").failure),
+    ],
+)
 def test_what_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
     bench = FlagBench(lambda flags, name: outcome)
     answer = find_remedies(bench, Order(a_case(), a_place()))  # type: ignore[arg-type]

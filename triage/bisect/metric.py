@@ -24,7 +24,7 @@ def reading_between(bench: Workbench, case: Case, good: Place, bad: Place, metri
     """
     values: list[float] = []
     for place in (good, bad):
-        probes = [bench.probe(case, place, fresh=turn > 0) for turn in range(1 if metric.exact else TIMES)]
+        probes = [bench.probe(case, place, fresh=turn > 0) for turn in range(TIMES)]
         known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
         if not known:
             raise _no_value(probes[-1], metric)

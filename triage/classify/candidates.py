@@ -22,7 +22,7 @@ class GiveFlag:
 
 @dataclass(frozen=True, slots=True)
 class DropFlag:
-    """Leave a flag of the recipe's own away. `name` without dashes and value."""
+    """Leave a flag of the recipe's own away. `name` with its dashes, without a value."""
 
     name: str
     why: str = ""
@@ -63,7 +63,15 @@ class LaunchOption:
     why: str = ""
 
 
-Candidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption
+@dataclass(frozen=True, slots=True)
+class RewriteInput:
+    """Write the program in another way: `barriers` before transfers, or `affinities` on all arguments and results."""
+
+    name: str
+    why: str = ""
+
+
+Candidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | RewriteInput
 
 _FLAG = re.compile(r"--[a-z][a-z0-9-]*\Z")
 _GIVEN = re.compile(r"--[a-z][a-z0-9-]*(=\S+)?\Z")
@@ -73,7 +81,9 @@ _KINDS: Mapping[str, frozenset[str]] = {
     "least": frozenset({"above", "upto", "doubling"}),
     "declare": frozenset(),
     "option": frozenset({"values"}),
+    "rewrite": frozenset(),
 }
+_REWRITINGS = ("barriers", "affinities")
 
 
 def check_candidate(entry: Any, place: Place, complain: Complaint) -> None:
@@ -89,6 +99,10 @@ def check_candidate(entry: Any, place: Place, complain: Complaint) -> None:
         complain((*place, "why"), "why is a text")
     if not isinstance(entry.get("checks_less", False), bool):
         complain((*place, "checks_less"), "checks_less is true or false")
+    _check_value(kind, entry, place, complain)
+
+
+def _check_value(kind: str, entry: Mapping[str, Any], place: Place, complain: Complaint) -> None:
     value = entry[kind]
     match kind:
         case "give" if not _GIVEN.match(str(value)):
@@ -97,6 +111,8 @@ def check_candidate(entry: Any, place: Place, complain: Complaint) -> None:
             complain((*place, kind), f"{kind} names a flag, --name without a value")
         case "declare" if value != "devices":
             complain((*place, kind), "only devices can be declared")
+        case "rewrite" if value not in _REWRITINGS:
+            complain((*place, kind), f"rewrite is one of {', '.join(_REWRITINGS)}")
         case "option" if not isinstance(entry.get("values"), list) or not entry["values"]:
             complain(place, "an option has a list of values")
         case "least":
@@ -114,10 +130,12 @@ def candidate_of(entry: Mapping[str, Any]) -> Candidate:
         case {"give": text}:
             return GiveFlag(text, why, entry.get("checks_less", False))
         case {"drop": name}:
-            return DropFlag(name.lstrip("-"), why)
+            return DropFlag(name, why)
         case {"least": name, "above": above, "upto": upto}:
             return LeastValue(name.lstrip("-"), above, upto, entry.get("doubling", False), why)
         case {"option": name, "values": values}:
             return LaunchOption(name, tuple(values), why)
+        case {"rewrite": name}:
+            return RewriteInput(name, why)
         case _:
             return DeclareDevices(why)

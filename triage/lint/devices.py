@@ -61,8 +61,10 @@ def unused(program: Program) -> Iterator[Finding]:
     """The first device is where everything goes that nobody places, so it is always used."""
     if program.declared is None:
         return
-    for index, one in enumerate(devices_of(program)):
-        if one.declared and not one.references and index > 0:
+    devices = devices_of(program)
+    left_out = range(1, max((program.placement.position(one.name) or 0 for one in devices if one.references), default=0))
+    for index, one in enumerate(devices):
+        if one.declared and not one.references and index > 0 and program.placement.position(one.name) not in left_out:
             yield Finding("unused-device", Severity.WARNING, f"@{one.name} is declared by `{one.declared}` and named nowhere")
 
 

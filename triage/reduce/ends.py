@@ -131,8 +131,8 @@ def _referred(
         flaky = flaky or not (isinstance(again, Failed) and chased(again.failure))
     if flaky:
         return _flaky(trials, chased, failure, repeats, tried)
-    seconds, again = reference.measured.seconds, tuple(trials.made)
-    return Baseline(failure, chased, trials.naming, seconds, repeats or 1, tried, whole, again=again)
+    seconds, made = reference.measured.seconds, tuple(trials.made)
+    return Baseline(failure, chased, trials.naming, seconds, repeats or 1, tried, whole, again=made)
 
 
 def _failure(probe: Probe) -> Failure:

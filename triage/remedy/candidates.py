@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, assert_never
 
 import yaml
 
 from triage.classify import rule_for
-from triage.classify.candidates import Candidate, DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue
+from triage.classify.candidates import Candidate, DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
 from triage.compilers.iree.adapter import flag_name
 from triage.model.case import Case, Kernel
 from triage.model.failure import Failure
 from triage.model.revision import Toolchain
+from triage.probe.judge import rules_of
 from triage.recipes import flag_applies
-from triage.remedy.change import Change, Neighbour, SetOption, one
+from triage.remedy.change import Change, Neighbour, Rewritten, SetOption, one
 from triage.remedy.devices import declaring
+from triage.remedy.rewrites import REWRITINGS
 from triage.remedy.variants import differences
 
 _ENDS_IN_CODE = ("executable-", "vm", "end")
@@ -26,8 +29,10 @@ _ENDS_IN_CODE = ("executable-", "vm", "end")
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the candidates are made for. devices: names of those that the program refers to; siblings: the cases of the same
-    recipe; without: what a compiler that does not fail can do, whose options are not new.
+    """What the candidates are made for.
+
+    devices: names of those that the program refers to; siblings: the cases of the same recipe; rewritten: the input in other
+    ways, by the name of the rewriting; without: a compiler that does not fail, what it has is not new.
     """
 
     case: Case
@@ -35,12 +40,13 @@ class Situation:
     toolchain: Toolchain
     devices: frozenset[str] = frozenset()
     siblings: Sequence[Case] = ()
+    rewritten: Mapping[str, Path] = field(default_factory=dict)
     without: Toolchain | None = None
 
 
 def first_tier(situation: Situation) -> tuple[Change, ...]:
     """The candidates of the failures' classes, then each of the recipe's own flags left away, then the matrix's neighbours."""
-    own = dict.fromkeys(flag_name(text) for text in _given(situation))
+    own = dict.fromkeys(text.partition("=")[0] for text in _given(situation))
     dropped = (one(DropFlag(name)) for name in own if "target" not in name)
     return _distinct([*_known(situation), *dropped, *_neighbours(situation)])
 
@@ -58,33 +64,56 @@ def second_tier(situation: Situation) -> tuple[Change, ...]:
 
 def _known(situation: Situation) -> Iterator[Change]:
     for failure in situation.failures:
-        rule = rule_for(failure.failure_class)
-        for candidate in rule.candidates if rule else ():
+        for candidate in of_class(situation.case, failure):
             yield from _changes(candidate, situation, failure)
 
 
+def of_class(case: Case, failure: Failure) -> tuple[Candidate, ...]:
+    """What the rule of a failure's class says may be tried; the recipe's own rules go before the packaged ones."""
+    name = failure.failure_class
+    own = next((rule for rule in rules_of(case) or () if rule.name == name), None)
+    rule = own or rule_for(name)
+    return rule.candidates if rule else ()
+
+
 def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> Iterator[Change]:
-    case, flags = situation.case, situation.toolchain.capabilities.flags
+    case = situation.case
     match candidate:
         case GiveFlag(text):
-            if flag_name(text) in flags and not _foreign(flag_name(text), case) and text not in _given(situation):
+            if _suits(flag_name(text), situation) and text not in _given(situation):
                 yield one(candidate)
         case DropFlag(name):
-            if name in map(flag_name, _given(situation)):
+            if flag_name(name) in map(flag_name, _given(situation)):
                 yield one(candidate)
         case LeastValue(name):
-            if name in flags and not _foreign(name, case):
+            if _suits(name, situation):
                 yield Change((GiveFlag(f"--{name}={candidate.upto}", candidate.why),), candidate)
         case DeclareDevices(why):
-            said = failure.details.get("device")
-            names = situation.devices | ({said} if isinstance(said, str) else frozenset())
-            if (step := declaring(case, names, why)) is not None:
-                yield one(step)
+            yield from _declared(situation, failure, why)
         case LaunchOption(name, values, why):
             if isinstance(case.how, Kernel):
                 yield from (one(SetOption(name, value, why)) for value in values if case.how.options.get(name) != value)
+        case RewriteInput(name, why):
+            if name in situation.rewritten:
+                yield one(Rewritten(situation.rewritten[name], REWRITINGS[name].what, why))
         case _:
             assert_never(candidate)
+
+
+def _declared(situation: Situation, failure: Failure, why: str) -> Iterator[Change]:
+    said = failure.details.get("device")
+    names = situation.devices | ({said} if isinstance(said, str) else frozenset())
+    if (step := declaring(situation.case, names, why)) is not None:
+        yield one(step)
+
+
+def _suits(name: str, situation: Situation) -> bool:
+    """Whether the flag is one for the backend, and known to the compiler. One that tells of no flags at all is taken by the
+    word of the recipe's own rules.
+    """
+    known = situation.toolchain.capabilities.flags
+    untold = not known and rules_of(situation.case) is not None and not name.startswith("iree-")
+    return (name in known or untold) and not _foreign(name, situation.case)
 
 
 def _given(situation: Situation) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import assert_never
 
 from triage.classify.candidates import DropFlag, GiveFlag, LeastValue
 from triage.compilers.iree.adapter import flag_name
-from triage.model.case import Case, Constant, Flag, Kernel
+from triage.model.case import Case, Constant, Flag, Input, InputKind, Kernel
 
 DEVICE_FLAG = "iree-hal-target-device"
 
@@ -39,7 +40,16 @@ class Neighbour:
     why: str = ""
 
 
-Step = GiveFlag | DropFlag | Devices | SetOption | Neighbour
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Compile the same program written in another way. what: the change in words."""
+
+    path: Path
+    what: str
+    why: str = ""
+
+
+Step = GiveFlag | DropFlag | Devices | SetOption | Neighbour | Rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class Change:
                     found.append(text)
                 case Devices(flags):
                     found += flags
-                case DropFlag() | SetOption() | Neighbour():
+                case DropFlag() | SetOption() | Neighbour() | Rewritten():
                     pass
                 case _:
                     assert_never(step)
@@ -67,7 +77,7 @@ class Change:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """The names of the recipe's flags to leave away."""
+        """The names of the recipe's flags to leave away, with their dashes."""
         return tuple(step.name for step in self.steps if isinstance(step, DropFlag))
 
     @property
@@ -80,11 +90,18 @@ class Change:
                     parts.append(f"{name}={value}")
                 case Neighbour(_, differs):
                     parts += [f"{key}={value}" for key, value in differs]
+                case Rewritten(_, what):
+                    parts.append(what)
                 case GiveFlag() | DropFlag() | Devices():
                     pass
                 case _:
                     assert_never(step)
         return ", ".join(parts) or None
+
+    @property
+    def same_program(self) -> bool:
+        """Whether what is compiled means the same, however it is written or launched."""
+        return not any(isinstance(step, Neighbour) for step in self.steps)
 
     @property
     def checks_less(self) -> bool:
@@ -94,7 +111,7 @@ class Change:
     @property
     def text(self) -> str:
         """The change as a person reads it."""
-        parts = [*self.flags, *(f"without --{name}" for name in self.dropped)]
+        parts = [*self.flags, *(f"without {name}" for name in self.dropped)]
         return " ".join([*parts, *([self.input_change] if self.input_change else [])])
 
     @property
@@ -129,7 +146,7 @@ def both(first: Change, second: Change) -> Change:
 
 
 def contradict(first: Change, second: Change) -> bool:
-    """Whether two changes speak of the same flag, option or matrix, so that they cannot be made together."""
+    """Whether two changes speak of the same flag, option or program, so that they cannot be made together."""
     return bool(_subjects(first.steps) & _subjects(second.steps))
 
 
@@ -139,12 +156,14 @@ def _subjects(steps: Sequence[Step]) -> set[str]:
         match step:
             case GiveFlag(text):
                 subjects.add(flag_name(text))
-            case DropFlag(name) | SetOption(name):
+            case DropFlag(name):
+                subjects.add(flag_name(name))
+            case SetOption(name):
                 subjects.add(name)
             case Devices():
                 subjects.add(DEVICE_FLAG)
-            case Neighbour():
-                subjects.add("the matrix")
+            case Neighbour() | Rewritten():
+                subjects.add("the program")
             case _:
                 assert_never(step)
     return subjects
@@ -155,7 +174,7 @@ def _apply(case: Case, step: Step) -> Case:
         case GiveFlag(text):
             return replace(case, flags=(*_without(case.flags, flag_name(text)), Flag(text)))
         case DropFlag(name):
-            return replace(case, flags=_without(case.flags, name))
+            return replace(case, flags=_without(case.flags, flag_name(name)))
         case Devices(flags):
             kept = case.flags
             for name in {flag_name(text) for text in flags}:
@@ -166,6 +185,8 @@ def _apply(case: Case, step: Step) -> Case:
             return replace(case, how=replace(case.how, options={**case.how.options, name: value}))
         case Neighbour(other):
             return other
+        case Rewritten(path):
+            return replace(case, input=Input(path, InputKind.MLIR))
         case _:
             assert_never(step)
 

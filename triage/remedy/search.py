@@ -57,9 +57,14 @@ class Trials:
         return tuple((self.changes[text], probe) for text, probe in self.probes.items() if isinstance(probe.outcome, Compiled))
 
     @property
+    def helpful(self) -> tuple[Change, ...]:
+        """The changes that need no other."""
+        return tuple(change for change, _ in self.working)
+
+    @property
     def mended(self) -> bool:
-        """Whether the program itself compiles: with other flags, and not only another program in its place."""
-        return any(change.input_change is None and not change.checks_less for change, _ in self.working)
+        """Whether the program itself compiles, not only another one in its place or with a check silenced."""
+        return any(change.same_program and not change.checks_less for change, _ in self.working)
 
     @property
     def promising(self) -> tuple[tuple[Change, Failure], ...]:
@@ -81,14 +86,14 @@ def search(trials: Trials, first: Sequence[Change], second: Sequence[Change]) ->
     trials.attempt(first, "what is known to help")
     left = trials.budget - trials.tried
     _in_pieces(trials, second[: max(0, left - left // 4)], "the compiler's own options")
-    _in_pieces(trials, pairs(trials.promising, first), "two at once")
+    _in_pieces(trials, pairs(trials.promising, [one for one in first if one not in trials.helpful]), "two at once")
     _in_pieces(trials, second, "the compiler's own options")
 
 
 def pairs(promising: Sequence[tuple[Change, Failure]], first: Sequence[Change]) -> tuple[Change, ...]:
     """Promising changes with each other, then each with the likeliest candidates of the first tier."""
-    changes = [change for change, _ in promising if change.input_change is None]
-    likely = [change for change in first if change.input_change is None and change not in changes][:_PARTNERS]
+    changes = [change for change, _ in promising if change.same_program]
+    likely = [change for change in first if change.same_program and change not in changes][:_PARTNERS]
     candidates = [*combinations(changes, 2), *((one, other) for one in changes for other in likely)]
     return tuple(both(one, other) for one, other in candidates if not contradict(one, other))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
+from triage.classify.candidates import RewriteInput
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.failure import Failure
@@ -13,18 +14,17 @@ from triage.model.outcome import Cause, Compiled, Failed, Untestable
 from triage.model.probe import Probe
 from triage.probe.inputs import Prepared
 from triage.probe.workbench import Job, Workbench
-from triage.remedy.candidates import Situation, first_tier, second_tier
+from triage.remedy.candidates import Situation, first_tier, of_class, second_tier
 from triage.remedy.change import Change
 from triage.remedy.devices import devices_named
 from triage.remedy.least import narrowed
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
+from triage.remedy.rewrites import rewritten
 from triage.remedy.search import Trials, search
 from triage.toolchains.shed import Place
 
 CHECKED = 5
 """Remedies that are tried on other compilers too; the rest is only told."""
-
-_MENDABLE = (Cause.FLAG, Cause.TARGET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +79,23 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
             return NothingToRemedy(probe.case, probe.revision, f"it compiles on {probe.revision.name}")
         case Failed(failure, others):
             return (failure, *others)
-        case Untestable(cause, _, failure) if failure is not None and cause in _MENDABLE:
+        case Untestable(cause, _, failure) if cause is Cause.FLAG and failure is not None:
             return (failure,)
         case Untestable(cause, reason):
             return NothingToRemedy(probe.case, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
 def _situation(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
-    prepared = bench.prober.input_of(order.case)
+    prepared, toolchain = bench.prober.input_of(order.case), bench.shed.obtain(order.bad)
+    known = (candidate for failure in failures for candidate in of_class(order.case, failure))
+    names = dict.fromkeys(candidate.name for candidate in known if isinstance(candidate, RewriteInput))
     return Situation(
         order.case,
         failures,
-        bench.shed.obtain(order.bad),
+        toolchain,
         devices_named(prepared.path) if isinstance(prepared, Prepared) else frozenset(),
         order.siblings,
+        rewritten(bench, order.case, toolchain, names) if names and isinstance(prepared, Prepared) else {},
         bench.shed.obtain(order.good) if order.good else None,
     )
 

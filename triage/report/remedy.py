@@ -12,7 +12,7 @@ from rich.text import Text
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Revision
-from triage.remedy.change import Change
+from triage.remedy.change import Change, Neighbour, Rewritten, SetOption
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
 from triage.report.shapes import Json, failure_json, revision_json
 from triage.report.words import headline_text
@@ -67,8 +67,16 @@ def explanation(found: Remedies, remedy: Remedy) -> str:
     parts.append(f"It compiles on {on} with {'this' if len(change.steps) == 1 else 'these together'}.")
     if remedy.least:
         parts.append("A smaller value was seen to fail.")
-    if change.input_change:
-        parts.append("It is another program that compiles, not the same one.")
+    for step in change.steps:
+        match step:
+            case Neighbour():
+                parts.append("It is another program that compiles, not the same one.")
+            case SetOption():
+                parts.append("The kernel has to be launched with it.")
+            case Rewritten(path):
+                parts.append(f"The changed program is {path}.")
+            case _:
+                pass
     if isinstance(remedy.probe.outcome, Compiled) and remedy.probe.outcome.warnings:
         parts.append(f"The compiler said all the same: {remedy.probe.outcome.warnings[0].headline}.")
     broken = [check.remedied for check in remedy.checks if check.breaks]
@@ -121,7 +129,7 @@ def _one_json(found: Remedies, remedy: Remedy) -> Json:
 def _change_json(change: Change) -> Json:
     return {
         "flags": list(change.flags),
-        "dropped_flags": [f"--{name}" for name in change.dropped],
+        "dropped_flags": list(change.dropped),
         "input_change": change.input_change,
     }
 

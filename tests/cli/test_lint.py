@@ -1,0 +1,167 @@
+"""`triage lint` as its users call it. The compiler is the one that came with the program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
+from tests.conftest import Triage
+
+DEVICE = "--iree-hal-target-device="
+HIP = "#hal.device.promise<@__device_7>"
+SEVEN = UNKNOWN_DEVICE.replace("@missing", "@__device_7")
+
+
+def lint(triage: Triage, *words: object, code: int = 0) -> Any:
+    done = triage("lint", *words, "--format", "json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_an_undeclared_device_with_its_line_and_the_flags(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "work" / "seven.mlir").write_text(SEVEN)
+    flags = [f"--flag={DEVICE}hip[{at}]" for at in range(7)]
+    told = lint(triage, "seven.mlir", *flags, code=1)
+    [error] = [one for one in told["findings"] if one["severity"] == "error"]
+    assert (error["rule"], error["location"]) == ("undeclared-device", "seven.mlir:2:8")
+    assert "@__device_7" in error["message"]
+    assert f"`{DEVICE}hip[7]` is missing" in error["message"]
+    assert told["suggested_flags"] == [f"{DEVICE}hip[{at}]" for at in range(8)]
+    assert [one["name"] for one in told["devices"]] == [f"__device_{at}" for at in range(8)]
+    assert [one["declared"] is None for one in told["devices"]] == [False] * 7 + [True]
+    assert told["devices"][7]["location"] == "seven.mlir:2:8"
+    enough = lint(triage, "seven.mlir", *flags, f"--flag={DEVICE}hip[7]")
+    assert enough["suggested_flags"] == []
+    assert not [one for one in enough["findings"] if one["rule"] == "undeclared-device"]
+
+
+def test_devices_bind_by_position(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "seven.mlir").write_text(SEVEN)
+    [error] = [
+        one
+        for one in lint(triage, tmp_path / "seven.mlir", f"--flag={DEVICE}local[7]", code=1)["findings"]
+        if one["severity"] == "error"
+    ]
+    assert "bind by position" in error["message"]
+
+
+def test_without_any_flag_it_is_said_what_is_needed_and_is_no_error(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "one.mlir").write_text(UNKNOWN_DEVICE)
+    told = lint(triage, tmp_path / "one.mlir")
+    assert [(one["rule"], one["severity"]) for one in told["findings"]] == [("undeclared-device", "warning")]
+    assert told["suggested_flags"][0] == f"{DEVICE}missing=local[0]"
+    assert any("no backend is named" in note for note in told["cases"][0]["notes"])
+
+
+def test_a_recipe_is_looked_at_with_its_target(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
+    told = lint(triage, path, code=1)
+    assert [(one["rule"], one["case"]) for one in told["findings"] if one["severity"] == "error"] == [
+        ("undeclared-device", "device")
+    ]
+    said = triage("lint", path)
+    assert said.returncode == 1
+    assert "[undeclared-device] @missing is declared by nothing" in said.stdout
+    assert "1 error, no warnings, no advice in 1 case" in said.stdout
+    good = lint(triage, recipe(tmp_path, "good", GOOD))
+    assert (good["findings"], good["suggested_flags"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("promise<@missing>\n", "promise<@missing> // triage: ignore\n", 0),
+        ("promise<@missing>\n", "promise<@missing> // triage: ignore[undeclared-device]\n", 0),
+        ("promise<@missing>\n", "promise<@missing> // triage: ignore[long-chain, undeclared-device]\n", 0),
+        ("promise<@missing>\n", "promise<@missing> // triage: ignore[long-chain]\n", 1),
+        ("  %0 = flow", "  // triage: ignore\n  %0 = flow", 0),
+        ("  %1 = arith", "  // triage: ignore\n  %1 = arith", 1),
+        ("promise<@missing>\n", "promise<@missing> // triage: ignored\n", 1),
+    ],
+)
+def test_a_comment_silences_its_line(home: Path, triage: Triage, tmp_path: Path, old: str, new: str, found: int) -> None:
+    assert old in UNKNOWN_DEVICE
+    told = lint(triage, recipe(tmp_path, "device", UNKNOWN_DEVICE.replace(old, new, 1)), code=found)
+    assert len([one for one in told["findings"] if one["severity"] == "error"]) == found
+    assert told["cases"][0]["silenced"] == 1 - found
+
+
+def test_sarif_has_what_github_reads(home: Path, triage: Triage, tmp_path: Path) -> None:
+    recipe(tmp_path / "work", "device", UNKNOWN_DEVICE)
+    done = triage("lint", "device.yaml", "--format", "sarif")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert (told["version"], "sarif-2.1.0" in told["$schema"]) == ("2.1.0", True)
+    [run] = told["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert all({"id", "shortDescription", "defaultConfiguration"} == set(rule) for rule in rules)
+    [result] = run["results"]
+    assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "undeclared-device"
+    assert (result["level"], "@missing" in result["message"]["text"]) == ("error", True)
+    [place] = [one["physicalLocation"] for one in result["locations"]]
+    assert place == {"artifactLocation": {"uri": "device.mlir"}, "region": {"startLine": 2, "startColumn": 8}}
+
+
+def test_of_a_generated_program_sarif_points_at_the_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "work" / "made.py").write_text(f"print('''{UNKNOWN_DEVICE}''')\n")
+    (tmp_path / "work" / "made.yaml").write_text("name: made\ninput: made.py\ntarget: {backend: llvm-cpu}\n")
+    [result] = json.loads(triage("lint", "made.yaml", "--format", "sarif").stdout)["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "made.yaml"
+    assert "line 2 of the generated program" in result["message"]["text"]
+
+
+def test_bytecode_is_read_and_its_places_are_those_it_was_made_from(home: Path, triage: Triage, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    from triage.compilers.iree import Iree
+
+    program = Iree().locate(Path(sys.prefix))
+    assert program
+    (tmp_path / "work" / "model.mlir").write_text(SEVEN)
+    command = [program.with_name("iree-opt"), "model.mlir", "--emit-bytecode", "-o", "model.mlirbc"]
+    subprocess.run(command, check=True, cwd=tmp_path / "work")
+    (tmp_path / "work" / "model.mlir").unlink()
+    told = lint(triage, "model.mlirbc", f"--flag={DEVICE}hip[0]", code=1)
+    assert {one["location"] for one in told["findings"] if one["rule"] == "undeclared-device"} == {"model.mlir:2:8"}
+
+
+def test_several_programs_and_what_cannot_be_read(home: Path, triage: Triage, tmp_path: Path) -> None:
+    good, broken = recipe(tmp_path, "good", GOOD), recipe(tmp_path, "broken", GOOD.replace("arith.addf", "arith.adf"))
+    done = triage("lint", good, tmp_path / "broken.mlir", "--format", "json")
+    assert done.returncode == 2
+    assert [one["case"] for one in json.loads(done.stdout)["cases"]] == ["good"]
+    assert "broken.mlir:2:8: error: custom op 'arith.adf' is unknown" in done.stderr
+    assert triage("lint", broken).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["lint"], 2, "INPUT|RECIPE"),
+        (["lint", "nothing.mlir"], 2, "nothing.mlir: is no file"),
+        (["lint", "nothing.yaml"], 2, "nothing.yaml"),
+        (["lint", "{folder}/note.txt"], 2, "a program ends in .mlir"),
+        (["lint", "{folder}/empty.mlirbc"], 2, "empty.mlirbc"),
+        (["lint", "{folder}/good.mlir", "-t", "banana"], 2, "names no revision"),
+        (["lint", "{folder}/good.mlir", "-t", "path:/nowhere"], 4, "there is no /nowhere"),
+        (["lint", "{folder}/good.mlir", "--flag", "O3"], 2, "is no flag"),
+        (["lint", "{folder}/kernel.yaml"], 2, "none of the cases is an MLIR program"),
+    ],
+)
+def test_wrong_words_end_with_the_right_code(
+    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    (tmp_path / "note.txt").write_text("x")
+    (tmp_path / "empty.mlirbc").write_bytes(b"ML\xefR\x00")
+    (tmp_path / "good.mlir").write_text(GOOD)
+    (tmp_path / "kernel.py").write_text("x")
+    (tmp_path / "kernel.yaml").write_text('name: kernel\ncompiler: command\ncommand: [cc, "{input}"]\ninput: kernel.py\n')
+    done = triage(*[word.format(folder=tmp_path) for word in words])
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr

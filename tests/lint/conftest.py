@@ -1,0 +1,41 @@
+"""Programs read with the compiler that came with this program."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from triage.compilers.iree import Iree
+from triage.compilers.iree.placement import IreePlacement
+from triage.lint.program import Program
+from triage.mlir import parse_module
+from triage.model.revision import Revision, Toolchain
+from triage.probe.reading import Reader
+
+Read = Callable[..., Program]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """A program from its text, its options, its backend and its chip."""
+    root = Path(sys.prefix)
+    program = Iree().locate(root)
+    assert program
+    tools = Iree().mlir_tools(
+        Toolchain("iree", Revision("installed"), "", root, program, Iree().describe(program).capabilities)
+    )
+    assert tools
+    reader = Reader(tools, threading.Event())
+
+    def made(text: str, options: Sequence[str] = (), backend: str | None = None, chip: str | None = None) -> Program:
+        path = tmp_path / "planted.mlir"
+        path.write_text(text)
+        generic = reader.generic(path, elide=True)
+        assert generic, reader.complaint(path)
+        return Program(parse_module(generic), IreePlacement(), options, backend, chip)
+
+    return made

@@ -1,0 +1,64 @@
+"""Faults planted in healthy programs are found, where they are; healthy programs are left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Triage
+from tests.lint.conftest import Read
+from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
+from tests.real.statuses import read_statuses
+from triage.lint.finding import Severity
+from triage.lint.rules import RULES, check
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("count", [2, 8])
+def test_a_planted_fault_is_found_where_it_is(read: Read, fault: str, count: int) -> None:
+    rule, plant = FAULTS[fault]
+    planted = plant(count)
+    found = check(read(planted.text, planted.options, planted.backend, planted.chip))
+    named = [one for one in found if one.rule == rule and one.severity == planted.severity]
+    assert named, [str(one) for one in found]
+    if planted.line is None:
+        assert named[0].place is None
+    elif planted.line != ANYWHERE:
+        assert planted.line in [one.place.line for one in named if one.place], [str(one) for one in named]
+    # A fault of the program brings no errors and warnings beside its own.
+    others = {one.rule for one in found if one.severity is not Severity.ADVICE} - {rule}
+    assert others <= BESIDE.get(fault, set()), others
+
+
+#: A device that the module lacks is an error, and where its number is left out that is told too.
+BESIDE = {"unknown symbol": {"unused-device"}, "half named": {"undeclared-device"}}
+
+
+def test_every_rule_has_a_fault_that_is_planted_for_it() -> None:
+    assert {rule for rule, _ in FAULTS.values()} == {rule.name for rule in RULES if rule.check}
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("reference", ["promise", "affinity"])
+@pytest.mark.parametrize("chain", ["none", "kv-cache", "updates"])
+def test_a_healthy_program_has_no_errors_and_no_warnings(read: Read, count: int, reference: str, chain: str) -> None:
+    text = sharded(count, "--layers", "2", "--reference", reference, "--chain", chain, "--length", "3")
+    found = check(read(text, hip(count), "rocm", "gfx942"))
+    assert not [one for one in found if one.severity is not Severity.ADVICE], [str(one) for one in found]
+
+
+def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) -> None:
+    """Those that the newest release compiles. Two alarms are true: a device that nothing uses is declared."""
+    done = triage("lint", ROOT / "recipes", "--format", "json")
+    told = json.loads(done.stdout)
+    healthy = {name for name, states in read_statuses().items() if states[-1] == "P"}
+    looked_at = {one["case"] for one in told["cases"]}
+    assert len(healthy & looked_at) >= 25
+    alarms = {(one["case"], one["rule"]) for one in told["findings"] if one["severity"] != "advice"}
+    assert {one for one in alarms if one[0] in healthy} == {("sharded-barriers", "unused-device")}
+    assert {case for case, rule in alarms if rule == "undeclared-device"} == {
+        "sharded-llama-undeclared-device",
+        "affinity-symbol-undeclared",
+    }

@@ -1,0 +1,30 @@
+"""The smallest number that is enough, wherever the search begins, with each number asked for once."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.lint.solver import smallest
+
+MOST = 4096
+
+
+@given(truth=st.integers(1, MOST + 500), guess=st.integers(1, MOST))
+def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
+    asked: list[int] = []
+
+    def enough(number: int) -> bool:
+        asked.append(number)
+        return number >= truth
+
+    assert smallest(enough, guess, MOST) == (truth if truth <= MOST else None)
+    assert len(set(asked)) == len(asked)
+    assert all(1 <= number <= MOST for number in asked)
+
+
+@given(truth=st.integers(1, 1000), off=st.integers(-3, 3))
+def test_a_good_guess_makes_it_short(truth: int, off: int) -> None:
+    asked: list[int] = []
+    smallest(lambda number: asked.append(number) or number >= truth, max(1, truth + off), MOST)
+    assert len(asked) <= 6

@@ -1,0 +1,94 @@
+"""The smallest limit of the analysis of devices, measured on released compilers and compiled with by this test itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reduce_inputs import model
+from tests.conftest import ROOT, Triage
+
+pytestmark = pytest.mark.real
+RECIPES = ROOT / "recipes"
+LIMIT = "--iree-stream-affinity-solver-max-iterations="
+
+
+def limits(triage: Triage, name: str, version: str, code: int) -> tuple[list[str], list[str]]:
+    """The flags that are suggested, and what is said of the iterations."""
+    done = triage("lint", RECIPES / f"{name}.yaml", "-t", version, "--format", "json")
+    assert done.returncode == code, done.stderr
+    told = json.loads(done.stdout)
+    return told["suggested_flags"], [one["message"] for one in told["findings"] if one["rule"] == "solver-iterations"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("sharded-for-loops", "3.13.0"),
+        ("sharded-while-loops", "3.8.0"),
+        pytest.param("sharded-for-loops", "3.8.0", marks=pytest.mark.slow),
+        pytest.param("sharded-for-loops", "3.6.0", marks=pytest.mark.slow),  # which fails without a word
+    ],
+)
+def test_the_suggested_limit_compiles_and_one_less_does_not(
+    shared_home: Path, triage: Triage, tmp_path: Path, name: str, version: str
+) -> None:
+    [flag], [message] = limits(triage, name, version, 1)
+    assert flag.startswith(LIMIT)
+    assert message.endswith(f"give `{flag}`, with which it compiles")
+    least = int(flag.removeprefix(LIMIT))
+    assert least > 128
+    text = (RECIPES / f"{name}.yaml").read_text().partition("expect:")[0].replace("models/", f"{RECIPES}/models/")
+    statuses = []
+    for allowed in (least - 1, least, 4 * least):
+        path = tmp_path / f"{name}-{allowed}.yaml"
+        path.write_text(re.sub("name: .*", f"name: allowed-{allowed}", text, count=1) + f'flags: ["{LIMIT}{allowed}"]\n')
+        [result] = json.loads(triage("run", path, "-t", version, "--format", "json").stdout)["results"]
+        statuses.append((result["status"], (result["failure"] or {}).get("family")))
+    assert statuses == [("failed", "non-convergence"), ("passed", None), ("passed", None)]
+    given = triage("lint", RECIPES / f"{name}.yaml", "-t", version, f"--flag={flag}", "--format", "json")
+    assert given.returncode == 0, given.stdout
+
+
+def test_what_compiles_needs_no_limit(shared_home: Path, triage: Triage) -> None:
+    assert limits(triage, "sharded-kv-cache", "3.13.0", 0) == ([], [])
+
+
+def test_what_lies_behind_the_limit_is_told(shared_home: Path, triage: Triage) -> None:
+    [flag], [message] = limits(triage, "sharded-updates-long", "3.8.0", 1)
+    assert flag in message
+    assert "Behind it lies another failure" in message
+    assert "partition affinity" in message
+
+
+def test_a_release_without_the_option_says_so(shared_home: Path, triage: Triage) -> None:
+    flags, [message] = limits(triage, "globals-chain", "3.4.0", 1)
+    assert flags == []
+    assert "3.4.0 has no option" in message
+
+
+def test_what_no_limit_helps_is_said_to_be_something_else(shared_home: Path, triage: Triage) -> None:
+    flags, [message] = limits(triage, "sharded-optimization-barriers", "3.13.0", 1)
+    assert flags == []
+    assert "4096 iterations are not enough either" in message
+
+
+def test_a_module_of_20000_lines_stays_below_500_mb(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    """The program's own peak and the largest of the tools it runs, in KiB."""
+    (tmp_path / "large.mlir").write_text(model("undeclared-device", 20_000))
+    script = (
+        "import resource, subprocess, sys\n"
+        "done = subprocess.run([sys.executable, '-c', 'from triage.cli import main; main()', *sys.argv[1:]], capture_output=True)\n"
+        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+    )
+    import subprocess
+
+    words = ["lint", tmp_path / "large.mlir", "--flag=--iree-hal-target-device=local[0]", "--format", "json"]
+    done = subprocess.run([sys.executable, "-c", script, *map(str, words)], capture_output=True, text=True, check=True)
+    code, peak = map(int, done.stdout.split())
+    assert code == 1
+    assert peak < 500 * 1024
