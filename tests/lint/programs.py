@@ -147,6 +147,13 @@ def constant_on_a_device(n: int) -> Planted:
     return Planted(text, hip(n), line, "advice")
 
 
+def global_on_a_device(n: int) -> Planted:
+    kind = f"tensor<64x{128 // n}xf32>"
+    made, line = inserted(sharded(n, "--layers", "1"), f"%inner_0_{n - 1} =", f"  %weight = util.global.load @weight : {kind}")
+    text = replaced(made, f"ins(%x_0_{n - 1}, %up_0_{n - 1} ", f"ins(%x_0_{n - 1}, %weight ")
+    return Planted(f"util.global private @weight = dense<0.5> : {kind}\n{text}", hip(n), line + 1, "advice")
+
+
 def _chain(kind: str) -> Callable[[int], Planted]:
     def make(n: int) -> Planted:
         text = sharded(2, "--layers", "0", "--chain", kind, "--length", str(20 * n))
@@ -211,6 +218,7 @@ FAULTS: dict[str, tuple[str, Callable[[int], Planted]]] = {
     "update apart": ("mixed-devices", update_apart),
     "transfer to where it is": ("redundant-transfer", transfer_to_where_it_is),
     "constant on a device": ("unplaced-constant", constant_on_a_device),
+    "global on a device": ("unplaced-constant", global_on_a_device),
     "updates": ("long-chain", _chain("updates")),
     "for loops": ("long-chain", _chain("for")),
     "while loops": ("long-chain", _chain("while")),

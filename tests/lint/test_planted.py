@@ -62,3 +62,14 @@ def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) 
         "sharded-llama-undeclared-device",
         "affinity-symbol-undeclared",
     }
+
+
+def test_a_global_that_is_placed_places_what_is_loaded_from_it(read: Read) -> None:
+    planted = FAULTS["global on a device"][1](4)
+    placed = planted.text.replace("@weight = dense", "@weight {stream.affinity = #hal.device.promise<@__device_3>} = dense")
+    found = check(read(placed, planted.options, planted.backend, planted.chip))
+    assert not [one for one in found if one.rule == "unplaced-constant"]
+    elsewhere = check(
+        read(placed.replace("@__device_3>} =", "@__device_1>} ="), planted.options, planted.backend, planted.chip)
+    )
+    assert [one.place.line for one in elsewhere if one.rule == "mixed-devices" and one.place] == [planted.line + 1]

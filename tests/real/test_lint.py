@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def limits(triage: Triage, name: str, version: str, code: int) -> tuple[list[str
     ("name", "version"),
     [
         ("sharded-for-loops", "3.13.0"),
-        ("sharded-while-loops", "3.8.0"),
+        pytest.param("sharded-while-loops", "3.8.0", marks=pytest.mark.slow),
         pytest.param("sharded-for-loops", "3.8.0", marks=pytest.mark.slow),
         pytest.param("sharded-for-loops", "3.6.0", marks=pytest.mark.slow),  # which fails without a word
     ],
@@ -58,6 +59,7 @@ def test_what_compiles_needs_no_limit(shared_home: Path, triage: Triage) -> None
     assert limits(triage, "sharded-kv-cache", "3.13.0", 0) == ([], [])
 
 
+@pytest.mark.slow
 def test_what_lies_behind_the_limit_is_told(shared_home: Path, triage: Triage) -> None:
     [flag], [message] = limits(triage, "sharded-updates-long", "3.8.0", 1)
     assert flag in message
@@ -71,6 +73,7 @@ def test_a_release_without_the_option_says_so(shared_home: Path, triage: Triage)
     assert "3.4.0 has no option" in message
 
 
+@pytest.mark.slow
 def test_what_no_limit_helps_is_said_to_be_something_else(shared_home: Path, triage: Triage) -> None:
     flags, [message] = limits(triage, "sharded-optimization-barriers", "3.13.0", 1)
     assert flags == []
@@ -82,11 +85,10 @@ def test_a_module_of_20000_lines_stays_below_500_mb(shared_home: Path, triage: T
     (tmp_path / "large.mlir").write_text(model("undeclared-device", 20_000))
     script = (
         "import resource, subprocess, sys\n"
-        "done = subprocess.run([sys.executable, '-c', 'from triage.cli import main; main()', *sys.argv[1:]], capture_output=True)\n"
+        "program = [sys.executable, '-c', 'from triage.cli import main; main()']\n"
+        "done = subprocess.run([*program, *sys.argv[1:]], capture_output=True)\n"
         "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
     )
-    import subprocess
-
     words = ["lint", tmp_path / "large.mlir", "--flag=--iree-hal-target-device=local[0]", "--format", "json"]
     done = subprocess.run([sys.executable, "-c", script, *map(str, words)], capture_output=True, text=True, check=True)
     code, peak = map(int, done.stdout.split())

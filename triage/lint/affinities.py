@@ -37,7 +37,9 @@ def redundant(program: Program) -> Iterator[Finding]:
     """Transfers that move nothing."""
     for one, source, target in _transfers(program):
         if source == target:
-            yield Finding("redundant-transfer", Severity.ADVICE, f"this moves nothing: the value is on @{target} already", one.place)
+            yield Finding(
+                "redundant-transfer", Severity.ADVICE, f"this moves nothing: the value is on @{target} already", one.place
+            )
 
 
 def mixed(program: Program) -> Iterator[Finding]:
@@ -65,12 +67,16 @@ def _returned(program: Program, function: Operation) -> Iterator[Finding]:
 
 
 def unplaced(program: Program) -> Iterator[Finding]:
-    """Constant tensors that nobody places, and that are read on a device other than the first."""
+    """Constant tensors that nobody places, and that are read on a device other than the first; loads of such globals too."""
     first = _first(program)
+    mutable = {f"@{one.symbol}" for one in program.module.body.operations if one.attribute("is_mutable") is not None}
     for function in program.functions if program.on else ():
         consumed = _consumers(program, function)
         for one in _outer(function):
-            if one.name not in _CONSTANTS or not one.results or not is_tensor(one.results[0]) or one.results[0] in program.on:
+            constant = one.name in _CONSTANTS or (
+                one.name in program.placement.words.loads and one.attribute("global") not in mutable
+            )
+            if not constant or not one.results or not is_tensor(one.results[0]) or one.results[0] in program.on:
                 continue
             devices = consumed.get(one.results[0], set())
             if devices - {first}:

@@ -116,6 +116,7 @@ class _Placing:
         self.program = program
         self.words = program.placement.words
         self.found: dict[Value, str] = {}
+        self.globals = {one.symbol: self._said(one) for one in program.module.body.operations if one.symbol}
         for function in program.functions:
             given = program.interface(function, "arg_attrs")
             for value, device in zip(arguments(function), given, strict=False):
@@ -136,8 +137,14 @@ class _Placing:
                     self._block(inner)
             self._results(one)
 
+    def _said(self, one: Operation) -> str | None:
+        """The device that an operation's own attributes name."""
+        return next((found for name in self.words.placed_by if (found := self.program.device(one.attribute(name)))), None)
+
     def _results(self, one: Operation) -> None:
-        said = next((found for name in self.words.placed_by if (found := self.program.device(one.attribute(name)))), None)
+        said = self._said(one)
+        if said is None and one.name in self.words.loads:
+            said = self.globals.get((one.attribute("global") or "").lstrip("@").strip('"'))
         if said is None and (passed := list(leaving(one))):
             for value in one.results:
                 devices = {self.found.get(source) for source, target in passed if target is value}

@@ -78,7 +78,9 @@ class _Search:
             self._task.finish()
         said = f"{outcome.failure.headline} on {_name(self._toolchain)}"
         if least is None:
-            return Measured((_finding(f"{said}; {MOST} iterations are not enough either, so that its limit is not what is wrong"),))
+            return Measured(
+                (_finding(f"{said}; {MOST} iterations are not enough either, so that its limit is not what is wrong"),)
+            )
         flag = f"{self._solver.limit}{least}"
         whole = self._bench.prober.probe(_limited(self._case, flag, self._solver), self._toolchain).outcome
         text = f"{said}; {least} iterations are the fewest that will do: give `{flag}`"
