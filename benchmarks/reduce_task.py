@@ -129,6 +129,6 @@ def sized(task: Task, path: Path) -> tuple[int, int | None]:
     tools = COMPILERS[task.case.compiler].mlir_tools(task.bad)
     assert tools
     form = MlirFormat(Reader(tools, threading.Event()))
-    documents = form.open(path)
+    document = next(form.open(path), None)
     form.close()
-    return lines, documents[-1].size if documents else None
+    return lines, document.size if document else None

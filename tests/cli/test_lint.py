@@ -66,6 +66,9 @@ def test_a_recipe_is_looked_at_with_its_target(home: Path, triage: Triage, tmp_p
     said = triage("lint", path)
     assert said.returncode == 1
     assert "[undeclared-device] @missing is declared by nothing" in said.stdout
+    assert "beside `--iree-hal-target-backends=llvm-cpu` no flag declares a device, so that it must go" in " ".join(
+        said.stdout.split()
+    )
     assert "1 error, no warnings, no advice in 1 case" in said.stdout
     good = lint(triage, recipe(tmp_path, "good", GOOD))
     assert (good["findings"], good["suggested_flags"]) == ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from benchmarks.reduce import with_constants
 from benchmarks.reduce_inputs import PATTERNS, model, recipe
 from benchmarks.reduce_task import planned, script, sized, started, task_of
 from tests.conftest import Triage
+from triage.cli.bench import COMPILERS
+from triage.probe.reading import Reader
+from triage.reduce.mlir.format import MlirFormat
 
 pytestmark = pytest.mark.real
 
@@ -49,12 +53,32 @@ def test_the_oracle_holds_for_the_model_and_for_nothing_else(tmp_path: Path, sha
     assert [one.read_text() for one in (task.folder / "oracle" / "kept").iterdir()] == [text]
 
 
-def test_weights_become_constants_of_a_model_that_reads(tmp_path: Path, shared_home: Path) -> None:
+class Noting(Reader):
+    """Keeps in mind how files were read."""
+
+    def generic(self, path: Path, *, elide: bool = False) -> str | None:
+        readings.append(elide)
+        return super().generic(path, elide=elide)
+
+
+readings: list[bool] = []
+
+
+def test_large_constants_are_read_only_where_the_program_does_not_fail_without_them(tmp_path: Path, shared_home: Path) -> None:
     name = "undeclared-device"
-    text = model(name, 100)
+    text = model(name, 400)
     weights = text.count("_w1:") + text.count("_w2:")
     task = task_of(name, with_constants(text), tmp_path / "task")
     assert task.model.stat().st_size > weights * 128 * 256 * 4 * 2  # hexadecimal
     path = tmp_path / "plain.mlir"
     path.write_text(text)
     assert sized(task, task.model)[1] == (sized(task, path)[1] or 0) + weights
+    tools = COMPILERS["iree"].mlir_tools(task.bad)
+    assert tools
+    documents = iter(MlirFormat(Noting(tools, threading.Event())).open(task.model))
+    readings.clear()
+    small, whole = next(documents), readings.copy()
+    assert whole == [True]
+    assert len(small.content) < task.model.stat().st_size / 10
+    assert len(next(documents).content) > task.model.stat().st_size
+    assert readings == [True, False]

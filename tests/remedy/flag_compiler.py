@@ -28,9 +28,10 @@ SWITCHES = frozenset(
         "iree-llvmcpu-disable-distribution",
         "iree-dispatch-creation-fuse-multi-use",
         "iree-stream-emulate-memset",
+        "iree-opt-data-tiling",
     }
 )
-FLAGS = SWITCHES | {"iree-opt-level", "iree-opt-data-tiling", "iree-stream-affinity-solver-max-iterations"}
+FLAGS = SWITCHES | {"iree-opt-level", "iree-stream-affinity-solver-max-iterations"}
 
 
 def failed(name: str = "shared-memory-overflow", **more: object) -> Failed:

@@ -72,9 +72,8 @@ def test_a_flag_of_the_recipe_is_replaced_for_it_may_stand_once_only() -> None:
 def test_switches_by_nearness_both_values_and_none_that_only_prints() -> None:
     tried = texts(second_tier(situation(a_case())))
     assert not [text for text in tried if "dump" in text or "stream" in text]
-    order = [tried.index(f"--iree-{name}") for name in (
-        "opt-level=O3", "codegen-llvmgpu-use-igemm=true", "codegen-new-thing=false", "dispatch-creation-fuse-multi-use=false",
-    )]  # fmt: skip
+    names = ("opt-level=O3", "opt-data-tiling=false", "codegen-llvmgpu-use-igemm=true", "codegen-new-thing=false")
+    order = [tried.index(f"--iree-{name}") for name in (*names, "dispatch-creation-fuse-multi-use=false")]
     assert order == sorted(order)
     assert "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=false" not in tried
 

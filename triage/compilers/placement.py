@@ -16,7 +16,8 @@ class PlacementWords:
     """How operations are read. interface: the attribute of an argument or result that places it; placed_by: attributes
     of an operation that place its results; moves: operations that move a value to another device; carried: dialects and
     operations that only pass values on, wherever these are; updates: operation -> the operand it writes in place;
-    passes_on: operations whose first operand is their result; loads, stores: of a global.
+    passes_on: operations whose first operand is their result; loads, stores: of a global; constants: of tensors; tiled: what
+    is tiled and padded; demoted: element type -> the option without which it is computed in a narrower one.
     """
 
     interface: str
@@ -27,8 +28,10 @@ class PlacementWords:
     passes_on: frozenset[str]
     loads: frozenset[str]
     stores: frozenset[str]
+    constants: frozenset[str]
     attention: frozenset[str]
     tiled: frozenset[str]
+    demoted: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,13 @@ class MissingTypes:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The devices that options declare: name -> the word that declares it. problem: why the compiler refuses them."""
+    """The devices that options declare: name -> the word that declares it. problem: why the compiler refuses them; sole: an option
+    beside which no other declares anything.
+    """
 
     devices: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
+    sole: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from triage.lint.flow import is_tensor
 from triage.lint.program import Program, arguments
 from triage.mlir import Operation, Value
 
-_CONSTANTS = frozenset({"arith.constant", "flow.tensor.constant", "util.unfoldable_constant", "stablehlo.constant"})
-
 
 def missing(program: Program) -> Iterator[Finding]:
     """A value that everything else says to be on the first device ends there anyhow: that is advice."""
@@ -73,7 +71,7 @@ def unplaced(program: Program) -> Iterator[Finding]:
     for function in program.functions if program.on else ():
         consumed = _consumers(program, function)
         for one in _outer(function):
-            constant = one.name in _CONSTANTS or (
+            constant = one.name in program.placement.words.constants or (
                 one.name in program.placement.words.loads and one.attribute("global") not in mutable
             )
             if not constant or not one.results or not is_tensor(one.results[0]) or one.results[0] in program.on:

@@ -54,6 +54,8 @@ def undeclared(program: Program) -> Iterator[Finding]:
         text = f"@{one.name} is declared by nothing ({_told(known)}), and named {_times(one.references)}"
         if position is not None and any(f"[{position}]" in word for word in known.values()):
             text += "; flags without names bind by position, whatever number stands in their brackets"
+        if program.declared.sole:
+            text += f"; beside `{program.declared.sole}` no flag declares a device, so that it must go"
         yield Finding("undeclared-device", Severity.ERROR, text + declaring, one.place)
 
 

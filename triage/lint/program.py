@@ -34,7 +34,7 @@ class Program:
         flags, own = self.placement.declared_by(self.options), self.placement.declared_in(self.module)
         if not flags.devices and not own.devices and flags.problem is None:
             return None
-        return Declared(flags.devices | own.devices, flags.problem)
+        return Declared(flags.devices | own.devices, flags.problem, flags.sole)
 
     @cached_property
     def functions(self) -> list[Operation]:

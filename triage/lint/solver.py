@@ -10,6 +10,7 @@ from triage.compilers.placement import Solver
 from triage.compilers.port import Invocation
 from triage.lint.finding import Finding, Rule, Severity
 from triage.model.case import Case, Flag
+from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable
 from triage.model.revision import Toolchain
 from triage.probe.prober import Naming
@@ -18,6 +19,7 @@ from triage.probe.workbench import Workbench
 
 MOST = 4096  # iterations; what needs more does not end for other reasons
 _GUESS = 256
+_SAYS_NOTHING = frozenset({"timeout", "out-of-memory"})
 _NAME = "solver-iterations"
 
 SOLVER = Rule(
@@ -53,13 +55,7 @@ def measure(bench: Workbench, case: Case, toolchain: Toolchain) -> Measured:
     if not _exhausted(outcome, solver):
         return Measured()
     if solver.limit is None:
-        return Measured(
-            (
-                _finding(
-                    f"the analysis of devices does not converge, and {_name(toolchain)} has no option to allow it more iterations"
-                ),
-            )
-        )
+        return _failing(f"the analysis of devices does not converge, and {_name(toolchain)} has no option for more iterations")
     return _Search(bench, case, staged, toolchain, solver).answer(outcome)
 
 
@@ -78,22 +74,26 @@ class _Search:
             self._task.finish()
         said = f"{outcome.failure.headline} on {_name(self._toolchain)}"
         if least is None:
-            return Measured(
-                (_finding(f"{said}; {MOST} iterations are not enough either, so that its limit is not what is wrong"),)
-            )
+            return _failing(f"{said}; {MOST} iterations are not enough either, so that its limit is not what is wrong")
         flag = f"{self._solver.limit}{least}"
         whole = self._bench.prober.probe(_limited(self._case, flag, self._solver), self._toolchain).outcome
         text = f"{said}; {least} iterations are the fewest that will do: give `{flag}`"
         if isinstance(whole, Compiled):
-            return Measured((_finding(f"{text}, with which it compiles"),), (flag,))
+            return _failing(f"{text}, with which it compiles", flag)
         then = whole.failure.headline if whole.failure else "it cannot be tested"
-        return Measured((_finding(f"{text}. Behind it lies another failure: {then}"),), (flag,))
+        return _failing(f"{text}. Behind it lies another failure: {then}", flag)
 
     def _converges(self, iterations: int) -> bool:
-        """By compiling up to the phase in question. Another failure means that the analysis had enough."""
+        """By compiling up to the phase in question. Another failure means that the analysis had enough, unless it is one of
+        time or memory, which says nothing.
+        """
         self._task.describe(f"{iterations} iterations  {self._case.name}")
         limited = _limited(self._staged, f"{self._solver.limit}{iterations}", self._solver)
-        return not _exhausted(self._bench.prober.trial(limited, self._toolchain, Naming.AT_ONCE).outcome, self._solver)
+        outcome = self._bench.prober.trial(limited, self._toolchain, Naming.AT_ONCE).outcome
+        if isinstance(outcome, Untestable):
+            raise EnvironmentFailure(f"{self._case.name} with {iterations} iterations: {outcome.reason}")
+        spent = isinstance(outcome, Failed) and outcome.failure.failure_class in _SAYS_NOTHING
+        return not spent and not _exhausted(outcome, self._solver)
 
     def _estimate(self) -> int | None:
         """By the optimizer alone, which takes a fraction of a compile; near the truth as a rule. None where it cannot tell."""
@@ -163,8 +163,8 @@ def _exhausted(outcome: Outcome, solver: Solver) -> bool:
     return isinstance(outcome, Failed) and outcome.failure.family == solver.family
 
 
-def _finding(text: str) -> Finding:
-    return Finding(_NAME, Severity.ERROR, text)
+def _failing(text: str, *flags: str) -> Measured:
+    return Measured((Finding(_NAME, Severity.ERROR, text),), flags)
 
 
 def _name(toolchain: Toolchain) -> str:

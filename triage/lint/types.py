@@ -11,7 +11,6 @@ from triage.lint.program import Program, arguments
 from triage.mlir import Place
 
 _ELEMENT = re.compile(r"(?:tensor|vector)<(?:[\d?x]*x)?((?:complex<\w+>)|[a-z]\w*)|^((?:complex<\w+>)|[a-z]\w*)$")
-_WIDE, _DEMOTED = "f64", "--iree-input-demote-f64-to-f32=false"
 
 
 def lacking(program: Program) -> Iterator[Finding]:
@@ -28,11 +27,12 @@ def lacking(program: Program) -> Iterator[Finding]:
 
 
 def demoted(program: Program) -> Iterator[Finding]:
-    """Said once, of the first place."""
+    """Each type once, where it first stands."""
     found = _types(program)
-    if _WIDE in found and _DEMOTED not in program.options:
-        text = f"f64 is computed as f32, which changes results, unless `{_DEMOTED}` is given"
-        yield Finding("demoted-type", Severity.ADVICE, text, found[_WIDE])
+    for name, option in program.placement.words.demoted.items():
+        if name in found and option not in program.options:
+            text = f"{name} is computed in a narrower type, which changes results, unless `{option}` is given"
+            yield Finding("demoted-type", Severity.ADVICE, text, found[name])
 
 
 def _concerns(program: Program, one: MissingTypes) -> bool:

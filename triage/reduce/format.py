@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -17,8 +17,10 @@ class Format(Protocol):
     def steps(self) -> Sequence[Step]:
         """The passes, to be run to a fixpoint."""
 
-    def open(self, path: Path) -> Sequence[Document]:
-        """The file as documents to begin with, the easiest to work on first; none when it cannot be read."""
+    def open(self, path: Path) -> Iterable[Document]:
+        """The file as documents to begin with, the easiest to work on first, each read when it is asked for; none when it
+        cannot be read.
+        """
 
     def approach(self, line: int | None) -> Step:
         """The pass that is run once before all others; `line`: where the compiler pointed in the file."""

@@ -116,17 +116,18 @@ class _Work:
         assert isinstance(prepared, Prepared)  # it was compiled
         case = self._hurried(self.order.case)
         onnx = self.order.case.input.kind is InputKind.ONNX  # worked on as it is, before it is imported
-        documents = list(self.format.open(self.order.case.input.path if onnx else prepared.path))
-        originals = [Draft(document, one) for document in documents for one in self._stopping_early(case)]
+        source = self.order.case.input.path if onnx else prepared.path
         if self.order.resume and (kept := self.state.best(case)):
-            best = [Draft(document, kept[1]) for document in self.format.open(kept[0])]
-            if originals and (found := self.reduction.first(best)):
-                return originals[-1], found, None
-        found = self.reduction.first(originals)
-        if found is None:
-            why = "it cannot be read by this toolchain's tools" if not originals else "its generic form does not fail alike"
-            return NotReproducible(self.order.case, why, self.start.probes)
-        return found, found, _line(self.start.failure)
+            best = (Draft(document, kept[1]) for document in self.format.open(kept[0]))
+            original = next(iter(self.format.open(source)), None)
+            if original is not None and (found := self.reduction.first(best)):
+                return Draft(original, case), found, None
+        why = "it cannot be read by this toolchain's tools"
+        for document in self.format.open(source):  # one after another: with all its constants a program takes gigabytes
+            if found := self.reduction.first(Draft(document, one) for one in self._stopping_early(case)):
+                return found, found, _line(self.start.failure)
+            why = "its generic form does not fail alike"
+        return NotReproducible(self.order.case, why, self.start.probes)
 
     def _hurried(self, case: Case) -> Case:
         """The case with a time limit that follows from the original's compile, so that a hang is not waited for."""

@@ -122,8 +122,11 @@ def _given(situation: Situation) -> tuple[str, ...]:
 
 
 def _distinct(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Each once, the first with what is said of it."""
-    return tuple({change.text: change for change in reversed(tuple(changes))}.values())[::-1]
+    """Each once, where it stood first and with what was said of it there."""
+    found: dict[str, Change] = {}
+    for change in changes:
+        found.setdefault(change.text, change)
+    return tuple(found.values())
 
 
 def _neighbours(situation: Situation) -> Iterator[Change]:

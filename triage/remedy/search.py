@@ -14,7 +14,7 @@ from triage.probe.workbench import Job, Workbench
 from triage.remedy.change import Change, both, contradict
 from triage.toolchains.shed import Place
 
-_PARTNERS = 8  # of the first tier, that a promising change is paired with
+_PARTNERS = 8  # of the first tier, that a promising change is paired with; and pairs of the first tier that come first
 
 
 @dataclass
@@ -80,13 +80,15 @@ class Trials:
 
 
 def search(trials: Trials, first: Sequence[Change], second: Sequence[Change]) -> None:
-    """All of the first tier; then the second, and pairs of what is promising, until the program compiles or the budget
-    is used up. A quarter of what is left after the first tier is kept for pairs, where there are any.
+    """All of the first tier; then a few pairs of it, the second tier and more pairs, until the program compiles or the
+    budget is used up. A quarter of what is left is kept for pairs, where there are any.
     """
     trials.attempt(first, "what is known to help")
+    alone = [one for one in first if one not in trials.helpful]
+    _in_pieces(trials, pairs(trials.promising, alone)[:_PARTNERS], "two at once")
     left = trials.budget - trials.tried
     _in_pieces(trials, second[: max(0, left - left // 4)], "the compiler's own options")
-    _in_pieces(trials, pairs(trials.promising, [one for one in first if one not in trials.helpful]), "two at once")
+    _in_pieces(trials, pairs(trials.promising, alone), "two at once")
     _in_pieces(trials, second, "the compiler's own options")
 
 

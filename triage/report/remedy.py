@@ -131,6 +131,7 @@ def _change_json(change: Change) -> Json:
         "flags": list(change.flags),
         "dropped_flags": list(change.dropped),
         "input_change": change.input_change,
+        "input": next((str(step.path) for step in change.steps if isinstance(step, Rewritten)), None),
     }
 
 

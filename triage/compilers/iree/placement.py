@@ -57,7 +57,7 @@ class IreePlacement:
     def declared_by(self, options: Sequence[str]) -> Declared:
         backends = [text for text in options if text.startswith(_BACKENDS)]
         if backends:  # the older flag: one device, and flags that declare devices are not looked at
-            return Declared({"__device_0": backends[-1]})
+            return Declared({"__device_0": backends[-1]}, sole=backends[-1])
         flags = [text for text in options if text.startswith(_DEVICE)]
         names = [_NAMED.match(text.removeprefix(_DEVICE)) for text in flags]
         if any(names) and not all(names):
@@ -131,6 +131,8 @@ def _told() -> tuple[PlacementWords, tuple[MissingTypes, ...]]:
         )
         for one in told["missing_types"]
     )
-    plain = {"interface", "placed_by", "updates"}
+    plain = {"interface", "placed_by", "updates", "demoted"}
     sets = {name: frozenset(value) for name, value in words.items() if name not in plain}
-    return PlacementWords(words["interface"], tuple(words["placed_by"]), updates=words["updates"], **sets), lacking
+    return PlacementWords(
+        words["interface"], tuple(words["placed_by"]), updates=words["updates"], demoted=words["demoted"], **sets
+    ), lacking

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triage.mlir import Module, UnparsableError, parse_module
@@ -50,15 +50,12 @@ class MlirFormat:
             Step("flags", drop_flags),
         )
 
-    def open(self, path: Path) -> Sequence[Document]:
-        readings = (True, False) if path.stat().st_size > _LARGE else (False,)
-        found = []
-        for elide in readings:
+    def open(self, path: Path) -> Iterator[Document]:
+        for elide in (True, False) if path.stat().st_size > _LARGE else (False,):
             text = self._reader.generic(path, elide=elide)
             module = _parsed(text) if text is not None else None
             if module is not None:
-                found.append(MlirDocument(_filled(module) if elide else module))
-        return found
+                yield MlirDocument(_filled(module) if elide else module)
 
     def approach(self, line: int | None) -> Step:
         def go(draft: Draft, hunt: Hunt) -> Draft:
