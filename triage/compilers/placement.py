@@ -50,8 +50,8 @@ class MissingTypes:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The devices that options declare: name -> the word that declares it. problem: why the compiler refuses them; sole: an option
-    beside which no other declares anything.
+    """The devices that options declare: name -> the word that declares it. problem: why the compiler refuses them; sole: an
+    option beside which no other declares anything.
     """
 
     devices: dict[str, str] = field(default_factory=dict)
