@@ -46,6 +46,11 @@ class Baseline:
         """Compiles that were made for this."""
         return sum(not probe.cached for probe in (*self.probes, *self.again))
 
+    @property
+    def known(self) -> int:
+        """Compiles that were known before."""
+        return len(self.probes) + len(self.again) - self.calls
+
 
 def baseline(
     bench: Workbench,

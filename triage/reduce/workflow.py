@@ -168,7 +168,7 @@ class _Work:
             after=_size(draft.document.size, chosen[0]),
             effort=Effort(
                 calls=tally.calls + self.start.calls,
-                cached=tally.cached,
+                cached=tally.cached + self.start.known,
                 invalid=self.reduction.invalid,
                 seconds=time.monotonic() - started,
                 compile_seconds=tally.seconds,
