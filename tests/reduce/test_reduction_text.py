@@ -12,6 +12,12 @@ from triage.reduce.result import NotReproducible
 from triage.report.reduction import reduction_blocks, reduction_json
 
 
+@pytest.fixture(autouse=True)
+def no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner of tests may name a width for its own output."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def test_a_pipe_gets_every_letter_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     line = "  func.func @f(" + ", ".join(f"%arg{number}: tensor<4xf16> [bold]" for number in range(40)) + ")"
     show(reduction_blocks(replace(reproducer(), text=f"module {{\n{line}\n}}\n"), None))

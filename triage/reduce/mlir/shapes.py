@@ -11,6 +11,7 @@ from triage.reduce.mlir.dimensions import DYNAMIC, Classes, Place, classes_of, w
 from triage.reduce.mlir.document import MlirDocument, module_of, with_module
 from triage.reduce.search import Hunt
 
+_SMALL = 4  # a dimension that nobody would make smaller by hand
 _NARROW_FLOAT = re.compile(r"(?<![\w#.])(?:bf16|f16|f8E\w+|f64)(?!\w)")
 
 
@@ -23,7 +24,7 @@ def shrink_dimensions(draft: Draft, hunt: Hunt) -> Draft:
     while True:
         classes = classes_of(module_of(draft))
         order = list(classes.sizes().items())
-        left = [(index, number) for index, (_, number) in enumerate(order) if number > 1 and index not in tried]
+        left = [(index, number) for index, (_, number) in enumerate(order) if number > _SMALL and index not in tried]
         if not left:
             return draft
         index, _ = max(left, key=lambda one: one[1])
