@@ -61,7 +61,7 @@ def test_any_pass_on_any_program_leaves_a_valid_one_that_is_not_larger(
     reader = readers(OLD)
     hunt = Whim(reader, luck)
     draft = Draft(document(reader, text), CASE)
-    for step in (hunt.format.approach(line), *hunt.format.steps):
+    for step in (hunt.format.approach(line), *hunt.format.steps, *hunt.format.finishing):
         made = step.run(draft, hunt)
         assert hunt.format.valid(made.document) is not None, step.name
         # Putting a function in the place of its call repeats it; everything else only takes away.
@@ -157,6 +157,6 @@ def reduced(reader: Reader, text: str, name: str) -> Draft:
     hunt = Needing(reader, name)
     draft = Draft(document(reader, text), CASE)
     for _ in range(3):
-        for step in (hunt.format.approach(None), *hunt.format.steps):
+        for step in (hunt.format.approach(None), *hunt.format.steps, *hunt.format.finishing):
             draft = step.run(draft, hunt)
     return draft

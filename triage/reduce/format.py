@@ -17,6 +17,10 @@ class Format(Protocol):
     def steps(self) -> Sequence[Step]:
         """The passes, to be run to a fixpoint."""
 
+    @property
+    def finishing(self) -> Sequence[Step]:
+        """Passes that take no part away and seldom free one to be taken: run once, at the end."""
+
     def open(self, path: Path) -> Iterable[Document]:
         """The file as documents to begin with, the easiest to work on first, each read when it is asked for; none when it
         cannot be read.

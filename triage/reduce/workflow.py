@@ -76,6 +76,8 @@ def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
         original, draft, line = opened
         draft = checked(draft, work.format.approach(line), work.reduction)
         draft = reduce_to_fixpoint(draft, work.format.steps, work.reduction)
+        for step in work.format.finishing:
+            draft = checked(draft, step, work.reduction)
         return work.finish(original, draft, started)
 
 

@@ -43,6 +43,11 @@ class MlirFormat:
             Step("folding", self._rewriting.fold),
             Step("constants", shorten_constants),
             Step("static shapes", self._rewriting.make_static),
+        )
+
+    @property
+    def finishing(self) -> Sequence[Step]:
+        return (
             Step("dimensions", shrink_dimensions),
             Step("element types", widen_elements),
             Step("attributes", drop_attributes),

@@ -24,9 +24,11 @@ class OnnxFormat:
             Step("nodes", drop_nodes),
             Step("outputs", drop_outputs),
             Step("initializers", free_initializers),
-            Step("devices", fewer_devices),
-            Step("flags", drop_flags),
         )
+
+    @property
+    def finishing(self) -> Sequence[Step]:
+        return (Step("devices", fewer_devices), Step("flags", drop_flags))
 
     def open(self, path: Path) -> Sequence[Document]:
         try:

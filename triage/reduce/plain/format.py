@@ -27,9 +27,11 @@ class TextFormat:
         return (
             Step("blocks", drop_blocks),
             Step("lines", drop_lines),
-            Step("devices", fewer_devices),
-            Step("flags", drop_flags),
         )
+
+    @property
+    def finishing(self) -> Sequence[Step]:
+        return (Step("devices", fewer_devices), Step("flags", drop_flags))
 
     def open(self, path: Path) -> Sequence[Document]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
