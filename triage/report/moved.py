@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
+from triage.bisect.history import plain_status
 from triage.bisect.moved import Corner, TwoRepositories
 from triage.bisect.result import Answer
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable
+from triage.model.outcome import Compiled, Failed, Untestable
 from triage.report.bisection import bisection_block
 from triage.report.certificate import certificate
 from triage.report.shapes import Json, bisection_json, failure_json, revision_json
@@ -56,20 +57,10 @@ def _corner_json(corner: Corner) -> Json:
     return {
         "compiler": revision_json(corner.compiler),
         "model": revision_json(corner.model),
-        "status": _status(outcome),
+        "status": plain_status(outcome),
         "failure": None if isinstance(outcome, Compiled) else failure_json(outcome.failure),
         "reason": outcome.reason if isinstance(outcome, Untestable) else None,
     }
-
-
-def _status(outcome: Outcome) -> str:
-    match outcome:
-        case Compiled():
-            return "passed"
-        case Failed():
-            return "failed"
-        case Untestable():
-            return "untestable"
 
 
 def _corner_text(corner: Corner) -> str:

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from triage.bisect.history import plain_status
 from triage.classify import rule_for
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
 from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable
+from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, slug
 from triage.reduce.result import Reduced
@@ -128,7 +129,7 @@ def evidence_json(probe: Probe) -> Json:
     return {
         "version": probe.revision.name,
         "commit": probe.revision.commit,
-        "status": _status(probe.outcome),
+        "status": plain_status(probe.outcome),
         "signature": failure.signature if failure else None,
         "headline": failure.headline if failure else None,
         "reason": probe.outcome.reason if isinstance(probe.outcome, Untestable) else None,
@@ -166,16 +167,6 @@ def _record(one: Reproducer, span: Span) -> Json:
         "others": [{"signature": other.signature, "headline": other.headline} for other in reduced.others],
         "notes": list(reduced.notes),
     }
-
-
-def _status(outcome: Outcome) -> str:
-    match outcome:
-        case Compiled():
-            return "passed"
-        case Failed():
-            return "failed"
-        case Untestable():
-            return "untestable"
 
 
 def _result(probe: Probe) -> str:
