@@ -36,6 +36,9 @@ def reduce(
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing. Default: by how often it fails.")
     ] = None,
+    slipped: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the smallest program of each other failure that is met, here.")
+    ] = None,
     jobs: JobsOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the best program of an earlier run of the same reduction.")
@@ -61,7 +64,7 @@ def reduce(
     with open_bench(jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
-        reduced = reduce_case(bench, Order(chosen, bad, better, MATCHES[match], repeats, resume, metric))
+        reduced = reduce_case(bench, Order(chosen, bad, better, MATCHES[match], repeats, resume, metric, slipped))
         found = reduced if isinstance(reduced, NotReproducible) else reproducer_of(bench, reduced, bad)
     folder = None if isinstance(found, NotReproducible) else write_reproducer(found, out)
     if output is Format.JSON:

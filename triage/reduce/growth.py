@@ -40,7 +40,7 @@ class Growth(Oracle):
                 value = value_of(probe, self.metric)
                 if value is None:
                     if isinstance(probe.outcome, Failed):
-                        self.note(probe.outcome.failure)
+                        self.note(probe.outcome.failure, draft)
                     return False
                 values.append(value)
             high, low = min(high, values[0]), min(low, values[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -42,14 +43,16 @@ class Oracle:
         *,
         naming: Naming,
         repeats: int = 1,
+        slipped: Path | None = None,
     ) -> None:
         """folder: exists, for drafts' files. naming: how the failure is told from others. repeats: compiles of a draft that
-        passes, for a failure that comes and goes.
+        passes, for a failure that comes and goes. slipped: a folder that exists, for the smallest program of each other
+        failure that is met.
         """
         self.bad, self.good = bad, good
         self.tally = Tally()
         self._prober, self._folder, self._match = prober, folder, match
-        self._naming, self._repeats = naming, repeats
+        self._naming, self._repeats, self._slipped = naming, repeats, slipped
         self._lock = threading.Lock()
 
     def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
@@ -59,7 +62,7 @@ class Oracle:
             if isinstance(outcome, Failed):
                 if self._match(outcome.failure):  # the root cause alone: what is left has to be told by it
                     return True
-                self.note(outcome.failure)
+                self.note(outcome.failure, draft)
         return False
 
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
@@ -71,11 +74,16 @@ class Oracle:
         with self._lock:
             return [failure for failure, _ in sorted(self.tally.slipped.values(), key=lambda one: -one[1])]
 
-    def note(self, failure: Failure) -> None:
-        """Count another failure that was met."""
+    def note(self, failure: Failure, draft: Draft) -> None:
+        """Count another failure that was met, and keep its program where that is wanted."""
         with self._lock:
             _, count = self.tally.slipped.get(failure.signature, (failure, 0))
             self.tally.slipped[failure.signature] = failure, count + 1
+            if self._slipped:
+                content = draft.document.content
+                path = self._slipped / f"{_slug(failure.signature)}.{draft.document.kind.value}"
+                if not path.exists() or path.stat().st_size > len(content):
+                    path.write_bytes(content)
 
     def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Outcome:
         return self.tried(draft, toolchain, attempt, cancelled).outcome
@@ -101,6 +109,12 @@ class Oracle:
                 self.tally.calls += 1
                 self.tally.seconds += probe.measured.seconds
                 self.tally.peak_rss_mb = max(self.tally.peak_rss_mb, probe.measured.peak_rss_mb)
+
+
+def _slug(signature: str) -> str:
+    """A signature as a file's name; what does not fit is told apart by a digest of the whole."""
+    words = re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
+    return f"{words}-{sha256(signature.encode()).hexdigest()[:6]}"
 
 
 def case_of(draft: Draft, path: Path) -> Case:

@@ -43,7 +43,8 @@ _MOST_HANGING = 30.0  # seconds for a draft of a program that was stopped for it
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be reduced. match: what counts as the same failure, made from the one that is found; repeats: compiles
-    of a draft before it is believed to pass, None to choose; metric: the number that grew, where nothing fails.
+    of a draft before it is believed to pass, None to choose; metric: the number that grew, where nothing fails;
+    slipped: a folder for programs that fail otherwise, made if need be.
     """
 
     case: Case
@@ -53,6 +54,7 @@ class Order:
     repeats: int | None = None
     resume: bool = False
     metric: Metric | None = None
+    slipped: Path | None = None
 
 
 def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
@@ -97,9 +99,19 @@ class _Work:
         self.bench, self.order, self.bad, self.start = bench, order, bad, start
         identity = (order.case.name, self.bad.identity, good.identity if good else "", start.failure.signature)
         self.state = State(bench.shed.home, "\0".join(identity))
+        if order.slipped:
+            with disk_errors("keep programs that fail otherwise"):
+                order.slipped.mkdir(parents=True, exist_ok=True)
         kind = Growth if order.metric else Oracle
         self.oracle = kind(
-            bench.prober, self.state.drafts, self.bad, good, start.match, naming=start.naming, repeats=start.repeats
+            bench.prober,
+            self.state.drafts,
+            self.bad,
+            good,
+            start.match,
+            naming=start.naming,
+            repeats=start.repeats,
+            slipped=order.slipped,
         )
         if isinstance(self.oracle, Growth) and order.metric:
             self.oracle.metric, self.oracle.factor = order.metric, factor

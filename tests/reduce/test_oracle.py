@@ -1,0 +1,60 @@
+"""Which drafts count, and what is kept of those that fail otherwise."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests.reduce.test_search import draft
+from triage.model.case import Case
+from triage.model.failure import Failure
+from triage.model.outcome import Compiled, Failed, Measured, Outcome
+from triage.model.probe import Probe
+from triage.model.revision import Revision, Toolchain
+from triage.probe.judge import same_signature
+from triage.probe.prober import Naming
+from triage.reduce.oracle import Oracle
+
+WANTED, OTHER = (Failure(name, name, f"{name}:told", "told") for name in ("wanted", "other"))
+
+
+class ByLine:
+    """Programs of one word say what becomes of them: `good`, `wanted`, `other`; a number behind it tells them apart."""
+
+    def trial(self, case: Case, toolchain: Any, naming: Naming, **_: object) -> Probe:
+        word = case.input.path.read_text().split()[0]
+        outcome: Outcome = Compiled() if word == "good" else Failed(WANTED if word == "wanted" else OTHER)
+        return Probe(case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False)
+
+
+def oracle(folder: Path, slipped: Path | None = None) -> Oracle:
+    bad = Toolchain("iree", Revision("1"), "id", folder, folder, None)  # type: ignore[arg-type]
+    drafts = folder / "drafts"
+    drafts.mkdir()
+    match = same_signature(WANTED)
+    return Oracle(ByLine(), drafts, bad, None, match, naming=Naming.NEVER, slipped=slipped)  # type: ignore[arg-type]
+
+
+def test_only_the_same_failure_counts_and_others_are_counted(tmp_path: Path) -> None:
+    asked = oracle(tmp_path)
+    never = threading.Event()
+    assert asked.fails(draft(["wanted"]), never)
+    assert not asked.fails(draft(["good"]), never)
+    assert not asked.fails(draft(["other 1"]), never)
+    assert not asked.fails(draft(["other 2"]), never)
+    assert asked.slipped_on() == [OTHER]
+    assert asked.tally.slipped[OTHER.signature][1] == 2
+    assert (asked.tally.calls, asked.tally.seconds) == (4, 4.0)
+    assert not list((tmp_path / "drafts").iterdir())
+
+
+def test_the_smallest_program_of_another_failure_is_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "slipped"
+    kept.mkdir()
+    asked = oracle(tmp_path, kept)
+    for word in ("other 22", "other 1", "other 333", "wanted"):
+        asked.fails(draft([word]), threading.Event())
+    [path] = kept.iterdir()
+    assert path.name.startswith("other-told-")
+    assert path.read_text() == "other 1\n"
