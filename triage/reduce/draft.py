@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from triage.model.case import Case, InputKind
 
@@ -22,9 +22,6 @@ class Document(Protocol):
     @property
     def size(self) -> int:
         """How many pieces there are to remove: operations, nodes, lines."""
-
-
-D = TypeVar("D", bound=Document, covariant=True)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

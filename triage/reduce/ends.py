@@ -28,7 +28,7 @@ _DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))
 class Baseline:
     """The failure to keep, and how a draft's is compared with it. seconds: how long the compile took that failed;
     repeats: compiles to make of a draft before it is believed to pass; whole: the failure as a probe in full tells it,
-    where one was made before.
+    where one was made before; factor: how many times as much a draft has to take on the bad toolchain, where a number grew.
     """
 
     failure: Failure
@@ -40,11 +40,17 @@ class Baseline:
     whole: Failure | None = None
     notes: tuple[str, ...] = ()
     again: tuple[Probe, ...] = ()  # further compiles of the original
+    factor: float | None = None
 
     @property
     def calls(self) -> int:
         """Compiles that were made for this."""
         return sum(not probe.cached for probe in (*self.probes, *self.again))
+
+    @property
+    def compile_seconds(self) -> float:
+        """What they took, summed."""
+        return sum(probe.measured.seconds for probe in (*self.probes, *self.again) if not probe.cached)
 
     @property
     def known(self) -> int:
@@ -65,8 +71,8 @@ def baseline(
     try:
         with ThreadPoolExecutor(max_workers=min(2, bench.jobs)) as pool:
             asked = [pool.submit(_known_or_tried, bench.prober, case, one) for one in (bad, good) if one]
-            tried = tuple(answer.result() for answer in asked)
-        failing = tried[0]
+            tried, recalled = zip(*(answer.result() for answer in asked), strict=True)
+        failing, known = tried[0], recalled[0]
         match failing.outcome:
             case Compiled():
                 return NotReproducible(case, f"it compiles on {bad.revision.name}; there is nothing to reduce", tried)
@@ -78,7 +84,7 @@ def baseline(
         if why_not:
             return NotReproducible(case, why_not, tried)
         naming = Naming.AT_ONCE if failure.family == "crash" or tells_nothing(failure) else Naming.NEVER
-        whole = failure if failing.cached and failing.case is case else None
+        whole = failure if known else None
         return _referred(_Trials(bench.prober, case, bad, naming), failing, flaky, whole, match, repeats, tried)
     finally:
         task.finish()
@@ -99,8 +105,10 @@ class _Trials:
         return self.made[-1]
 
 
-def _known_or_tried(prober: Prober, case: Case, toolchain: Toolchain) -> Probe:
-    return prober.recall(case, toolchain) or prober.trial(case, toolchain, Naming.NEVER)
+def _known_or_tried(prober: Prober, case: Case, toolchain: Toolchain) -> tuple[Probe, bool]:
+    """What came of the case; whether that is a probe in full, known from before."""
+    known = prober.recall(case, toolchain)
+    return (known, True) if known else (prober.trial(case, toolchain, Naming.NEVER), False)
 
 
 def _why_not_good(outcome: Outcome, good: Toolchain) -> str | None:
@@ -131,7 +139,7 @@ def _referred(
         return _flaky(trials, match(_failure(failing)), _failure(failing), repeats, tried)
     failure = reference.outcome.failure
     chased = match(failure)
-    if failure.family in _DOUBTED or failure.failure_class in _DOUBTED:
+    if failure.family in _DOUBTED:
         again = trials(1).outcome
         flaky = flaky or not (isinstance(again, Failed) and chased(again.failure))
     if flaky:
@@ -150,9 +158,7 @@ def _flaky(
 ) -> Baseline | NotReproducible:
     """Compile again and again to learn how often the failure comes, and from that how often a draft has to be tried."""
     again = [trials(attempt) for attempt in range(_MEASURE)]
-    seen = sum(
-        isinstance(one.outcome, Failed) and any(map(chased, (one.outcome.failure, *one.outcome.others))) for one in again
-    )
+    seen = sum(isinstance(one.outcome, Failed) and chased(one.outcome.failure) for one in again)
     name = trials.toolchain.revision.name
     if not seen:
         reason = f"it failed once on {name} and in none of {_MEASURE} further compiles"

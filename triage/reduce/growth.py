@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from pathlib import Path
 
 from triage.model.case import Case
 from triage.model.failure import Failure
@@ -27,36 +28,46 @@ class Growth(Oracle):
     measurements counts, since a busy machine only adds.
     """
 
-    metric: Metric
-    factor: float
+    def __init__(
+        self,
+        prober: Prober,
+        folder: Path,
+        bad: Toolchain,
+        good: Toolchain,
+        metric: Metric,
+        factor: float,
+        *,
+        slipped: Path | None = None,
+    ) -> None:
+        """folder, slipped: as for any oracle."""
+        super().__init__(prober, folder, bad, good, lambda _: False, naming=Naming.NEVER, slipped=slipped)
+        self._metric, self._factor, self._pair = metric, factor, (bad, good)
 
     def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Whether the number is still so many times as large; a draft that fails on either toolchain has none."""
         low = high = math.inf
-        assert self.good is not None
         for attempt in range(TIMES):
             values = []
-            for toolchain in (self.bad, self.good):
+            for toolchain in self._pair:
                 probe = self.tried(draft, toolchain, attempt, cancelled)
-                value = value_of(probe, self.metric)
+                value = value_of(probe, self._metric)
                 if value is None:
                     if isinstance(probe.outcome, Failed):
                         self.note(probe.outcome.failure, draft)
                     return False
                 values.append(value)
             high, low = min(high, values[0]), min(low, values[1])
-            if not self.factor / _NEAR < high / max(low, 1e-9) < self.factor * _NEAR:
+            if not self._factor / _NEAR < high / max(low, 1e-9) < self._factor * _NEAR:
                 break
-        return high > self.factor * low
+        return high > self._factor * low
 
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the oracle's names
         """Whatever fails as it should was compiled by both."""
         return True
 
 
-def grown(
-    prober: Prober, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric
-) -> tuple[Baseline, float] | NotReproducible:
-    """Measure the case on both toolchains: what to keep, and how many times as much a draft has to take."""
+def grown(prober: Prober, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric) -> Baseline | NotReproducible:
+    """Measure the case on both toolchains. A draft has to keep half of the growth, as a factor."""
     if good is None:
         return NotReproducible(case, f"{metric} has grown since when? name a toolchain with --good")
     probes: list[Probe] = []
@@ -78,7 +89,13 @@ def grown(
     if ratio < _LEAST:
         return NotReproducible(case, f"{words}: less than {_LEAST} times as much, too little to reduce", tuple(probes))
     failure = Failure("metric", "metric", f"metric:{metric}", f"{words}, {ratio:.1f} times as much")
-    start = Baseline(
-        failure, same_signature(failure), Naming.NEVER, probes[0].measured.seconds, 1, tuple(probes), again=tuple(again)
+    return Baseline(
+        failure,
+        same_signature(failure),
+        Naming.NEVER,
+        seconds=probes[0].measured.seconds,
+        repeats=1,
+        probes=tuple(probes),
+        again=tuple(again),
+        factor=max(_LEAST, math.sqrt(ratio)),
     )
-    return start, max(_LEAST, math.sqrt(ratio))

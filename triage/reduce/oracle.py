@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +25,6 @@ class Tally:
     calls: int = 0  # compiles made, on either toolchain
     cached: int = 0
     seconds: float = 0.0  # of compiling, summed over the compiles
-    peak_rss_mb: float = 0.0
     slipped: dict[str, tuple[Failure, int]] = field(default_factory=dict)
 
 
@@ -108,7 +106,6 @@ class Oracle:
             elif not isinstance(probe.outcome, Untestable) or probe.measured.seconds:
                 self.tally.calls += 1
                 self.tally.seconds += probe.measured.seconds
-                self.tally.peak_rss_mb = max(self.tally.peak_rss_mb, probe.measured.peak_rss_mb)
 
 
 def _slug(signature: str) -> str:
@@ -121,6 +118,3 @@ def case_of(draft: Draft, path: Path) -> Case:
     """The draft as a case whose input is the file at `path`. Named so that its evidence is not taken for the recipe's."""
     name = f"{draft.case.name} (reducing)"
     return replace(draft.case, name=name, input=Input(path, draft.document.kind), expect=())
-
-
-Judge = Callable[[Draft, threading.Event], bool]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from triage.model.case import Case
 from triage.model.failure import Failure
@@ -54,7 +53,6 @@ class Reduced:
     evidence: tuple[Probe, ...] = ()
     others: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
-    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,13 @@ def minimise(
     not tried: a chain that has to be long has hundreds of equal links.
     Returns the items left and their draft; None when nothing was dropped.
     """
-    left, best = _drop_kinds(list(items), build, hunt, alike) if alike else (list(items), None)
-    chunk = len(left) if whole else (len(left) + 1) // 2
-    while left and chunk:
+    left, best = list(items), None
+    if whole and left and (found := _asked(build([]), hunt)) is not None:
+        return [], found
+    if alike:
+        left, best = _drop_kinds(left, build, hunt, alike)
+    chunk = (len(left) + 1) // 2
+    while left:
         before = len(left)
         left, found = _drop_chunks(left, chunk, build, hunt, alike)
         best = found or best
@@ -101,10 +105,13 @@ def _drop_kinds(
     counted = Counter(map(alike, left))
     for kind in [kind for kind, count in counted.items() if count > 1]:
         kept = [item for item in left if alike(item) != kind]
-        draft = build(kept) if kept else None
-        if draft is not None and (found := hunt.first([draft])) is not None:
+        if kept and (found := _asked(build(kept), hunt)) is not None:
             left, best = kept, found
     return left, best
+
+
+def _asked(draft: Draft | None, hunt: Hunt) -> Draft | None:
+    return hunt.first([draft]) if draft is not None else None
 
 
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped

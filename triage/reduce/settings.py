@@ -1,4 +1,4 @@
-"""Passes over what stands beside the program: flags, devices, the chip."""
+"""Passes over what stands beside the program: flags and devices."""
 
 from __future__ import annotations
 

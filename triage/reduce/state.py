@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
 from triage.model.case import Case, Flag, Target
+from triage.probe.scratch import Scratch
 from triage.reduce.draft import Draft
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -17,13 +18,14 @@ class State:
     """A folder with `best.mlir` (or the input's own suffix) and `settings.json`, each replaced as a whole."""
 
     def __init__(self, home: Path, key: str) -> None:
-        """key: what the reduction is of; another key is another folder."""
+        """key: what the reduction is of, its program and its compilers among it; another key is another folder."""
         self.folder = home / "reductions" / sha256(key.encode()).hexdigest()[:16]
-        self.drafts = self.folder / "drafts"
         with disk_errors("keep the reduction"):
-            self.drafts.mkdir(parents=True, exist_ok=True)
-            for left in self.drafts.iterdir():  # of a run that was killed
-                left.unlink(missing_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def drafts(self) -> AbstractContextManager[Path]:
+        """A folder for drafts' files, of this run alone: two runs of one reduction are in nobody's way."""
+        return Scratch(self.folder / "drafts").place()
 
     def keep(self, draft: Draft) -> None:
         """Write the draft. The program goes first: settings of an older draft fail on it just as well or are refused."""

@@ -19,16 +19,13 @@ from triage.probe.inputs import Prepared
 from triage.probe.judge import Match
 from triage.probe.metric import Metric, Reading, value_of
 from triage.probe.prober import Naming
-from triage.probe.reading import Reader
 from triage.probe.workbench import Job, Workbench
 from triage.reduce.draft import Draft
 from triage.reduce.ends import Baseline, baseline
-from triage.reduce.format import Format
+from triage.reduce.formats import format_of
 from triage.reduce.growth import Growth, grown
 from triage.reduce.loop import checked, reduce_to_fixpoint
-from triage.reduce.mlir.format import MlirFormat
 from triage.reduce.oracle import Oracle
-from triage.reduce.plain.format import TextFormat
 from triage.reduce.reduction import Reduction
 from triage.reduce.result import Effort, NotReproducible, Reduced, Size
 from triage.reduce.state import State
@@ -62,16 +59,14 @@ def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
     started = time.monotonic()
     bad = bench.shed.obtain(order.bad)
     good = bench.shed.obtain(order.good) if order.good else None
-    factor = 0.0
     if order.metric:
-        measured = grown(bench.prober, order.case, bad, good, order.metric)
-        start, factor = measured if isinstance(measured, tuple) else (measured, factor)
+        start = grown(bench.prober, order.case, bad, good, order.metric)
     else:
         start = baseline(bench, order.case, bad, good, order.match, order.repeats)
     if isinstance(start, NotReproducible):
         return start
     with ExitStack() as stack:
-        work = _Work(bench, order, bad, good, start, factor, stack)
+        work = _Work(bench, order, bad, good, start, stack)
         opened = work.open()
         if isinstance(opened, NotReproducible):
             return opened
@@ -87,35 +82,20 @@ class _Work:
     """The parts of one reduction, put together and taken down by `stack`."""
 
     def __init__(
-        self,
-        bench: Workbench,
-        order: Order,
-        bad: Toolchain,
-        good: Toolchain | None,
-        start: Baseline,
-        factor: float,
-        stack: ExitStack,
+        self, bench: Workbench, order: Order, bad: Toolchain, good: Toolchain | None, start: Baseline, stack: ExitStack
     ) -> None:
         self.bench, self.order, self.bad, self.start = bench, order, bad, start
-        identity = (order.case.name, self.bad.identity, good.identity if good else "", start.failure.signature)
-        self.state = State(bench.shed.home, "\0".join(identity))
+        source = bench.prober.input_of(order.case)
+        assert isinstance(source, Prepared)  # it was compiled
+        self.source = source
+        about = (order.case.name, source.digest, order.case.flags, order.case.target, order.case.phase)
+        identity = (*about, bad.identity, good and good.identity, start.failure.signature)
+        self.state = State(bench.shed.home, repr(identity))
         if order.slipped:
             with disk_errors("keep programs that fail otherwise"):
                 order.slipped.mkdir(parents=True, exist_ok=True)
-        kind = Growth if order.metric else Oracle
-        self.oracle = kind(
-            bench.prober,
-            self.state.drafts,
-            self.bad,
-            good,
-            start.match,
-            naming=start.naming,
-            repeats=start.repeats,
-            slipped=order.slipped,
-        )
-        if isinstance(self.oracle, Growth) and order.metric:
-            self.oracle.metric, self.oracle.factor = order.metric, factor
-        self.format, self.notes = _format(bench, order.case, self.bad)
+        self.oracle = _oracle(bench, order, bad, good, start, stack.enter_context(self.state.drafts()))
+        self.format, self.notes = format_of(bench, order.case, self.bad)
         stack.callback(self.format.close)
         task = bench.progress.task(f"reduce  {order.case.name}", total=None)
         stack.callback(task.finish)
@@ -126,11 +106,9 @@ class _Work:
         """The original in a form that can be changed, the draft to go on from, and the line of the original where the
         compiler pointed, which is None when the draft is not the original.
         """
-        prepared = self.bench.prober.input_of(self.order.case)
-        assert isinstance(prepared, Prepared)  # it was compiled
         case = self._hurried(self.order.case)
         onnx = self.order.case.input.kind is InputKind.ONNX  # worked on as it is, before it is imported
-        source = self.order.case.input.path if onnx else prepared.path
+        source = self.order.case.input.path if onnx else self.source.path
         if self.order.resume and (kept := self.state.best(case)):
             best = (Draft(document, kept[1]) for document in self.format.open(kept[0]))
             original = next(iter(self.format.open(source)), None)
@@ -185,7 +163,7 @@ class _Work:
                 cached=tally.cached + self.start.known,
                 invalid=self.reduction.invalid,
                 seconds=time.monotonic() - started,
-                compile_seconds=tally.seconds,
+                compile_seconds=tally.seconds + self.start.compile_seconds,
             ),
             evidence=chosen[1],
             others=tuple(self.oracle.slipped_on()),
@@ -234,6 +212,21 @@ class _Work:
         return outcome.failure if same else None
 
 
+def _oracle(bench: Workbench, order: Order, bad: Toolchain, good: Toolchain | None, start: Baseline, folder: Path) -> Oracle:
+    if order.metric and start.factor and good:
+        return Growth(bench.prober, folder, bad, good, order.metric, start.factor, slipped=order.slipped)
+    return Oracle(
+        bench.prober,
+        folder,
+        bad,
+        good,
+        start.match,
+        naming=start.naming,
+        repeats=start.repeats,
+        slipped=order.slipped,
+    )
+
+
 def _testable(probes: tuple[Probe, ...]) -> int:
     return sum(not isinstance(probe.outcome, Untestable) for probe in probes)
 
@@ -246,38 +239,3 @@ def _line(failure: Failure) -> int | None:
     """The line of `file:line:column`."""
     parts = (failure.location or "").rsplit(":", 2)
     return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
-
-
-def _format(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[Format, tuple[str, ...]]:
-    """How the case's input is worked on, and what is to be said about that."""
-    if case.input.kind is InputKind.ONNX:
-        from triage.reduce.onnx.format import OnnxFormat  # slow to import, and seldom needed
-
-        return OnnxFormat(), ()
-    tools = bench.prober.mlir_tools(case, toolchain)
-    prepared = bench.prober.input_of(case)
-    assert isinstance(prepared, Prepared)  # it was compiled
-    if tools is not None:
-        reader = Reader(tools, bench.stop)
-        if reader.readable(prepared.path):
-            return MlirFormat(reader, *_newest_reader(bench, case, toolchain, prepared.path)), ()
-        reader.close()
-    suffix = prepared.path.suffix.lstrip(".")
-    kind = InputKind(suffix) if suffix in {one.value for one in InputKind} else InputKind.OTHER
-    note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
-    return TextFormat(kind), (note,)
-
-
-def _newest_reader(bench: Workbench, case: Case, toolchain: Toolchain, path: Path) -> Iterator[Reader]:
-    """The tools of the newest release at hand, where they read the input: what is reduced shall be of use there as well,
-    and newer verifiers refuse programs that older ones let pass.
-    """
-    places = bench.shed.at_hand(case.compiler)
-    newest = bench.shed.obtain(places[-1]) if places else toolchain
-    tools = bench.prober.mlir_tools(case, newest) if newest.identity != toolchain.identity else None
-    if tools is not None:
-        reader = Reader(tools, bench.stop)
-        if reader.readable(path):
-            yield reader
-        else:
-            reader.close()

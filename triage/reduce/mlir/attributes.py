@@ -1,4 +1,4 @@
-"""Attributes that the failure can do without, constants made short, visibility, affinities and devices."""
+"""Attributes that the failure can do without, affinities among them, and constants made short."""
 
 from __future__ import annotations
 
@@ -18,20 +18,26 @@ _LONGEST = 40  # characters of a constant that may stay as it is
 
 
 def drop_attributes(draft: Draft, hunt: Hunt) -> Draft:
-    """Drop attributes: all of them, halves, single ones. One that the program is not valid without costs no compile."""
+    """Drop attributes: all of them, all of a kind, halves, single ones. A kind that the program is not valid without costs no
+    compile.
+    """
     base = draft
-    places = [
-        (index, name)
+    kinds = {
+        (index, name): (one.name, name)
         for index, one in enumerate(_operations(module_of(base)))
         for name in (*one.attributes, *one.properties)
-        if name not in _NEEDED and hunt.sound(_without(base, {(index, name)}))
-    ]
+        if name not in _NEEDED
+    }
+    # One of each kind is tried: whether an operation is valid without an attribute is the same for its like.
+    first = {kind: place for place, kind in reversed(kinds.items())}
+    sound = {kind: hunt.sound(_without(base, {place})) for kind, place in first.items()}
+    places = [place for place, kind in kinds.items() if sound[kind]]
 
     def build(kept: Sequence[tuple[int, str]]) -> Draft | None:
         gone = set(places) - set(kept)
         return _without(base, gone) if gone else None
 
-    _, found = minimise(places, build, hunt)
+    _, found = minimise(places, build, hunt, alike=kinds.__getitem__)
     return found or draft
 
 

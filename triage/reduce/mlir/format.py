@@ -19,6 +19,7 @@ from triage.reduce.mlir.shapes import shrink_dimensions, widen_elements
 from triage.reduce.search import Hunt
 from triage.reduce.settings import drop_flags, fewer_devices
 
+_ELIDED = "dense_resource<__elided__>"  # parses, but is no program
 _LARGE = 4 << 20  # bytes of a file, beyond which it is first read without its constants
 
 
@@ -59,8 +60,9 @@ class MlirFormat:
         for elide in (True, False) if path.stat().st_size > _LARGE else (False,):
             text = self._reader.generic(path, elide=elide)
             module = _parsed(text) if text is not None else None
-            if module is not None:
-                yield MlirDocument(_filled(module) if elide else module)
+            document = MlirDocument(_filled(module) if elide else module) if module is not None else None
+            if document is not None and _ELIDED not in document.text:
+                yield document
 
     def approach(self, line: int | None) -> Step:
         def go(draft: Draft, hunt: Hunt) -> Draft:

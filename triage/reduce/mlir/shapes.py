@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -37,7 +38,7 @@ def _descend(draft: Draft, hunt: Hunt, index: int | None) -> Draft:
     steps = [made for made in _ladder(draft, index) if hunt.sound(made)]
     low, high, best = 0, len(steps) - 1, draft
     while low <= high:
-        middle = (low + high + 1) // 2 if best is draft and low == 0 and high == len(steps) - 1 else (low + high) // 2
+        middle = (low + high + 1) // 2
         if hunt.first([steps[middle]]) is not None:
             best, low = steps[middle], middle + 1
         else:
@@ -58,6 +59,7 @@ def _ladder(draft: Draft, index: int | None) -> Iterator[Draft]:
 
 
 def _halved(classes: Classes, chosen: list[tuple[Place, int]], shift: int) -> dict[Place, int]:
+    """What follows, by class, from halving the chosen ones so often; products are worked out from their factors."""
     if len(chosen) == 1:
         place, number = chosen[0]
         return classes.changed(place, max(1, number >> shift)) or {}
@@ -65,16 +67,13 @@ def _halved(classes: Classes, chosen: list[tuple[Place, int]], shift: int) -> di
     new: dict[Place, int] = {}
     for place, number in chosen:
         if number not in (1, DYNAMIC) and place not in products:
-            for other, value in (classes.changed(place, max(1, number >> shift)) or {}).items():
-                new.setdefault(other, value) if other not in products else None
+            followed = classes.changed(place, max(1, number >> shift)) or {}
+            new = {other: value for other, value in followed.items() if other not in products} | new
     for _ in range(len(classes.groups) + 1):
         for whole, factors in classes.groups:
             numbers = [new.get(root, classes.numbers[root]) for root in map(classes.root, factors)]
             if DYNAMIC not in numbers and classes.numbers[classes.root(whole)] != DYNAMIC:
-                product = 1
-                for number in numbers:
-                    product *= number
-                new[classes.root(whole)] = product
+                new[classes.root(whole)] = math.prod(numbers)
     return {place: number for place, number in new.items() if number != classes.numbers[place]}
 
 

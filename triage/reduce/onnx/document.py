@@ -40,7 +40,7 @@ def needs(node: NodeProto) -> list[str]:
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             inside = {name for inner in graph.node for name in inner.output}
-            inside |= {one.name for one in (*graph.input, *graph.initializer)}
+            inside |= {one.name for one in graph.input} | {one.name for one in graph.initializer}
             names += [name for inner in graph.node for name in needs(inner) if name not in inside]
     return list(dict.fromkeys(names))
 

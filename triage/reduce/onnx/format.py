@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import checker, defs
 
 from triage.reduce.draft import Document, Draft
@@ -33,7 +34,7 @@ class OnnxFormat:
     def open(self, path: Path) -> Sequence[Document]:
         try:
             return [OnnxDocument(onnx.load(path))]
-        except (OSError, ValueError, Exception):  # protobuf's own errors share no base with anything
+        except DecodeError:
             return []
 
     def approach(self, line: int | None) -> Step:  # noqa: ARG002 - a compiler points into the imported program

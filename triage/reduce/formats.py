@@ -1,0 +1,50 @@
+"""Which format a case's input is worked on in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from triage.model.case import Case, InputKind
+from triage.model.revision import Toolchain
+from triage.probe.inputs import Prepared
+from triage.probe.reading import Reader
+from triage.probe.workbench import Workbench
+from triage.reduce.format import Format
+from triage.reduce.mlir.format import MlirFormat
+from triage.reduce.plain.format import TextFormat
+
+
+def format_of(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[Format, tuple[str, ...]]:
+    """How the case's input is worked on, and what is to be said about that."""
+    if case.input.kind is InputKind.ONNX:
+        from triage.reduce.onnx.format import OnnxFormat  # slow to import, and seldom needed
+
+        return OnnxFormat(), ()
+    tools = bench.prober.mlir_tools(case, toolchain)
+    prepared = bench.prober.input_of(case)
+    assert isinstance(prepared, Prepared)  # it was compiled
+    if tools is not None:
+        reader = Reader(tools, bench.stop)
+        if reader.readable(prepared.path):
+            return MlirFormat(reader, *_newest_reader(bench, case, toolchain, prepared.path)), ()
+        reader.close()
+    suffix = prepared.path.suffix.lstrip(".")
+    kind = InputKind(suffix) if suffix in {one.value for one in InputKind} else InputKind.OTHER
+    note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
+    return TextFormat(kind), (note,)
+
+
+def _newest_reader(bench: Workbench, case: Case, toolchain: Toolchain, path: Path) -> Iterator[Reader]:
+    """The tools of the newest release at hand, where they read the input: what is reduced shall be of use there as well,
+    and newer verifiers refuse programs that older ones let pass.
+    """
+    places = bench.shed.at_hand(case.compiler)
+    newest = bench.shed.obtain(places[-1]) if places else toolchain
+    tools = bench.prober.mlir_tools(case, newest) if newest.identity != toolchain.identity else None
+    if tools is not None:
+        reader = Reader(tools, bench.stop)
+        if reader.readable(path):
+            yield reader
+        else:
+            reader.close()
