@@ -167,3 +167,54 @@ def test_pass_scanner_without_a_failure() -> None:
     scanner = PassScanner()
     scanner.feed(b"// -----// IR Dump After Canonicalizer (canonicalize) //----- //\nTest Failed (3 of 4)\n")
     assert scanner.finish() is None
+
+
+VYPER = """vyper.exceptions.SyntaxException: missing type annotation
+
+  (hint: did you mean something like `for i: uint256 in ...`?)
+
+  line 6:4 
+       5 def add(x: uint256):
+  ---> 6     for i in range(3):
+"""
+PROTOC = "tmp/m/edition.proto: This file uses editions, but --experimental_editions has not been enabled.\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "failure_class", "headline", "location"),
+    [
+        (VYPER, "python-exception", "vyper.exceptions.SyntaxException: missing type annotation", None),
+        (PROTOC, "unknown", "This file uses editions, but --experimental_editions has not been enabled.", "tmp/m/edition.proto"),
+        ("Reading m.x\nm.x:3:7: y is undefined\n1 problem\n", "unknown", "y is undefined", "m.x:3:7"),
+        ("reading\nstopped here\n", "unknown", "stopped here", None),
+        ("ImportError: libz.so.1 is not there\n", "import-error", "ImportError: libz.so.1 is not there", None),
+    ],
+)
+@pytest.mark.parametrize("on", ["stderr", "stdout"])
+def test_what_a_stranger_printed_is_its_failure(
+    printed: str, failure_class: str, headline: str, location: str | None, on: str
+) -> None:
+    (failure,) = diagnose(ran(**{on: printed})).failures
+    assert (failure.failure_class, failure.headline, failure.location) == (failure_class, headline, location)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "m.mlir:1:1: warning: this may be slow\nfunc.func @not_an_error() {\n^\n",
+        "module {\n}\n",
+        '%0 = "missing"() : () -> i32\n',
+        "...\n\n---\n",
+    ],
+)
+def test_remarks_and_printed_ir_are_no_message(printed: str) -> None:
+    (failure,) = diagnose(ran(printed)).failures
+    assert (failure.failure_class, failure.headline) == ("silent-failure", "failed without a message")
+
+
+def test_a_message_nobody_knows_tells_its_failure_from_others_wherever_the_file_lies() -> None:
+    first, moved, other = (
+        diagnose(ran(text)).failures[0].signature
+        for text in (PROTOC, PROTOC.replace("tmp/m", "home/x/y"), PROTOC.replace("uses editions", "is empty"))
+    )
+    assert first == moved != other

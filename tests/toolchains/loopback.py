@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import os
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,12 +16,24 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
-def make_wheel(folder: Path, version: str, *, tag: str = "py3-none-any", payload: bytes = b"\x7fELF compiler") -> Path:
-    """A wheel of iree-base-compiler with one program in it."""
-    name = f"iree_base_compiler-{version}"
+NAME = "iree-base-compiler"
+
+
+def make_wheel(
+    folder: Path,
+    version: str,
+    *,
+    tag: str = "py3-none-any",
+    payload: bytes = b"\x7fELF compiler",
+    distribution: str = NAME,
+    requires: str | None = None,
+) -> Path:
+    """A wheel with one program in it."""
+    name = f"{distribution.replace('-', '_')}-{version}"
+    metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
     files = {
-        "iree/compiler/_mlir_libs/iree-compile": payload,
-        f"{name}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: iree-base-compiler\nVersion: {version}\n".encode(),
+        "iree/compiler/_mlir_libs/iree-compile" if distribution == NAME else f"{distribution}.bin": payload,
+        f"{name}.dist-info/METADATA": (metadata + (f"Requires-Dist: {requires}\n" if requires else "")).encode(),
         f"{name}.dist-info/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
     }
     record = "".join(
@@ -53,6 +67,20 @@ class LoopbackIndex:
             links.append(f'<a href="../../{wheel.name}{digest}">{wheel.name}</a><br>')
         page.write_text("<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>")
 
+    def publish_dated(self, distribution: str, days: Mapping[str, str | None]) -> None:
+        """Write a project's page that says for each version's wheel on which day it was uploaded; None to say nothing."""
+        begin = distribution.replace("-", "_")
+        files = []
+        for version, day in days.items():
+            wheel = next(self.folder.glob(f"{begin}-{version}-*.whl"))
+            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+            entry = {"filename": wheel.name, "url": f"../../{wheel.name}", "hashes": {"sha256": digest}}
+            files.append({**entry, **({"upload-time": f"{day}T12:00:00Z"} if day else {})})
+        page = {"meta": {"api-version": "1.1"}, "name": distribution, "versions": list(days), "files": files}
+        path = self.folder / "simple" / distribution / "index.html"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(page))
+
 
 @contextmanager
 def serve(folder: Path) -> Iterator[LoopbackIndex]:
@@ -62,6 +90,11 @@ def serve(folder: Path) -> Iterator[LoopbackIndex]:
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             requests.append(self.path)
+
+        def guess_type(self, path: str | os.PathLike[str]) -> str:
+            if Path(path).name == "index.html" and Path(path).read_bytes().startswith(b"{"):
+                return "application/vnd.pypi.simple.v1+json"
+            return super().guess_type(path)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
+from triage.compilers.port import Environment
 from triage.model.errors import EnvironmentFailure
 from triage.model.progress import Silent
 from triage.toolchains.index import Index, Release
@@ -199,3 +200,24 @@ def test_prune_takes_broken_installs_first(loopback: LoopbackIndex, tmp_path: Pa
     hold(good)
     program(broken).unlink()
     assert [one.folder for one in prune(tmp_path / "tc", keep=1 << 40)] == [broken]
+
+
+@pytest.mark.parametrize(
+    ("days", "taken"),
+    [
+        ({"1.0": "2024-01-01", "1.1": "2024-03-03", "2.0": "2025-01-01"}, "1.1"),
+        ({"1.0": None, "1.1": None, "2.0": None}, "2.0"),  # an index that does not say
+        ({"1.0": "2025-01-01", "1.1": "2025-01-01", "2.0": "2025-01-01"}, "2.0"),  # nothing is left of that day
+    ],
+)
+def test_an_environment_holds_what_there_was_in_its_day(
+    loopback: LoopbackIndex, tmp_path: Path, days: dict[str, str | None], taken: str
+) -> None:
+    make_wheel(loopback.folder, "3.0", distribution="some-compiler", requires="its-runtime>=1")
+    for version in days:
+        make_wheel(loopback.folder, version, distribution="its-runtime")
+    loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
+    loopback.publish_dated("its-runtime", days)
+    (compiler,) = Index(tmp_path / "memory", loopback.url).releases("some-compiler")
+    folder = install(tmp_path / "tc", "some-compiler", compiler, loopback.url, Silent(), threading.Event(), Environment())
+    assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [f"its_runtime-{taken}.dist-info"]

@@ -22,7 +22,7 @@ def with_pass(failures: Sequence[Failure], named: FailingPass, rules: Sequence[R
     said = failures[0] if failures else None
     rule = next((rule for rule in rules if named.name in rule.passes), None)
     if rule:
-        headline = said.headline if said else f"{named.name} failed and printed nothing"
+        headline = said.headline if said else f"{named.name} failed without a message"
         claimed = Finding(rule, headline, 0, said.location if said else None, failing_pass=named)
         # The rule's own phase is the same for every wording; a pass may run the analysis from another phase.
         failure = replace(one(claimed), phase=rule.phase or named.phase)
@@ -37,8 +37,8 @@ def with_pass(failures: Sequence[Failure], named: FailingPass, rules: Sequence[R
 
 
 def silent(rules: Sequence[Rule], named: FailingPass | None) -> Failure:
-    """A failure that printed nothing at all."""
+    """A failure without a message."""
     rule = next(rule for rule in rules if rule.name == "silent-failure")
-    headline = f"{named.name} failed and printed nothing" if named else "failed and printed nothing"
+    headline = f"{named.name} failed without a message" if named else "failed without a message"
     captures = {"pass": named.name} if named else {}
     return replace(one(Finding(rule, headline, 0, captures=captures, failing_pass=named)), line=None)

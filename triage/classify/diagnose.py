@@ -13,6 +13,7 @@ from triage.classify.load import packaged_rules
 from triage.classify.passes import FailingPass
 from triage.classify.rule import Rule
 from triage.classify.scanner import Scanner
+from triage.classify.unread import unread
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.failure import Failure
 
@@ -48,7 +49,7 @@ def diagnose(
         return _crash(clear, died, named)
     if clear:
         return Diagnosis(failures)
-    failures = failures or remarks[:1]
+    failures = failures or remarks[:1] or _unread(execution, rules)
     if named is None:
         return Diagnosis(failures or (silent(rules, None),), needs_pass=True)
     return Diagnosis(with_pass(failures, named, rules))
@@ -77,6 +78,13 @@ def _texts(captured: Captured, rules: Sequence[Rule]) -> tuple[tuple[Failure, ..
     scanner = Scanner(rules)
     scanner.feed(captured.text.encode("utf-8", "replace"))
     return scanner.finish(), scanner.remarks, scanner.first_pass
+
+
+def _unread(execution: Execution, rules: Sequence[Rule]) -> tuple[Failure, ...]:
+    for captured in (execution.stderr, execution.stdout):
+        if said := unread(captured.text, rules):
+            return (said,)
+    return ()
 
 
 def _ending(execution: Execution, rules: Sequence[Rule]) -> Failure | None:

@@ -17,7 +17,7 @@ from triage.recipes.inputs import locate
 from triage.recipes.suggestions import did_you_mean
 from triage.recipes.words import COMMAND
 
-_PLACES = ("input", "output", "toolchain", "python", "flags")
+_PLACES = ("input", "output", "toolchain", "python", "site_packages", "flags")
 _PLACE = re.compile(r"\{(\w+)\}")
 _TEXT = {"type": "string", "pattern": r"\S"}
 
@@ -85,7 +85,7 @@ class CommandFormat(RecipeFormat):
         default_factory=lambda: TargetFormat.model_construct(backend="host"), description="What is compiled for; only told."
     )
     command: _Words = Field(
-        description="Program and arguments; {input}, {output}, {toolchain}, {python} and {flags} are filled in.",
+        description="Program and arguments; {input}, {output}, {toolchain}, {python}, {site_packages} and {flags} are filled in.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
     package: Annotated[

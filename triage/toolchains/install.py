@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import threading
 from contextlib import suppress
+from datetime import date, timedelta
 from hashlib import blake2b
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from triage.toolchains.kept import MANIFEST, is_whole, kept
 UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
 _TYPICAL_WHEEL = 110 << 20
 _ALONE = Wheel()
+_SIBLINGS = timedelta(days=3)  # packages that are released together appear one after another
 
 
 def folder_of(toolchains: Path, distribution: str, release: Release, packaging: Packaging = _ALONE) -> Path:
@@ -67,6 +69,7 @@ def install(
         require_room(need, root, f"install {what}")
         wanted = f"{distribution}=={release.version}"
         requirements = scratch / "requirements.txt"
+        of_its_day: list[str] = []
         match packaging:
             case Wheel():
                 if release.sha256:
@@ -77,9 +80,16 @@ def install(
                 wanted = "\n".join((wanted, *beside))
                 _make_environment(root, release.python, what)
                 command = [*_uv_pip(scratch), "--python", str(root / "bin" / "python")]
+                of_its_day = _as_of(release)
         requirements.write_text(wanted + "\n")
         command += ["--default-index", index_url, "-r", str(requirements)]
-        _run(command, f"install {what}", root, scratch, progress, stop)
+        try:
+            _run([*command, *of_its_day], f"install {what}", root, scratch, progress, stop)
+        except Unobtainable:
+            if not of_its_day:
+                raise
+            # An index that does not date all its files offers too few of them; today's are better than none.
+            _run(command, f"install {what}", root, scratch, progress, stop)
         return release
 
     return kept(toolchains, folder.name, what, progress, fill)
@@ -91,9 +101,17 @@ def _kind(distribution: str, packaging: Packaging) -> str:
         case Wheel():
             return distribution
         case Environment(()):
-            return f"env-{distribution}"
+            return f"venv-{distribution}"
         case Environment(beside):
-            return f"env-{distribution}-with-{blake2b(' '.join(beside).encode(), digest_size=4).hexdigest()}"
+            return f"venv-{distribution}-with-{blake2b(' '.join(beside).encode(), digest_size=4).hexdigest()}"
+
+
+def _as_of(release: Release) -> list[str]:
+    """What the release depends on as it was in its day, so that it does not change from one install to the next."""
+    if release.date is None:
+        return []
+    until = date.fromisoformat(release.date) + _SIBLINGS
+    return ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
 
 
 def _make_environment(root: Path, python: str, what: str) -> None:

@@ -54,9 +54,12 @@ class Command:
         words = case.how.words if "{flags}" in case.how.words else (*case.how.words, "{flags}")
         options = tuple(text for word in words for text in (flags if word == "{flags}" else [word]))
         places = _places(toolchain.program)
-        if "python" not in places and any("{python}" in word for word in options):
+        lacking = next(
+            (name for name in ("python", "site_packages") if name not in places and f"{{{name}}}" in str(options)), None
+        )
+        if lacking is not None:
             return Untestable(
-                Cause.RECIPE, f"{toolchain.root} is no virtual environment, so that {{python}} stands for nothing"
+                Cause.RECIPE, f"{toolchain.root} is no virtual environment, so that {{{lacking}}} stands for nothing"
             )
         return Invocation(options, env=_surroundings(toolchain.program), places=places)
 
@@ -78,7 +81,9 @@ class Command:
 
 def _places(program: Path) -> dict[str, str]:
     root = layout.environment_of(program)
-    return {"toolchain": str(program)} if root is None else {"toolchain": str(root), "python": str(program)}
+    if root is None:
+        return {"toolchain": str(program)}
+    return {"toolchain": str(root), "python": str(program), "site_packages": str(layout.site_packages(root))}
 
 
 def _surroundings(program: Path) -> dict[str, str]:

@@ -45,6 +45,11 @@ def essence(program: Path) -> tuple[Path, ...]:
     return (program,)
 
 
+def site_packages(root: Path) -> Path:
+    """The folder of a virtual environment that packages are installed in."""
+    return next(iter(_site(root)), root / "lib")
+
+
 def package_version(program: Path, distribution: str) -> str | None:
     """The version of a distribution in a virtual environment; None where it is not in there."""
     root = environment_of(program)
