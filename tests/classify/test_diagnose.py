@@ -184,7 +184,12 @@ PROTOC = "tmp/m/edition.proto: This file uses editions, but --experimental_editi
     ("printed", "failure_class", "headline", "location"),
     [
         (VYPER, "python-exception", "vyper.exceptions.SyntaxException: missing type annotation", None),
-        (PROTOC, "unknown", "This file uses editions, but --experimental_editions has not been enabled.", "tmp/m/edition.proto"),
+        (
+            PROTOC,
+            "unknown",
+            "This file uses editions, but --experimental_editions has not been enabled.",
+            "tmp/m/edition.proto",
+        ),
         ("Reading m.x\nm.x:3:7: y is undefined\n1 problem\n", "unknown", "y is undefined", "m.x:3:7"),
         ("reading\nstopped here\n", "unknown", "stopped here", None),
         ("ImportError: libz.so.1 is not there\n", "import-error", "ImportError: libz.so.1 is not there", None),
