@@ -173,7 +173,7 @@ VYPER = """vyper.exceptions.SyntaxException: missing type annotation
 
   (hint: did you mean something like `for i: uint256 in ...`?)
 
-  line 6:4 
+  line 6:4
        5 def add(x: uint256):
   ---> 6     for i in range(3):
 """

@@ -15,7 +15,6 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-
 NAME = "iree-base-compiler"
 
 

@@ -18,6 +18,7 @@ from triage.recipes.suggestions import did_you_mean
 from triage.recipes.words import COMMAND
 
 _PLACES = ("input", "output", "toolchain", "python", "site_packages", "flags")
+_LISTED = ", ".join(f"{{{name}}}" for name in _PLACES)
 _PLACE = re.compile(r"\{(\w+)\}")
 _TEXT = {"type": "string", "pattern": r"\S"}
 
@@ -26,8 +27,7 @@ def _word(value: Any) -> str:
     text = as_written(value)
     unknown = next((name for name in _PLACE.findall(text.replace("${", "")) if name not in _PLACES), None)
     if unknown is not None:
-        known = ", ".join(f"{{{name}}}" for name in _PLACES)
-        raise advice(f'"{{{unknown}}}" stands for nothing{did_you_mean(unknown, _PLACES)} There is: {known}.')
+        raise advice(f'"{{{unknown}}}" stands for nothing{did_you_mean(unknown, _PLACES)} There is: {_LISTED}.')
     return text
 
 
@@ -85,7 +85,7 @@ class CommandFormat(RecipeFormat):
         default_factory=lambda: TargetFormat.model_construct(backend="host"), description="What is compiled for; only told."
     )
     command: _Words = Field(
-        description="Program and arguments; {input}, {output}, {toolchain}, {python}, {site_packages} and {flags} are filled in.",
+        description=f"Program and arguments; {_LISTED} are filled in.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
     package: Annotated[
