@@ -24,7 +24,8 @@ from typing import TextIO
 
 import numpy as np
 
-from benchmarks.reduce_inputs import PATTERNS, model
+from benchmarks.reduce_inputs import model
+from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS, Peer, Run, peers, timed
 from benchmarks.reduce_task import Task, fresh_home, planned, script, sized, started, task_of
 from triage.cli.bench import load_cases

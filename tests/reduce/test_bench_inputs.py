@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.reduce import with_constants
-from benchmarks.reduce_inputs import PATTERNS, model, recipe
+from benchmarks.reduce_inputs import model, recipe
+from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_task import planned, script, sized, started, task_of
 from tests.conftest import Triage
 from triage.cli.bench import COMPILERS
