@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.reduce_inputs import recipe
-from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_oracle import Plan
+from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS
 from triage.cli.bench import COMPILERS, load_cases, open_bench
 from triage.compilers.port import Invocation

@@ -13,19 +13,10 @@ import yaml
 from triage.compilers.port import Invocation
 from triage.compilers.vocabulary import Vocabulary
 from triage.model.revision import Toolchain
+from triage.recipes.words import IREE
 
-# In the order they run. Before them the IR is what was given; after them it is the host's program alone.
-_PHASES = (
-    "global-optimization",
-    "dispatch-creation",
-    "flow",
-    "stream",
-    "executable-sources",
-    "executable-configurations",
-    "executable-targets",
-    "hal",
-    "vm",
-)
+# Before them the IR is what was given; after them it is the host's program alone.
+_FIRST, _LAST = "global-optimization", "vm"
 # Types spelled out where they stand, and constants of no more than a line.
 _PLAIN = ("--mlir-print-local-scope", "--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
 _GENERIC = "--mlir-print-op-generic"
@@ -42,7 +33,8 @@ class IreeIr:
         return {"mlir-print-ir-after-all", "mlir-print-ir-after-change"} <= toolchain.capabilities.flags
 
     def phases(self, toolchain: Toolchain, last: str | None) -> tuple[str, ...]:
-        known = [phase for phase in _PHASES if phase in toolchain.capabilities.phases]
+        compared = IREE.phases[IREE.phases.index(_FIRST) : IREE.phases.index(_LAST) + 1]
+        known = [phase for phase in compared if phase in toolchain.capabilities.phases]
         return tuple(known[: known.index(last) + 1] if last in known else known)
 
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
