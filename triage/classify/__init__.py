@@ -5,7 +5,7 @@ from __future__ import annotations
 from triage.classify.claims import unclear
 from triage.classify.diagnose import Diagnosis, diagnose
 from triage.classify.load import load_rules, packaged_rules
-from triage.classify.logs import classify_log
+from triage.classify.logs import classify_log, open_log
 from triage.classify.passes import FailingPass, PassScanner, phase_of
 from triage.classify.rule import Rule
 from triage.classify.scanner import Scanner
@@ -21,6 +21,7 @@ __all__ = [
     "classify_log",
     "diagnose",
     "load_rules",
+    "open_log",
     "packaged_rules",
     "phase_of",
     "rule_for",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import BinaryIO
 
 from triage.classify.rule import Rule
@@ -13,6 +14,14 @@ from triage.model.errors import BadInput
 from triage.model.failure import Failure
 
 _GZIP = b"\x1f\x8b"
+
+
+def open_log(path: Path) -> BinaryIO:
+    """The file, to be read by `classify_log`; BadInput when it cannot be opened."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
 
 
 def classify_log(

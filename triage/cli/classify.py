@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
-from triage.classify import classify_log, load_rules
+from triage.classify import classify_log, load_rules, open_log
 from triage.cli.endings import Exit, guarded
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, open_progress, progress_of, show, show_json, tell
-from triage.model.errors import BadInput
 from triage.model.failure import Failure
 from triage.report.shapes import classify_json
 from triage.report.terminal import log_blocks
@@ -53,7 +52,7 @@ def classify(
                     tell("reading a log from standard input; Ctrl-D ends it")
                 found["-"] = classify_log(sys.stdin.buffer, advance, known)
             else:
-                with _opened(path) as stream:
+                with open_log(path) as stream:
                     found[str(path)] = classify_log(stream, advance, known)
     finally:
         if shown:
@@ -63,13 +62,6 @@ def classify(
     else:
         show(log_blocks(found))
     return Exit.FOUND if any(found.values()) else Exit.OK
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
 
 
 def _size(path: Path) -> int:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.classify import classify_log
-from triage.cli.bench import load_cases, one_case, open_bench
+from triage.classify import classify_log, open_log
+from triage.cli.bench import COMPILERS, load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
 from triage.cli.options import AttributeOption, FormatOption, ProjectOption
 from triage.cli.screen import Format, show, show_json
@@ -27,7 +27,13 @@ _RECIPES = (".yaml", ".yml")
 
 @guarded
 def suspects(
-    source: Annotated[Path, typer.Argument(metavar="RECIPE|LOG", help="A recipe, or a log with the failure in it.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RECIPE|LOG",
+            help="A recipe, or a log with the failure in it; of IREE, or of the compiler that a REV names.",
+        ),
+    ],
     repo: Annotated[Path, typer.Option("--repo", metavar="DIR", help="A clone of the compiler.")],
     good: Annotated[str, typer.Option(help="REV or commit that compiles.")],
     bad: Annotated[str, typer.Option(help="REV or commit that fails.")],
@@ -52,7 +58,8 @@ def suspects(
             chosen = one_case(load_cases([source]), case)
             failure = known_failure(bench.evidence.failures_of(chosen.name))
         else:
-            chosen, failure = _from_log(source, backend)
+            named = (name for name in COMPILERS if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
+            chosen, failure = _from_log(source, backend, next(named, "iree"))
         chase = Chase(bench, chosen, repo, project)
         timeline, span = span_between(chase, good, bad)
         clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)
@@ -78,8 +85,8 @@ def _evidence(chase: Chase, good: str, bad: str) -> PassEvidence | None:
     return pass_evidence(chase.bench, chase.case, older, newer, chase.repository)
 
 
-def _from_log(log: Path, backend: str | None) -> tuple[Case, Failure | None]:
-    with log.open("rb") as stream:
+def _from_log(log: Path, backend: str | None, compiler: str) -> tuple[Case, Failure | None]:
+    with open_log(log) as stream:
         failures = classify_log(stream)
     unknown = Input(log.absolute(), InputKind.OTHER)
-    return Case(log.stem, log.stem, "", "iree", log, unknown, Target(backend or "")), failures[0] if failures else None
+    return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")), failures[0] if failures else None
