@@ -46,7 +46,8 @@ def suspects(
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
-    Of a recipe the failure is the one that was last seen; without one its backend and phase are what counts. Where the
+    Of a recipe the failure is the one that was last seen; without one its backend and phase are what counts. A log is
+    IREE's, or of the compiler that a REV names (`triton:3.1.0`). Where the
     compilers of both revisions are installed, their passes are compared, and the one where they part is suspected.
     """
     from triage.bisect.plan import Chase, span_between
