@@ -33,10 +33,21 @@ def marked(tmp_path: Path) -> list[int]:
     return [one.pid for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_no_child_and_says_how_to_go_on(home: Path, tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "words", "further"),
+    [
+        (signal.SIGINT, ["run"], ""),
+        (signal.SIGTERM, ["run"], ""),
+        (signal.SIGINT, ["remedy", "--toolchain", "installed"], ""),
+        (signal.SIGINT, ["lint"], ""),
+        (signal.SIGINT, ["reduce", "--toolchain", "installed"], " --resume"),
+    ],
+)
+def test_an_interruption_leaves_no_child_and_says_how_to_go_on(
+    home: Path, tmp_path: Path, number: signal.Signals, words: list[str], further: str
+) -> None:
     path = endless(tmp_path)
-    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(path)]
+    command = [sys.executable, "-c", "from triage.cli import main; main()", *words, str(path)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while not marked(tmp_path):
         assert running.poll() is None
@@ -44,7 +55,7 @@ def test_an_interruption_leaves_no_child_and_says_how_to_go_on(home: Path, tmp_p
     running.send_signal(number)
     _, said = running.communicate(timeout=20)
     assert running.returncode == 130
-    assert f"triage run {path}" in said
+    assert f"  triage {' '.join(words)} {path}{further}\n" in said
     assert "Traceback" not in said
     assert not marked(tmp_path)
 

@@ -1,4 +1,4 @@
-"""How commands end: every error a sentence on stderr and the exit code that INTERFACE promises."""
+"""How commands end: every error a sentence on stderr and the exit code that the README promises."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ def guarded(command: Callable[P, Exit]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        raise typer.Exit(int(_ending(lambda: command(*args, **kwargs))))
+        # A command that can go on where it stopped does so when it is told to.
+        further = ["--resume"] if kwargs.get("resume") is False else []
+        raise typer.Exit(int(_ending(lambda: command(*args, **kwargs), further)))
 
     return run
 
 
-def _ending(call: Callable[[], Exit]) -> int:
+def _ending(call: Callable[[], Exit], further: Sequence[str]) -> int:
     try:
         with disk_errors("go on"):
             code = call()
@@ -55,7 +57,7 @@ def _ending(call: Callable[[], Exit]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        tell(f"interrupted; what was finished is kept. To go on:\n  {shlex.join(['triage', *sys.argv[1:]])}")
+        tell(f"interrupted; what was finished is kept. To go on:\n  {shlex.join(['triage', *sys.argv[1:], *further])}")
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:
