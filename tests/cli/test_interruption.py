@@ -24,12 +24,17 @@ def endless(tmp_path: Path) -> Path:
     """A recipe whose generator sleeps with a mark on its command line."""
     (tmp_path / "gen.py").write_text("import time; time.sleep(600)")
     path = tmp_path / "gen.yaml"
-    path.write_text(f"name: gen\ninput: gen.py\nargs: {{mark: mark-{tmp_path.name}}}\ntarget: {{backend: llvm-cpu}}\n")
+    path.write_text(f"name: gen\ninput: gen.py\nargs: {{mark: {mark_of(tmp_path)}}}\ntarget: {{backend: llvm-cpu}}\n")
     return path
 
 
+def mark_of(tmp_path: Path) -> str:
+    """Of this test in this worker: folders of one name lie below each worker's own."""
+    return f"mark-{tmp_path.parent.name}-{tmp_path.name}"
+
+
 def marked(tmp_path: Path) -> list[int]:
-    mark = f"mark-{tmp_path.name}"
+    mark = mark_of(tmp_path)
     return [one.pid for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
 
 
@@ -54,7 +59,7 @@ def test_an_interruption_leaves_no_child_and_says_how_to_go_on(
         time.sleep(0.05)
     running.send_signal(number)
     _, said = running.communicate(timeout=20)
-    assert running.returncode == 130
+    assert running.returncode == 130, said
     assert f"  triage {' '.join(words)} {path}{further}\n" in said
     assert "Traceback" not in said
     assert not marked(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import random
 import threading
 import time
@@ -120,3 +121,20 @@ def test_an_error_of_one_ends_the_search() -> None:
     with pytest.raises(Interrupted):
         racing.first([draft([0]), draft([1])])
     racing.close()
+
+
+def test_ctrl_c_ends_every_compile_under_way() -> None:
+    ended: list[bytes] = []
+
+    def ask(one: Draft, cancelled: threading.Event) -> bool:
+        if cancelled.wait(20):
+            ended.append(one.document.content)
+            raise Interrupted("stopped")
+        return True
+
+    racing = Racing(ask, 2)
+    threading.Timer(0.3, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        racing.first([draft([0]), draft([1])])
+    racing.close()
+    assert sorted(ended) == [b"0\n", b"1\n"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -140,13 +139,9 @@ class _Comparison:
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """The same on both sides, at once where the machine may do two things."""
-        with ThreadPoolExecutor(max_workers=min(2, self.bench.jobs)) as pool:
-            try:
-                good, bad = (pool.submit(work, one) for one in self.toolchains)
-                return good.result(), bad.result()
-            except BaseException:
-                self.bench.stop.set()
-                raise
+        with self.bench.threads(2) as pool:
+            good, bad = (pool.submit(work, one) for one in self.toolchains)
+            return good.result(), bad.result()
 
     def _count(self, compiles: int = 0, printed: int = 0) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +93,18 @@ class Workbench:
                 yield probe
         finally:
             task.finish()
+
+    @contextmanager
+    def threads(self, count: int) -> Iterator[ThreadPoolExecutor]:
+        """Threads that wait for compilers, `jobs` at most. An error or Ctrl-C ends the compilers first."""
+        pool = ThreadPoolExecutor(max_workers=min(count, self.jobs))
+        try:
+            yield pool
+        except BaseException:
+            self.stop.set()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def _probe_all(self, jobs: Sequence[Job]) -> Iterator[Probe]:
         places = list({job.place.revision.name: job.place for job in jobs}.values())

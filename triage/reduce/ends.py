@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from triage.classify import tells_nothing
@@ -69,7 +68,7 @@ def baseline(
     """Compile the case on both toolchains, or recall what came of it. repeats: None to choose by how often it fails."""
     task = bench.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
-        with ThreadPoolExecutor(max_workers=min(2, bench.jobs)) as pool:
+        with bench.threads(2) as pool:
             asked = [pool.submit(_known_or_tried, bench.prober, case, one) for one in (bad, good) if one]
             tried, recalled = zip(*(answer.result() for answer in asked), strict=True)
         failing, known = tried[0], recalled[0]

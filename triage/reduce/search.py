@@ -43,8 +43,10 @@ class Racing:
                     running.append((draft, cancelled, self._pool.submit(self._ask, draft, cancelled)))
                 if not running:
                     return None
-                draft, _, answer = running.popleft()
-                if answer.result():
+                draft, _, answer = running[0]  # stays with the others until it is known: they end together
+                found = answer.result()
+                running.popleft()
+                if found:
                     return draft
         finally:
             for _, cancelled, _ in running:
