@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import _thread
+import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -133,7 +134,7 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
         return True
 
     racing = Racing(ask, 2)
-    threading.Timer(0.3, _thread.interrupt_main).start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         racing.first([draft([0]), draft([1])])
     racing.close()
