@@ -47,6 +47,9 @@ def test_shared_memory(shared_home: Path, triage: Triage) -> None:
     assert (remedy["input_change"], remedy["breaks"]) == (None, [])
     assert {"3.3.0", "3.0.0"} <= {one["name"] for one in remedy["verified_on"]}
     assert remedy["cost"]["cpu_seconds"] > 0
+    assert (remedy["cost"]["dispatches"], remedy["cost"]["shared_bytes"]) == (1, 2104)
+    [good] = [one for one in remedy["checks"] if one["revision"]["name"] == "3.0.0"]
+    assert (good["cost_without"]["shared_bytes"], good["cost_with"]["shared_bytes"]) == (131072, 2104)
     assert told["failure"]["class"] == "shared-memory-overflow"
     assert 0 < told["tried"] <= 60
 

@@ -110,6 +110,12 @@ class Ir(Protocol):
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
         """The same compile, ended after a phase, its output in generic form."""
 
+    def footprint_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+        """The phase whose output tells most of what a program compiled up to `last` asks for; None where none does."""
+
+    def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
+        """What a program asks for, from its IR after that phase: numbers as in `Told`."""
+
     def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
         """The same compile, printing the IR after each pass that changed it; `only`: after those with this argument."""
 

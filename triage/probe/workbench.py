@@ -6,14 +6,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
 
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.outcome import Cause, Measured, Untestable
+from triage.model.outcome import Cause, Compiled, Measured, Untestable
 from triage.model.probe import Probe
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Toolchain
@@ -28,11 +28,12 @@ _LEAST_MB = 256.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One probe to be made."""
+    """One probe to be made. footprint: a case that compiles is compiled once more, to read from its IR what it asks for."""
 
     case: Case
     place: Place
     fresh: bool = False
+    footprint: bool = False
 
 
 class Workbench:
@@ -147,4 +148,7 @@ class Workbench:
             version = job.place.release.version if job.place.release else None
             return Probe(job.case, job.place.revision, version, why, Measured(), cached=False)
         probe = self.prober.probe(job.case, ready, fresh=job.fresh)
+        if job.footprint and isinstance(probe.outcome, Compiled):
+            more = {**probe.measured.metrics, **self.prober.footprint(job.case, ready)}
+            probe = replace(probe, measured=replace(probe.measured, metrics=more))
         return self.reading(self.prober, ready, probe) if self.reading else probe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
@@ -16,6 +16,7 @@ from triage.probe.inputs import Prepared
 from triage.probe.workbench import Job, Workbench
 from triage.remedy.candidates import Situation, first_tier, of_class, second_tier
 from triage.remedy.change import Change
+from triage.remedy.cost import least, steps_above
 from triage.remedy.devices import devices_named
 from triage.remedy.least import narrowed
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
@@ -49,13 +50,13 @@ def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
     remedies = [_narrow(trials, change, probe) for change, probe in trials.working]
-    checked, notes = _checked(bench, order, sorted(remedies, key=_cost))
+    checked, notes = _checked(bench, order, _ranked(remedies))
     known = {change.text for change in (*first, *second)}
     return Remedies(
         order.case,
         failing,
         failures[0],
-        tuple(sorted(checked, key=_rank)),
+        _ranked(checked),
         trials.tried,
         left=0 if trials.mended else len(known - trials.probes.keys()),
         promising=trials.promising,
@@ -107,15 +108,22 @@ def _narrow(trials: Trials, change: Change, probe: Probe) -> Remedy:
 
 
 def _checked(bench: Workbench, order: Order, remedies: Sequence[Remedy]) -> tuple[list[Remedy], list[str]]:
-    """The best of them tried on the good compiler and on the newest release."""
+    """The best of them tried on the good compiler and on the newest release, and their footprints taken: where it fails, and
+    on the first of the others, for comparison.
+    """
     places, notes = _elsewhere(bench, order)
     chosen, rest = remedies[:CHECKED], remedies[CHECKED:]
     cases = [remedy.change.applied(order.case) for remedy in chosen]
-    jobs = [Job(case, place) for place in places for case in (order.case, *cases)] if chosen else []
-    asked = {(id(probe.case), probe.revision.name): probe for probe in bench.probe_all(jobs, "on other compilers")}
-    names = [place.revision.name for place in places]
+    jobs = [Job(case, order.bad, footprint=True) for case in cases]
+    jobs += [Job(case, place, footprint=place is places[0]) for place in places for case in (order.case, *cases) if chosen]
+    asked = {(id(probe.case), probe.revision.name): probe for probe in bench.probe_all(jobs, "what it costs and breaks")}
+    here, names = order.bad.revision.name, [place.revision.name for place in places]
     done = [
-        replace(remedy, checks=tuple(Check(asked[id(order.case), name], asked[id(case), name]) for name in names))
+        replace(
+            remedy,
+            probe=replace(remedy.probe, measured=asked[id(case), here].measured),
+            checks=tuple(Check(asked[id(order.case), name], asked[id(case), name]) for name in names),
+        )
         for remedy, case in zip(chosen, cases, strict=True)
     ]
     return [*done, *rest], notes
@@ -131,18 +139,22 @@ def _elsewhere(bench: Workbench, order: Order) -> tuple[list[Place], list[str]]:
     return list(others.values()), notes
 
 
-def _rank(remedy: Remedy) -> tuple[float, ...]:
-    """What is broken elsewhere first, then what it costs."""
-    return (len(remedy.breaks), *_cost(remedy))
+def _ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """What breaks nothing elsewhere first, then what costs less."""
+    smallest = least(remedy.probe for remedy in remedies)
+    return tuple(sorted(remedies, key=lambda remedy: (len(remedy.breaks), *_cost(remedy, smallest))))
 
 
-def _cost(remedy: Remedy) -> tuple[float, ...]:
-    """The fewer and milder the changes the better, then time to compile by its order of magnitude, then size."""
+def _cost(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
+    """The fewer and milder the changes the better, then time to compile by its order of magnitude, then what the program asks
+    for where that differs clearly, then size.
+    """
     change, measured = remedy.change, remedy.probe.measured
     return (
         change.checks_less,
         change.input_change is not None,
         len(change.steps),
         round(log2(max(measured.cpu_seconds, 0.1))),
+        *steps_above(remedy.probe, smallest),
         measured.metrics.get("artifact_bytes", 0.0),
     )
