@@ -44,7 +44,8 @@ def test_a_type_of_unknown_size_leaves_no_number() -> None:
         ("i1", 1), ("f16", 2), ("bf16", 2), ("f8E4M3FNUZ", 1), ("i64", 8),
         ("vector<4xf16>", 8), ("vector<2x4xi8>", 8), ("!llvm.array<0 x i8>", 0), ("!llvm.array<3 x vector<2 x f32>>", 24),
         ("!spirv.array<816 x vector<4xf32>, stride=16>", 13056), ("!spirv.struct<(f32, i8)>", 5),
-        ("!spirv.struct<(!spirv.array<2 x f32> [0])>", 8), ("!llvm.ptr<3>", None), ("index", None), ("!llvm.struct<packed (i8)>", None),
+        ("!spirv.struct<(!spirv.array<2 x f32> [0])>", 8), ("!llvm.ptr<3>", None), ("index", None),
+        ("!llvm.struct<packed (i8)>", None),
     ],
 )  # fmt: skip
 def test_bytes_of_a_type(text: str, size: int | None) -> None:

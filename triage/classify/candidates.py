@@ -1,10 +1,13 @@
-"""What may be tried against a failure class, as its rule says it: values that `triage remedy` turns into compiles."""
+"""What may be tried against a failure class, as its rule says it: values that `triage remedy` turns into compiles.
+
+compiler: the family that a candidate is for; None where it is for all.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Place = tuple[str | int, ...]
@@ -18,6 +21,7 @@ class GiveFlag:
     text: str
     why: str = ""
     checks_less: bool = False
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class DropFlag:
 
     name: str
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ class LeastValue:
     upto: int
     doubling: bool = False
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
     @property
     def values(self) -> tuple[int, ...] | range:
@@ -52,6 +58,7 @@ class DeclareDevices:
     """Declare every device that the program names."""
 
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,7 @@ class LaunchOption:
     name: str
     values: tuple[str | int, ...]
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ class RewriteInput:
 
     name: str
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 Candidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | RewriteInput
@@ -123,8 +132,12 @@ def _check_value(kind: str, entry: Mapping[str, Any], place: Place, complain: Co
                 complain((*place, "doubling"), "doubling is true or false")
 
 
-def candidate_of(entry: Mapping[str, Any]) -> Candidate:
+def candidate_of(entry: Mapping[str, Any], compiler: str | None = None) -> Candidate:
     """A candidate from an entry that `check_candidate` has no complaint about."""
+    return replace(_candidate(entry), compiler=compiler)
+
+
+def _candidate(entry: Mapping[str, Any]) -> Candidate:
     why = " ".join(entry.get("why", "").split())
     match entry:
         case {"give": text}:

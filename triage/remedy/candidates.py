@@ -73,7 +73,7 @@ def of_class(case: Case, failure: Failure) -> tuple[Candidate, ...]:
     name = failure.failure_class
     own = next((rule for rule in rules_of(case) or () if rule.name == name), None)
     rule = own or rule_for(name)
-    return rule.candidates if rule else ()
+    return rule.candidates_for(case.compiler) if rule else ()
 
 
 def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> Iterator[Change]:
