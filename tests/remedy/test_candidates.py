@@ -102,7 +102,7 @@ def test_a_limit_is_tried_at_its_largest_and_narrowed_later() -> None:
 
 def test_a_kernel_s_options_are_tried_and_said_to_be_another_launch() -> None:
     kernel = Kernel(None, {}, {}, {}, {"num_warps": 8, "num_stages": 3})
-    case = a_case(how=kernel)
+    case = replace(a_case(how=kernel), compiler="triton")
     changes = first_tier(situation(case, failed("assertion").failure))
     tried = [change.input_change for change in changes if change.input_change]
     assert "num_warps=4" in tried

@@ -73,7 +73,9 @@ class LaunchOption:
 
 @dataclass(frozen=True, slots=True)
 class RewriteInput:
-    """Write the program in another way: `barriers` before transfers, or `affinities` on all arguments and results."""
+    """Write the program in another way: `barriers` before transfers, `affinities` on all arguments and results, `static`
+    dimensions of its arguments, or 32 bit floats as its `dtype`.
+    """
 
     name: str
     why: str = ""
@@ -92,7 +94,7 @@ _KINDS: Mapping[str, frozenset[str]] = {
     "option": frozenset({"values"}),
     "rewrite": frozenset(),
 }
-_REWRITINGS = ("barriers", "affinities")
+_REWRITINGS = ("barriers", "affinities", "static", "dtype")
 
 
 def check_candidate(entry: Any, place: Place, complain: Complaint) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, assert_never
 
 import yaml
@@ -21,7 +20,7 @@ from triage.probe.judge import rules_of
 from triage.recipes import flag_applies
 from triage.remedy.change import Change, Neighbour, Rewritten, SetOption, one
 from triage.remedy.devices import declaring
-from triage.remedy.rewrites import REWRITINGS
+from triage.remedy.rewrites import Written
 from triage.remedy.variants import differences
 
 _ENDS_IN_CODE = ("executable-", "vm", "end")
@@ -40,7 +39,7 @@ class Situation:
     toolchain: Toolchain
     devices: frozenset[str] = frozenset()
     siblings: Sequence[Case] = ()
-    rewritten: Mapping[str, Path] = field(default_factory=dict)
+    rewritten: Mapping[str, Written] = field(default_factory=dict)
     without: Toolchain | None = None
 
 
@@ -94,8 +93,8 @@ def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> It
             if isinstance(case.how, Kernel):
                 yield from (one(SetOption(name, value, why)) for value in values if case.how.options.get(name) != value)
         case RewriteInput(name, why):
-            if name in situation.rewritten:
-                yield one(Rewritten(situation.rewritten[name], REWRITINGS[name].what, why))
+            if (made := situation.rewritten.get(name)) is not None:
+                yield one(Rewritten(made.path, made.what, why, made.another))
         case _:
             assert_never(candidate)
 

@@ -76,7 +76,8 @@ def explanation(found: Remedies, remedy: Remedy) -> str:
                 parts.append("It is another program that compiles, not the same one.")
             case SetOption():
                 parts.append("The kernel has to be launched with it.")
-            case Rewritten(path):
+            case Rewritten(path, another=another):
+                parts += [another] if another else []
                 parts.append(f"The changed program is {path}.")
             case _:
                 pass
