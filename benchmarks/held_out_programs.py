@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 ZERO = {"f16": "0.0 : f16", "bf16": "0.0 : bf16", "f32": "0.0 : f32", "f64": "0.0 : f64", "i32": "0 : i32", "i8": "0 : i8"}
 
 
+Sizes = Sequence[int]
+
+
 def tensor(shape: Sequence[int | str], kind: str) -> str:
     return f"tensor<{'x'.join(map(str, [*shape, kind]))}>"
 
@@ -29,7 +32,7 @@ def function(arguments: Sequence[tuple[str, str]], result: tuple[str, str], *lin
     return f"func.func @f({head}) -> {result[1]} {{\n{body}\n  return %{result[0]} : {result[1]}\n}}\n"
 
 
-def filled(name: str, shape: Sequence[int], kind: str, value: str | None = None) -> list[str]:
+def filled(name: str, shape: Sizes, kind: str, value: str | None = None) -> list[str]:
     whole = tensor(shape, kind)
     return [
         f"%{name}_c = arith.constant {value or ZERO[kind]}",
@@ -45,9 +48,7 @@ def widened(value: str, source: str, wide: str, name: str) -> list[str]:
     return [f"%{name} = {operation} %{value} : {source} to {wide}"]
 
 
-def contraction(
-    a: Sequence[int], b: Sequence[int], c: Sequence[int], uses: tuple[str, str, str], order: str, low: str, acc: str
-) -> str:
+def contraction(a: Sizes, b: Sizes, c: Sizes, uses: tuple[str, str, str], order: str, low: str, acc: str) -> str:
     """A contraction as a linalg.generic, its inputs of a narrower type than its accumulator where these differ."""
     ta, tb, tc = tensor(a, low), tensor(b, low), tensor(c, acc)
     mul, add = ("arith.muli", "arith.addi") if acc[0] == "i" else ("arith.mulf", "arith.addf")
@@ -68,9 +69,7 @@ def contraction(
     )
 
 
-def named(
-    operation: str, a: Sequence[int], b: Sequence[int], c: Sequence[int], low: str, acc: str, attributes: str = ""
-) -> str:
+def named(operation: str, a: Sizes, b: Sizes, c: Sizes, low: str, acc: str, attributes: str = "") -> str:
     ta, tb, tc = tensor(a, low), tensor(b, low), tensor(c, acc)
     return function(
         [("a", ta), ("b", tb)],
@@ -80,7 +79,7 @@ def named(
     )
 
 
-def reduced(shape: Sequence[int], keep: str, order: str, kind: str, tail: str) -> str:
+def reduced(shape: Sizes, keep: str, order: str, kind: str, tail: str) -> str:
     """A sum over some dimensions, broadcast back and applied: `tail` is how, with %x the element and %s the sum."""
     whole, names = tensor(shape, kind), "abcdefgh"[: len(shape)]
     kept = [size for size, name in zip(shape, names, strict=True) if name in keep]
@@ -220,9 +219,7 @@ def dequantized(rows: int, groups: int, size: int, bits: str, kind: str) -> str:
     )
 
 
-def padded_then(
-    operation: Callable[[str, str], str], shape: Sequence[int], low: int, high: int, result: Sequence[int], kind: str
-) -> str:
+def padded_then(operation: Callable[[str, str], str], shape: Sizes, low: int, high: int, result: Sizes, kind: str) -> str:
     """A padding by zeros in front of what reads it."""
     before = tensor(shape, kind)
     after = [shape[0], *(size + low + high for size in shape[1:-1]), shape[-1]]
@@ -253,7 +250,7 @@ def pooled(size: int, stride: int, kind: str) -> Callable[[str, str], str]:
     return make
 
 
-def transposed_sum(shape: Sequence[int], order: Sequence[int], kind: str) -> str:
+def transposed_sum(shape: Sizes, order: Sizes, kind: str) -> str:
     """A transposition whose result is added to another tensor."""
     source, result = tensor(shape, kind), tensor([shape[n] for n in order], kind)
     names = "abcdefgh"[: len(shape)]

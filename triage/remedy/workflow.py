@@ -45,7 +45,7 @@ def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
     failures = _failures(failing)
     if isinstance(failures, NothingToRemedy):
         return failures
-    situation = _situation(bench, order, failures)
+    situation = situation_of(bench, order, failures)
     trials = Trials(bench, order.case, order.bad, failures[0], order.budget)
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
@@ -69,7 +69,7 @@ def candidates(bench: Workbench, order: Order) -> NothingToRemedy | tuple[Change
     failures = _failures(bench.probe(order.case, order.bad))
     if isinstance(failures, NothingToRemedy):
         return failures
-    situation = _situation(bench, order, failures)
+    situation = situation_of(bench, order, failures)
     both = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
     return tuple(both.values())[: order.budget]
 
@@ -86,7 +86,7 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
             return NothingToRemedy(probe.case, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
-def _situation(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
+def situation_of(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
     prepared, toolchain = bench.prober.input_of(order.case), bench.shed.obtain(order.bad)
     known = (candidate for failure in failures for candidate in of_class(order.case, failure))
     names = dict.fromkeys(candidate.name for candidate in known if isinstance(candidate, RewriteInput))
