@@ -120,6 +120,24 @@ class Ir(Protocol):
         """The same compile, printing the IR after each pass that changed it; `only`: after those with this argument."""
 
 
+class Runner(Protocol):
+    """How a family's compiled programs are run on this machine, by a package that is released beside the compiler."""
+
+    distribution: str
+
+    def runs(self, case: Case) -> bool:
+        """Whether the case is compiled for this machine."""
+
+    def program(self, root: Path) -> Path | None:
+        """The program that runs a compiled one and takes the time, in an install of the package."""
+
+    def argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
+        """The command that runs a function several times, on zeros; None where an argument's size is not known."""
+
+    def seconds(self, said: str) -> list[float]:
+        """Wall time of each repetition, from what the command printed."""
+
+
 class Compiler(Protocol):
     """One compiler family."""
 
@@ -160,3 +178,6 @@ class Compiler(Protocol):
 
     def placement(self) -> Placement | None:
         """How the family's programs and options name devices; None where they cannot."""
+
+    def runner(self) -> Runner | None:
+        """How its programs are run on this machine; None where they cannot be."""

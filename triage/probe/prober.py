@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triage.classify import FailingPass, PassScanner
 from triage.compilers.placement import Placement
-from triage.compilers.port import Compiler, Invocation, Ir, MlirTools
+from triage.compilers.port import Compiler, Invocation, Ir, MlirTools, Runner
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.failure import Failure
@@ -141,6 +141,10 @@ class Prober:
     def placement_of(self, family: str) -> Placement | None:
         """How a family names devices; None where it cannot."""
         return self._compilers[family].placement()
+
+    def runner_of(self, family: str) -> Runner | None:
+        """How a family's programs are run on this machine; None where they cannot be."""
+        return self._compilers[family].runner()
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         """What a case's options are on a toolchain."""

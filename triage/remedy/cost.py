@@ -9,6 +9,7 @@ from triage.model.probe import Probe
 
 # Name -> what it is called, and its unit; in the order they are looked at and shown.
 NUMBERS: Mapping[str, tuple[str, str]] = {
+    "run_ms": ("run time", " ms"),
     "dispatches": ("dispatches", ""),
     "shared_bytes": ("shared memory", " bytes"),
     "spill_bytes": ("spilled", " bytes"),
@@ -23,18 +24,24 @@ def numbers(probe: Probe) -> dict[str, float]:
     return {name: metrics[name] for name in NUMBERS if name in metrics}
 
 
+def _compared(probe: Probe) -> dict[str, float]:
+    """The same as they are compared: of a measured time the smallest, since a busy machine only adds."""
+    metrics = probe.measured.metrics
+    return {name: metrics.get(f"{name}_least", value) for name, value in numbers(probe).items()}
+
+
 def least(probes: Iterable[Probe]) -> dict[str, float]:
     """The smallest of each number that any of them has."""
     found: dict[str, float] = {}
     for probe in probes:
-        for name, value in numbers(probe).items():
+        for name, value in _compared(probe).items():
             found[name] = min(value, found.get(name, value))
     return found
 
 
 def steps_above(probe: Probe, smallest: Mapping[str, float]) -> tuple[float, ...]:
     """How far each number lies above the smallest, in whole steps of a quarter; what is not known lies furthest."""
-    known = numbers(probe)
+    known = _compared(probe)
     return tuple(log((known[name] + 1) / (at + 1), _CLEARLY) // 1 if name in known else inf for name, at in smallest.items())
 
 

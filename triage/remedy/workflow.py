@@ -21,6 +21,7 @@ from triage.remedy.devices import devices_named
 from triage.remedy.least import narrowed
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
 from triage.remedy.rewrites import rewritten
+from triage.remedy.run_times import with_run_times
 from triage.remedy.search import Trials, search
 from triage.toolchains.shed import Place
 
@@ -30,13 +31,16 @@ CHECKED = 5
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to remedy. good: a compiler on which it does not fail; budget: candidates to try; siblings: the recipe's cases."""
+    """What to remedy. good: a compiler on which it does not fail; budget: candidates to try; siblings: the recipe's cases;
+    run: take the time that the compiled programs run, where they run on this machine.
+    """
 
     case: Case
     bad: Place
     good: Place | None = None
     budget: int = 60
     siblings: Sequence[Case] = ()
+    run: bool = False
 
 
 def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
@@ -51,6 +55,9 @@ def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
     search(trials, first, second)
     remedies = [_narrow(trials, change, probe) for change, probe in trials.working]
     checked, notes = _checked(bench, order, _ranked(remedies))
+    if order.run:
+        checked[:CHECKED], more = with_run_times(bench, order.case, order.bad, _elsewhere(bench, order)[0], checked[:CHECKED])
+        notes += more
     known = {change.text for change in (*first, *second)}
     return Remedies(
         order.case,
@@ -87,6 +94,7 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
 
 
 def situation_of(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
+    """What candidates are made for; the rewritings that the failures' classes name are made here."""
     prepared, toolchain = bench.prober.input_of(order.case), bench.shed.obtain(order.bad)
     known = (candidate for failure in failures for candidate in of_class(order.case, failure))
     names = dict.fromkeys(candidate.name for candidate in known if isinstance(candidate, RewriteInput))

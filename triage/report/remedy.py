@@ -96,7 +96,9 @@ def cost_text(probe: Probe) -> str:
     parts = [f"{probe.measured.cpu_seconds:.1f} s of CPU to compile"]
     if size is not None:
         parts.append(f"{size:.0f} bytes written")
-    return ", ".join([*parts, *(_number(name, f"{value:.0f}") for name, value in numbers(probe).items())])
+    return ", ".join(
+        [*parts, *(_number(name, _plain(name, value) + _spread(name, probe)) for name, value in numbers(probe).items())]
+    )
 
 
 def price_text(remedy: Remedy) -> str:
@@ -112,8 +114,22 @@ def price_text(remedy: Remedy) -> str:
 
 
 def _changes(before: Probe, after: Probe) -> str:
-    told = (_number(name, f"{old:.0f} -> {new:.0f}") for name, (old, new) in differences(before, after).items())
+    told = (
+        _number(name, f"{_plain(name, old)} -> {_plain(name, new)}") for name, (old, new) in differences(before, after).items()
+    )
     return ", ".join(told) or "nothing"
+
+
+def _plain(name: str, value: float) -> str:
+    return f"{value:.3g}" if name == "run_ms" and value < 100 else f"{value:.0f}"
+
+
+def _spread(name: str, probe: Probe) -> str:
+    """Within what bounds a measured number lay."""
+    if name != "run_ms":
+        return ""
+    metrics = probe.measured.metrics
+    return f" ({_plain(name, metrics['run_ms_least'])} to {_plain(name, metrics['run_ms_most'])})"
 
 
 def _number(name: str, value: str) -> str:
@@ -159,7 +175,10 @@ def _cost_json(probe: Probe) -> Json | None:
         "cpu_seconds": measured.cpu_seconds,
         "seconds": measured.seconds,
         "peak_rss_mb": measured.peak_rss_mb,
-        **{name: measured.metrics.get(name) for name in ("artifact_bytes", "binary_bytes", *NUMBERS)},
+        **{
+            name: measured.metrics.get(name)
+            for name in ("artifact_bytes", "binary_bytes", *NUMBERS, "run_ms_least", "run_ms_most")
+        },
     }
 
 
