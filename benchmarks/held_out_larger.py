@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.held_out_programs import (
-    Sizes,
     S,
+    Sizes,
     contraction,
     filled,
     function,

@@ -28,7 +28,8 @@ from triage.toolchains.shed import Toolshed
 VERSIONS = ("3.0.0", "3.3.0", "3.6.0", "3.10.0", "3.13.0")
 TYPES = [
     ("f8E4M3FN", "cuda", "sm_90"), ("f8E5M2FNUZ", "cuda", "sm_86"), ("f8E4M3FNUZ", "rocm", "gfx1100"),
-    ("f8E5M2", "rocm", "gfx90a"), ("f8E4M3FN", "rocm", "gfx942"), ("bf16", "vmvx", None), ("complex<f32>", "vmvx", None), ("f80", "llvm-cpu", None),
+    ("f8E5M2", "rocm", "gfx90a"), ("f8E4M3FN", "rocm", "gfx942"), ("bf16", "vmvx", None), ("complex<f32>", "vmvx", None),
+    ("f80", "llvm-cpu", None),
 ]  # fmt: skip
 
 
@@ -258,10 +259,8 @@ def wide(model: Model) -> Made:
 
 def _plain(model: Model, element: str, backend: str, chip: str | None) -> Made:
     kind, option = f"tensor<{model.rows}x{model.width}x{element}>", (f"--iree-hal-target-backends={backend}",)
-    if element.startswith("complex"):
-        step = f"%r = complex.mul %v, %v : {element}"
-    else:
-        step = f"%r = arith.mulf %v, %v : {element}"
+    operation = "complex.mul" if element.startswith("complex") else "arith.mulf"
+    step = f"%r = {operation} %v, %v : {element}"
     same = "affine_map<(i, j) -> (i, j)>"
     traits = f'{{indexing_maps = [{same}, {same}], iterator_types = ["parallel", "parallel"]}}'
     return (

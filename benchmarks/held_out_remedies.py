@@ -1,5 +1,5 @@
-"""Failures that a flag is known to mend: for what share `triage remedy` finds one, by the candidates of the failure's class and by
-the compiler's own options alone.
+"""Failures that a flag is known to mend: for what share `triage remedy` finds one, by the candidates of the failure's class and
+by the compiler's own options alone.
 
     python -m benchmarks.held_out_remedies [--budget 60]
 
