@@ -16,11 +16,14 @@ Complaint = Callable[[Place, str], None]
 
 @dataclass(frozen=True, slots=True)
 class GiveFlag:
-    """Give a flag, `--name=value`, in the place of any of that name. checks_less: it only silences a check."""
+    """Give a flag, `--name=value`, in the place of any of that name. checks_less: it only silences a check; recomputes: other
+    types are computed in, so that results change.
+    """
 
     text: str
     why: str = ""
     checks_less: bool = False
+    recomputes: bool = False
     compiler: str | None = field(default=None, compare=False)
 
 
@@ -87,7 +90,7 @@ Candidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | R
 _FLAG = re.compile(r"--[a-z][a-z0-9-]*\Z")
 _GIVEN = re.compile(r"--[a-z][a-z0-9-]*(=\S+)?\Z")
 _KINDS: Mapping[str, frozenset[str]] = {
-    "give": frozenset({"checks_less"}),
+    "give": frozenset({"checks_less", "recomputes"}),
     "drop": frozenset(),
     "least": frozenset({"above", "upto", "doubling"}),
     "declare": frozenset(),
@@ -108,8 +111,9 @@ def check_candidate(entry: Any, place: Place, complain: Complaint) -> None:
         complain((*place, key), f"unknown key {key!r} of a candidate that has {kind!r}")
     if not isinstance(entry.get("why", ""), str):
         complain((*place, "why"), "why is a text")
-    if not isinstance(entry.get("checks_less", False), bool):
-        complain((*place, "checks_less"), "checks_less is true or false")
+    for key in ("checks_less", "recomputes"):
+        if not isinstance(entry.get(key, False), bool):
+            complain((*place, key), f"{key} is true or false")
     _check_value(kind, entry, place, complain)
 
 
@@ -143,7 +147,7 @@ def _candidate(entry: Mapping[str, Any]) -> Candidate:
     why = " ".join(entry.get("why", "").split())
     match entry:
         case {"give": text}:
-            return GiveFlag(text, why, entry.get("checks_less", False))
+            return GiveFlag(text, why, entry.get("checks_less", False), entry.get("recomputes", False))
         case {"drop": name}:
             return DropFlag(name, why)
         case {"least": name, "above": above, "upto": upto}:

@@ -56,9 +56,14 @@ def second_tier(situation: Situation) -> tuple[Change, ...]:
     if data is None:
         return ()
     known = situation.toolchain.capabilities
-    whole = [one(GiveFlag(text)) for text in data["first"] if flag_name(text) in known.flags]
+    whole = [one(_given_whole(text, data)) for text in data["first"] if flag_name(text) in known.flags]
     given = set(_given(situation))
     return _distinct(change for change in (*whole, *_switched(situation, data)) if not given & set(change.flags))
+
+
+def _given_whole(text: str, data: Mapping[str, Any]) -> GiveFlag:
+    recomputes = any(word in text for word in data["recomputes"])
+    return GiveFlag(text, "values are computed in another type" if recomputes else "", recomputes=recomputes)
 
 
 def _known(situation: Situation) -> Iterator[Change]:

@@ -107,6 +107,11 @@ class Change:
         return not any(isinstance(step, Neighbour) or (isinstance(step, Rewritten) and step.another) for step in self.steps)
 
     @property
+    def recomputes(self) -> bool:
+        """Whether a flag makes it compute in other types."""
+        return any(isinstance(step, GiveFlag) and step.recomputes for step in self.steps)
+
+    @property
     def checks_less(self) -> bool:
         """Whether it only silences a check."""
         return any(isinstance(step, GiveFlag) and step.checks_less for step in self.steps)

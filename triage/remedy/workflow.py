@@ -161,6 +161,7 @@ def _cost(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
     return (
         change.checks_less,
         change.input_change is not None,
+        change.recomputes,
         len(change.steps),
         round(log2(max(measured.cpu_seconds, 0.1))),
         *steps_above(remedy.probe, smallest),

@@ -81,6 +81,8 @@ def explanation(found: Remedies, remedy: Remedy) -> str:
                 parts.append(f"The changed program is {path}.")
             case _:
                 pass
+    if change.recomputes:
+        parts.append("It computes in other types, so that results change.")
     if isinstance(remedy.probe.outcome, Compiled) and remedy.probe.outcome.warnings:
         parts.append(f"The compiler said all the same: {remedy.probe.outcome.warnings[0].headline}.")
     broken = [check.remedied for check in remedy.checks if check.breaks]
@@ -152,6 +154,7 @@ def _one_json(found: Remedies, remedy: Remedy) -> Json:
         "explanation": explanation(found, remedy),
         "smallest": remedy.least,
         "only_silences_a_check": remedy.change.checks_less,
+        "computes_in_other_types": remedy.change.recomputes,
         "cost": _cost_json(remedy.probe),
         "checks": [
             {
