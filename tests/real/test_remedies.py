@@ -39,6 +39,8 @@ def test_a_compiler_tells_which_of_its_options_are_switches(shared_home: Path) -
     known = shed.obtain(shed.place("3.3.0", "iree")).capabilities
     assert {"iree-codegen-llvmgpu-use-igemm", "iree-opt-data-tiling"} <= known.switches < known.flags
     assert not {"iree-opt-level", "iree-llvmcpu-stack-allocation-limit", "iree-hal-target-device"} & known.switches
+    assert set(known.choices["iree-llvmcpu-vector-pproc-strategy"]) == {"peel", "mask", "none"}
+    assert known.choices.keys() <= known.flags - known.switches
 
 
 def test_shared_memory(shared_home: Path, triage: Triage) -> None:

@@ -51,19 +51,19 @@ def first_tier(situation: Situation) -> tuple[Change, ...]:
 
 
 def second_tier(situation: Situation) -> tuple[Change, ...]:
-    """The toolchain's own switches, those nearest to what failed first; both values, for defaults are not told."""
+    """The toolchain's own switches and choices, those nearest to what failed first; all values, for defaults are not told."""
     data = _data().get(situation.case.compiler)
     if data is None:
         return ()
     known = situation.toolchain.capabilities
-    whole = [one(_given_whole(text, data)) for text in data["first"] if flag_name(text) in known.flags]
+    whole = [one(_switch(text, data)) for text in data["first"] if flag_name(text) in known.flags]
     given = set(_given(situation))
     return _distinct(change for change in (*whole, *_switched(situation, data)) if not given & set(change.flags))
 
 
-def _given_whole(text: str, data: Mapping[str, Any]) -> GiveFlag:
+def _switch(text: str, data: Mapping[str, Any], why: str = "") -> GiveFlag:
     recomputes = any(word in text for word in data["recomputes"])
-    return GiveFlag(text, "values are computed in another type" if recomputes else "", recomputes=recomputes)
+    return GiveFlag(text, why or ("values are computed in another type" if recomputes else ""), recomputes=recomputes)
 
 
 def _known(situation: Situation) -> Iterator[Change]:
@@ -142,17 +142,18 @@ def _neighbours(situation: Situation) -> Iterator[Change]:
 
 def _switched(situation: Situation, data: Mapping[str, Any]) -> Iterator[Change]:
     known, case = situation.toolchain.capabilities, situation.case
-    new = known.switches - situation.without.capabilities.flags if situation.without else frozenset()
+    new = known.flags - situation.without.capabilities.flags if situation.without else frozenset()
     near = _beginnings(situation, data)
     eligible = [
         name
-        for name in known.switches
+        for name in (*known.switches, *known.choices)
         if name.startswith(near) and not _foreign(name, case) and not any(word in name for word in data["never"])
     ]
     for name in sorted(eligible, key=lambda name: (name not in new, _rank(name, near), name)):
         why = f"an option that {situation.without.revision.name} does not have" if situation.without and name in new else ""
-        values = ("true",) if any(word in name for word in data["only_true"]) else ("false", "true")
-        yield from (one(GiveFlag(f"--{name}={value}", why)) for value in values)
+        only_true = any(word in name for word in data["only_true"])
+        values = known.choices.get(name) or (("true",) if only_true else ("false", "true"))
+        yield from (one(_switch(f"--{name}={value}", data, why)) for value in values)
 
 
 def _beginnings(situation: Situation, data: Mapping[str, Any]) -> tuple[str, ...]:
