@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.held_out_programs import (
+from benchmarks.held_out_builders import (
     S,
     Sizes,
     contraction,

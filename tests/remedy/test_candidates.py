@@ -145,7 +145,9 @@ def test_another_compiler_s_candidates_are_not_tried() -> None:
 
 def test_options_that_take_one_of_a_few_words_are_tried_with_each() -> None:
     toolchain = a_toolchain()
-    known = replace(toolchain.capabilities, choices={"iree-codegen-order": ("none", "both"), "iree-codegen-dump-kind": ("a", "b")})
+    known = replace(
+        toolchain.capabilities, choices={"iree-codegen-order": ("none", "both"), "iree-codegen-dump-kind": ("a", "b")}
+    )
     changes = second_tier(Situation(a_case(), (failed().failure,), replace(toolchain, capabilities=known)))
     assert [text for text in texts(changes) if "=none" in text or "=both" in text] == [
         "--iree-codegen-order=none",
