@@ -35,7 +35,8 @@ FAILURES = Path(__file__).with_name("held_out_failures.yaml")
 @dataclass(frozen=True)
 class Answer:
     """What was found for one failure. by_class: with all candidates, those of the class first; by_switches: without these.
-    Flags that mend, and how many candidates were tried. other: input changes that mend.
+    Flags that mend, and how many candidates were tried. other: input changes that mend; tier: whose candidate mends;
+    same_types: one of the flags leaves the types alone that are computed in.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Answer:
     tried_switches: int
     other: tuple[str, ...]
     tier: str
+    same_types: bool
 
 
 def case_of(entry: dict[str, Any], folder: Path) -> Case:
@@ -86,6 +88,7 @@ def ask(bench: Workbench, case: Case, version: str, budget: int) -> Answer | Non
         alone.tried,
         other,
         tier,
+        any(not change.recomputes for change in found),
     )
 
 
@@ -97,10 +100,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=None)
+    parser.add_argument("--failures", type=Path, default=FAILURES, help="a file as held_out_search.py prints it")
     options = parser.parse_args()
     answers = []
     with TemporaryDirectory() as folder, open_bench(options.jobs) as bench:
-        for entry in yaml.safe_load(FAILURES.read_text()):
+        for entry in yaml.safe_load(options.failures.read_text()):
             answer = ask(bench, case_of(entry, Path(folder)), str(entry["version"]), options.budget)
             if answer is None:
                 continue
@@ -115,6 +119,7 @@ def main() -> None:
         ("a flag found", sum(bool(one.by_class) for one in answers)),
         ("  by a candidate of the class", sum(one.tier == "class" for one in answers)),
         ("  by the compiler's own options", sum(one.tier == "own options" for one in answers)),
+        ("a flag found that leaves types alone", sum(one.same_types for one in answers)),
         ("a flag found by the own options alone", sum(bool(one.by_switches) for one in answers)),
         ("a changed input found", sum(bool(one.other) for one in answers)),
     ):
