@@ -1,7 +1,7 @@
 """Failures that a flag is known to mend: for what share `triage remedy` finds one, by the candidates of the failure's class and
 by the compiler's own options alone.
 
-    python -m benchmarks.held_out_remedies [--budget 60]
+    python -m benchmarks.held_out_remedies [--budget 100]
 
 The failures stand in held_out_failures.yaml, each with a flag that mends it and was found without triage, by
 benchmarks/held_out_search.py. A remedy counts when it is flags alone and silences no check.
@@ -36,7 +36,7 @@ FAILURES = Path(__file__).with_name("held_out_failures.yaml")
 class Answer:
     """What was found for one failure. by_class: with all candidates, those of the class first; by_switches: without these.
     Flags that mend, and how many candidates were tried. other: input changes that mend; tier: whose candidate mends;
-    same_types: one of the flags leaves the types alone that are computed in.
+    same_types: one of the flags leaves the types alone that are computed in; number: of which set it is.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Answer:
     other: tuple[str, ...]
     tier: str
     same_types: bool
+    number: int
 
 
 def case_of(entry: dict[str, Any], folder: Path) -> Case:
@@ -62,7 +63,7 @@ def case_of(entry: dict[str, Any], folder: Path) -> Case:
     )
 
 
-def ask(bench: Workbench, case: Case, version: str, budget: int) -> Answer | None:
+def ask(bench: Workbench, case: Case, version: str, budget: int, number: int) -> Answer | None:
     place = bench.shed.place(version, "iree")
     failing = bench.probe(case, place)
     if not isinstance(failing.outcome, Failed):
@@ -89,6 +90,7 @@ def ask(bench: Workbench, case: Case, version: str, budget: int) -> Answer | Non
         other,
         tier,
         any(not change.recomputes for change in found),
+        number,
     )
 
 
@@ -98,14 +100,14 @@ def _flags(trials: Trials) -> list[Change]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=int, default=60)
+    parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--failures", type=Path, default=FAILURES, help="a file as held_out_search.py prints it")
     options = parser.parse_args()
     answers = []
     with TemporaryDirectory() as folder, open_bench(options.jobs) as bench:
         for entry in yaml.safe_load(options.failures.read_text()):
-            answer = ask(bench, case_of(entry, Path(folder)), str(entry["version"]), options.budget)
+            answer = ask(bench, case_of(entry, Path(folder)), str(entry["version"]), options.budget, entry.get("set", 1))
             if answer is None:
                 continue
             answers.append(answer)
@@ -114,7 +116,14 @@ def main() -> None:
             print(f"  own options alone, {answer.tried_switches} tried: {'; '.join(answer.by_switches[:2]) or 'nothing'}")
             if answer.other:
                 print(f"  input changes: {'; '.join(answer.other)}")
+    for number in sorted({one.number for one in answers}):
+        told(f"set {number}", [one for one in answers if one.number == number])
+    told("together", answers)
+
+
+def told(name: str, answers: list[Answer]) -> None:
     count = len(answers)
+    print(f"{name}:")
     for what, right in (
         ("a flag found", sum(bool(one.by_class) for one in answers)),
         ("  by a candidate of the class", sum(one.tier == "class" for one in answers)),
@@ -123,7 +132,7 @@ def main() -> None:
         ("a flag found by the own options alone", sum(bool(one.by_switches) for one in answers)),
         ("a changed input found", sum(bool(one.other) for one in answers)),
     ):
-        print(f"{what}: {right} of {count} ({right / count:.0%})")
+        print(f"  {what}: {right} of {count} ({right / count:.0%})")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from triage.remedy.rewrites import REWRITINGS, rewrite
 
 REAL = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 TRAITS = '{indexing_maps = [#m, #m, #m], iterator_types = ["parallel", "parallel"]}'
+GENERIC = ("--mlir-print-op-generic",)
 
 
 @st.composite
@@ -74,20 +75,46 @@ def dynamic(draw: st.DrawFn) -> str:
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
 @REAL
 @given(text=dynamic())
-def test_a_static_twin_is_valid_and_knows_its_sizes(readers: Readers, version: str, text: str) -> None:  # noqa: F811
+def test_a_static_twin_is_valid_or_there_is_none(readers: Readers, version: str, text: str) -> None:  # noqa: F811
     reader = readers(version)
-    generic = reader.transformed(text, ("--mlir-print-op-generic",))
+    generic = reader.transformed(text, GENERIC)
     assert generic, text
     made, what = rewrite(reader, generic, REWRITINGS["static"])
-    assert made, text
+    if made is None:  # that release folds sizes of some reshapes into a map that it does not parse again
+        assert version == "3.0.0"
+        return
     assert reader.valid(made)
     size = re.search(r"made (\d+)", what)
     assert size
-    [function] = parse_module(reader.transformed(made, ("--mlir-print-op-generic",)) or "").functions()
+    [function] = parse_module(reader.transformed(made, GENERIC) or "").functions()
     kinds = [value.type for value in function.regions[0].blocks[0].arguments]
     assert kinds == [f"tensor<{size[1]}x{size[1]}xf32>"] * 2 + ["i1"]
-    assert "?" not in (function.attribute("function_type") or "")
-    assert rewrite(reader, reader.transformed(made, ("--mlir-print-op-generic",)) or "", REWRITINGS["static"]) == (None, "")
+    assert rewrite(reader, reader.transformed(made, GENERIC) or "", REWRITINGS["static"]) == (None, "")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
+def test_sizes_are_carried_on_to_the_results(readers: Readers, version: str) -> None:  # noqa: F811
+    reader = readers(version)
+    text = """
+func.func @f(%a: tensor<?x8xf32>, %b: tensor<8x?xf16>) -> (tensor<?x8xf32>, tensor<8x?xi1>) {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %a, %c0 : tensor<?x8xf32>
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %w = arith.constant dense<2.0> : tensor<8x8xf32>
+  %s = math.exp %a : tensor<?x8xf32>
+  %r = linalg.matmul ins(%s, %w : tensor<?x8xf32>, tensor<8x8xf32>) outs(%e : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %q = arith.addf %r, %s : tensor<?x8xf32>
+  %t = arith.cmpf ogt, %b, %b : tensor<8x?xf16>
+  return %q, %t : tensor<?x8xf32>, tensor<8x?xi1>
+}
+func.func private @called(tensor<?xf32>) -> tensor<?xf32>
+"""
+    made, what = rewrite(reader, reader.transformed(text, GENERIC) or "", REWRITINGS["static"])
+    assert what == "every unknown dimension of its arguments made 64"
+    assert made
+    assert "(%arg0: tensor<64x8xf32>, %arg1: tensor<8x64xf16>) -> (tensor<64x8xf32>, tensor<8x64xi1>)" in made
+    assert "?" not in made.replace("tensor<?xf32>", "")
 
 
 @pytest.mark.real
@@ -96,12 +123,12 @@ def test_a_static_twin_is_valid_and_knows_its_sizes(readers: Readers, version: s
 @given(text=programs(), kind=st.sampled_from(["f16", "bf16", "f64"]))
 def test_the_same_in_f32_is_valid(readers: Readers, version: str, text: str, kind: str) -> None:  # noqa: F811
     reader = readers(version)
-    generic = reader.transformed(text.replace("f32", kind), ("--mlir-print-op-generic",))
+    generic = reader.transformed(text.replace("f32", kind), GENERIC)
     assert generic, text
     made, what = rewrite(reader, generic, REWRITINGS["dtype"])
     assert what == f"f32 in the place of {kind}"
     assert made
-    assert (reader.valid(made) or "").strip() == (reader.transformed(text, ("--mlir-print-op-generic",)) or "").strip()
+    assert (reader.valid(made) or "").strip() == (reader.transformed(text, GENERIC) or "").strip()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def remedy(
     case: Annotated[
         str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
     ] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Candidates to try at most, until one makes it compile.")] = 60,
+    budget: Annotated[int, typer.Option(min=1, help="Candidates to try at most, until one makes it compile.")] = 100,
     run: Annotated[
         bool,
         typer.Option(

@@ -38,7 +38,7 @@ class Order:
     case: Case
     bad: Place
     good: Place | None = None
-    budget: int = 60
+    budget: int = 100
     siblings: Sequence[Case] = ()
     run: bool = False
 
