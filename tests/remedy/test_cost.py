@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
-from tests.remedy.flag_compiler import a_case
+import pytest
+
+from tests.remedy.flag_compiler import a_case, failed
 from triage.classify.candidates import GiveFlag
-from triage.model.outcome import Compiled, Measured
+from triage.model.outcome import Cause, Compiled, Measured, Outcome, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Revision
 from triage.remedy.change import one
@@ -50,3 +53,26 @@ def test_the_price_is_told_beside_a_compiler_that_needs_no_remedy() -> None:
         " on 3.2.0 alone: dispatches 12 -> 17"
     )
     assert price_text(Remedy(one(GiveFlag("--x=y")), here)) == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "breaks"),
+    [
+        (Compiled(), False),
+        (failed(), True),
+        (Untestable(Cause.FLAG, "does not know --x"), True),
+        (Untestable(Cause.INPUT, "does not parse"), False),
+    ],
+)
+def test_a_changed_program_that_another_version_cannot_read_breaks_nothing(after: Outcome, breaks: bool) -> None:
+    plain = compiled("3.13.0")
+    assert Check(plain, replace(plain, outcome=after)).breaks is breaks
+
+
+def test_of_a_measured_time_the_smallest_is_compared_and_all_are_told() -> None:
+    slow = compiled(run_ms=3060, run_ms_least=2690, run_ms_most=3440)
+    busy = compiled(run_ms=3730, run_ms_least=3010, run_ms_most=4460)
+    smallest = least([slow, busy])
+    assert smallest == {"run_ms": 2690}
+    assert steps_above(slow, smallest) == steps_above(busy, smallest)
+    assert cost_text(slow).endswith("run time 3060 (2690 to 3440) ms")
