@@ -19,7 +19,6 @@ from triage.remedy.signature import sides_of
 from triage.remedy.static import PROPAGATED, settle, static_twins
 from triage.toolchains.home import disk_errors, write_whole
 
-_LARGEST = 16 << 20  # bytes of an input that is rewritten; reading takes seconds for each of these
 _ROUNDS = 4  # of passes
 _AFFINITY = "iree.abi.affinity"
 _BARRIER = "util.optimization_barrier"
@@ -31,12 +30,13 @@ class Rewriting:
     """tries: the changed program, and in words what was changed, from the generic form; of several the first valid one
     counts, and there is none where there was nothing to change. passes: what the toolchain's tools run on the program
     afterwards, `settle` what is done then. another: what the changed program is, where it does not mean the same; empty where
-    it does.
+    it does. largest: bytes of an input that it is made for; reading one takes seconds for each of these.
     """
 
     tries: Callable[[str], Iterator[tuple[Module, str]]]
     another: str = ""
     passes: tuple[str, ...] = ()
+    largest: int = 16 << 20
     settle: Callable[[Module], bool] | None = None
 
 
@@ -100,7 +100,9 @@ def _once(apply: Callable[[Module], str]) -> Callable[[str], Iterator[tuple[Modu
 REWRITINGS: Mapping[str, Rewriting] = {
     "barriers": Rewriting(_once(add_barriers)),
     "affinities": Rewriting(_once(add_affinities)),
-    "static": Rewriting(static_twins, another="It is the program for one size only.", passes=PROPAGATED, settle=settle),
+    "static": Rewriting(
+        static_twins, another="It is the program for one size only.", passes=PROPAGATED, largest=2 << 20, settle=settle
+    ),
     "dtype": Rewriting(_once(widen), another="It computes and stores other types."),
 }
 
@@ -110,13 +112,13 @@ def rewritten(bench: Workbench, case: Case, toolchain: Toolchain, names: Collect
     cannot read the input.
     """
     prepared, tools = bench.prober.input_of(case), bench.prober.mlir_tools(case, toolchain)
-    if not names or tools is None or not isinstance(prepared, Prepared) or prepared.path.stat().st_size > _LARGEST:
+    if not names or tools is None or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return {}
-    if case.input.kind is InputKind.OTHER:
-        return {}
+    size = prepared.path.stat().st_size
+    names = [name for name in names if size <= REWRITINGS[name].largest]
     reader = Reader(tools, bench.stop)
     try:
-        generic = reader.generic(prepared.path)
+        generic = reader.generic(prepared.path) if names else None
         made = {name: rewrite(reader, generic, REWRITINGS[name]) for name in names} if generic else {}
     finally:
         reader.close()
