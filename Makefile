@@ -8,7 +8,7 @@ OLD    ?= 3.2.0
 TRITON_NEW ?= 3.2.0
 TRITON_OLD ?= 3.1.0
 
-.PHONY: help setup triage reproducers test test-slow check bench bench-reduce bench-culprits bench-commits clean
+.PHONY: help setup triage reproducers test test-slow check bench bench-reduce bench-remedies bench-culprits bench-commits clean
 
 help:
 	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected and reduced, reports in $(OUT)/"
@@ -19,6 +19,7 @@ help:
 	@echo "make check      ruff, mypy --strict, import-linter, README against --help"
 	@echo "make bench      overhead, classification speed and a small commit bisect beside other tools"
 	@echo "make bench-reduce WORDS=...  triage reduce beside C-Vise, Shrink Ray and picire; hours, less with WORDS='--lines 1000 --time-limit 60'"
+	@echo "make bench-remedies  lint on faults planted in programs of its own, and remedies for failures that a flag is known to mend"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make bench-commits REPO=...  a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
@@ -63,6 +64,11 @@ bench: setup
 # Large models with one failing part each. WORDS are options of benchmarks/reduce.py.
 bench-reduce: setup
 	$(BIN)/python -m benchmarks.reduce --large $(WORDS)
+
+# Programs that neither the rules nor the recipes were written with; what stands in docs/linting.md and docs/remedies.md.
+bench-remedies: setup
+	$(BIN)/python -m benchmarks.held_out_lint
+	$(BIN)/python -m benchmarks.held_out_remedies
 
 # Real regressions with known culprits, which do not come with the project: CASES and COMMITS name the two files.
 bench-culprits: setup

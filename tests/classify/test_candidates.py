@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.classify import load_rules
+from triage.classify import Rule, load_rules, packaged_rules
 from triage.classify.candidates import DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
 from triage.model.errors import BadFiles
 
@@ -72,3 +72,35 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, entry: str, says: s
         rules(tmp_path, entry)
     assert says in str(told.value)
     assert "mine.yaml:10:" in str(told.value)
+
+
+@pytest.mark.parametrize("rule", packaged_rules(), ids=lambda rule: rule.name)
+def test_no_compiler_is_offered_another_one_s_flags(rule: Rule) -> None:
+    assert not [text for text in rule.remedies_for("triton") if "--iree-" in text]
+    assert not [one for one in rule.candidates_for("triton") if "iree" in str(one).replace("compiler='iree'", "")]
+    assert not [one for one in rule.candidates_for("iree") if isinstance(one, LaunchOption)]
+    assert set(rule.remedies_for(None)) >= {*rule.remedies_for("iree"), *rule.remedies_for("triton")}
+
+
+def test_a_list_of_one_s_own_is_for_every_compiler(tmp_path: Path) -> None:
+    text = """
+classes:
+  - class: mine
+    rank: 5
+    explanation: A test.
+    remedies: {iree: [Less.], command: More.}
+    examples: [{text: "error: mine"}]
+    near_misses: ["mine"]
+    patterns: ["^mine"]
+    candidates: LIST
+"""
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("LIST", "[{give: --a=b}]"))
+    [rule] = [one for one in load_rules([path]) if one.name == "mine"]
+    assert rule.candidates_for("iree") == rule.candidates_for("command") == (GiveFlag("--a=b"),)
+    told = [rule.remedies_for(compiler) for compiler in ("iree", "command", "triton")]
+    assert told == [("Less.",), ("More.",), ()]
+    path.write_text(text.replace("LIST", "{command: [{give: --a=b}, {give: nothing}]}"))
+    with pytest.raises(BadFiles, match="give names a flag") as found:
+        load_rules([path])
+    assert found.value.problems[0].line == 10

@@ -6,6 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from triage.classify import packaged_rules
+from triage.classify.rule import Advice
 
 PAGE = Path(__file__).parents[2] / "docs" / "classes.md"
 HEAD = """# Failure classes
@@ -30,8 +31,13 @@ def classes_page() -> str:
             parts.append(f"\n**`{rule.name}`**: {rule.explanation}")
             if rule.says_nothing:
                 parts.append(f" A version that fails so is untestable ({rule.says_nothing}).")
-            parts.append("\n" + "".join(f"\n- {remedy}" for remedy in rule.remedies) + "\n" if rule.remedies else "\n")
+            parts.append("\n" + "".join(f"\n- {_words(remedy)}" for remedy in rule.remedies) + "\n" if rule.remedies else "\n")
     return "".join(parts)
+
+
+def _words(remedy: Advice) -> str:
+    whose = {"iree": "IREE: ", "triton": "Triton: "}
+    return f"{whose.get(remedy.compiler or '', '')}{remedy.text}"
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ def test_a_compiler_tells_which_of_its_options_are_switches(shared_home: Path) -
     known = shed.obtain(shed.place("3.3.0", "iree")).capabilities
     assert {"iree-codegen-llvmgpu-use-igemm", "iree-opt-data-tiling"} <= known.switches < known.flags
     assert not {"iree-opt-level", "iree-llvmcpu-stack-allocation-limit", "iree-hal-target-device"} & known.switches
+    assert set(known.choices["iree-llvmcpu-vector-pproc-strategy"]) == {"peel", "mask", "none"}
+    assert known.choices.keys() <= known.flags - known.switches
 
 
 def test_shared_memory(shared_home: Path, triage: Triage) -> None:
@@ -47,6 +49,9 @@ def test_shared_memory(shared_home: Path, triage: Triage) -> None:
     assert (remedy["input_change"], remedy["breaks"]) == (None, [])
     assert {"3.3.0", "3.0.0"} <= {one["name"] for one in remedy["verified_on"]}
     assert remedy["cost"]["cpu_seconds"] > 0
+    assert (remedy["cost"]["dispatches"], remedy["cost"]["shared_bytes"]) == (1, 2104)
+    [good] = [one for one in remedy["checks"] if one["revision"]["name"] == "3.0.0"]
+    assert (good["cost_without"]["shared_bytes"], good["cost_with"]["shared_bytes"]) == (131072, 2104)
     assert told["failure"]["class"] == "shared-memory-overflow"
     assert 0 < told["tried"] <= 60
 
@@ -144,3 +149,38 @@ def test_a_kernel_fails_with_too_many_warps(shared_home: Path, triage: Triage) -
     assert told["sentence"] == "It fails exactly for num_warps=8 or 16."
     told = answer(triage, "remedy", recipe, "--case", "num_warps=8", "-t", "3.2.0")
     assert "num_warps=4" in [one["input_change"] for one in told["remedies"]]
+
+
+@pytest.mark.slow
+def test_what_runs_here_is_run(shared_home: Path, triage: Triage) -> None:
+    told = answer(triage, "remedy", RECIPES / "grouped-conv-cpu.yaml", "-t", "3.0.0", "--good", "2.9.0", "--run")
+    best = told["remedies"][0]
+    cost, [before, *_] = best["cost"], [one["cost_without"] for one in best["checks"]]
+    assert 0 < cost["run_ms_least"] <= cost["run_ms"] <= cost["run_ms_most"]
+    assert before["run_ms"] > 0
+    assert (before["dispatches"], cost["dispatches"]) == (3, 2)
+    assert not [note for note in told["notes"] if "run time" in note]
+    told = answer(triage, "remedy", CUDA, "-t", "3.3.0", "--run")
+    assert told["remedies"][0]["cost"]["run_ms"] is None
+    assert [note for note in told["notes"] if "this machine's processor" in note]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "version", "what"),
+    [
+        ("dynamic-matmul", "3.3.0", "every unknown dimension of its arguments made 64"),
+        ("softmax-f16-cpu", "3.13.0", "f32 in the place of f16"),
+        ("llama-attention-o3", "3.3.0", "every unknown dimension of its arguments made 64, of tensor<?x128xf16> 2048"),
+    ],
+)
+def test_another_program_where_the_program_itself_cannot_be(
+    shared_home: Path, triage: Triage, recipe: str, version: str, what: str
+) -> None:
+    case = ("--case", "dtype=f16") if "llama" in recipe else ()
+    told = answer(triage, "remedy", RECIPES / f"{recipe}.yaml", *case, "-t", version, "--budget", "25")
+    [found] = [one for one in told["remedies"] if one["input_change"] == what]
+    assert Path(found["input"]).is_relative_to(shared_home)
+    assert "program for one size" in found["explanation"] or "computes and stores other types" in found["explanation"]
+    flags = [one for one in told["remedies"] if one["input_change"] is None]
+    assert told["remedies"][: len(flags)] == flags  # the program itself goes before another

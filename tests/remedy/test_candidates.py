@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
-from triage.classify import rule_for
-from triage.classify.candidates import LeastValue
+from triage.classify import packaged_rules, rule_for
+from triage.classify.candidates import GiveFlag, LeastValue
 from triage.model.case import Case, Flag, Kernel
 from triage.model.failure import Failure
 from triage.remedy.candidates import Situation, first_tier, second_tier
@@ -102,7 +102,7 @@ def test_a_limit_is_tried_at_its_largest_and_narrowed_later() -> None:
 
 def test_a_kernel_s_options_are_tried_and_said_to_be_another_launch() -> None:
     kernel = Kernel(None, {}, {}, {}, {"num_warps": 8, "num_stages": 3})
-    case = a_case(how=kernel)
+    case = replace(a_case(how=kernel), compiler="triton")
     changes = first_tier(situation(case, failed("assertion").failure))
     tried = [change.input_change for change in changes if change.input_change]
     assert "num_warps=4" in tried
@@ -124,3 +124,33 @@ def test_an_altered_case_does_not_pass_for_the_case() -> None:
     case = a_case()
     [first, *_] = first_tier(situation(case))
     assert first.applied(case).name != case.name
+
+
+def test_flags_that_change_types_are_known_for_it() -> None:
+    flags = FLAGS | {"iree-input-promote-bf16-to-f32"}
+    case = a_case()
+    changes = second_tier(Situation(case, (failed().failure,), a_toolchain(flags=flags)))
+    assert [change.text for change in changes if change.recomputes] == ["--iree-input-promote-bf16-to-f32=true"]
+
+
+def test_every_rule_says_which_flags_change_types() -> None:
+    given = {one for rule in packaged_rules() for one in rule.candidates if isinstance(one, GiveFlag)}
+    assert {one.text for one in given if one.recomputes} == {one.text for one in given if "mote-" in one.text}
+
+
+def test_another_compiler_s_candidates_are_not_tried() -> None:
+    kernel = replace(a_case(how=Kernel(None, {}, {}, {}, {"num_warps": 4})), compiler="triton")
+    assert {change.flags for change in first_tier(situation(kernel))} == {()}
+
+
+def test_options_that_take_one_of_a_few_words_are_tried_with_each() -> None:
+    toolchain = a_toolchain()
+    known = replace(
+        toolchain.capabilities, choices={"iree-codegen-order": ("none", "both"), "iree-codegen-dump-kind": ("a", "b")}
+    )
+    changes = second_tier(Situation(a_case(), (failed().failure,), replace(toolchain, capabilities=known)))
+    assert [text for text in texts(changes) if "=none" in text or "=both" in text] == [
+        "--iree-codegen-order=none",
+        "--iree-codegen-order=both",
+    ]
+    assert not [text for text in texts(changes) if "dump" in text]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed, mended_by
 from triage.classify.candidates import GiveFlag, LeastValue
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
-from triage.remedy.change import Change, one
+from triage.remedy.change import Change, Rewritten, one
 from triage.remedy.least import narrowed
 from triage.remedy.result import NothingToRemedy, Remedies
 from triage.remedy.search import Trials, pairs, search
@@ -174,11 +176,22 @@ def test_the_smallest_power_of_two() -> None:
     assert (change.flags, seen_to_fail) == (("--limit=262144",), True)
 
 
-def test_what_only_silences_a_check_does_not_end_the_search() -> None:
-    bench = FlagBench(lambda flags, name: Compiled() if flags & {"--silence", "--b"} else failed())
+@pytest.mark.parametrize(
+    "half",
+    [
+        one(GiveFlag("--half", checks_less=True)),
+        one(GiveFlag("--half", recomputes=True)),
+        Change((GiveFlag("--half"), Rewritten(Path("/nowhere/other.mlir"), "another", another="It is another."))),
+    ],
+)
+def test_what_is_not_the_program_itself_does_not_end_the_search(half: Change) -> None:
+    bench = FlagBench(lambda flags, name: Compiled() if flags & {"--half", "--b"} else failed())
     run = trials(bench)
-    search(run, [one(GiveFlag("--silence", checks_less=True))], [one(GiveFlag("--a")), one(GiveFlag("--b"))])
-    assert [change.text for change, _ in run.working] == ["--silence", "--b"]
+    search(run, [half], [one(GiveFlag("--a")), one(GiveFlag("--b"))])
+    assert [change for change, _ in run.working] == [half, one(GiveFlag("--b"))]
+    again = trials(bench)
+    search(again, [one(GiveFlag("--half"))], [one(GiveFlag("--a")), one(GiveFlag("--b"))])
+    assert [change.text for change, _ in again.working] == ["--half"]
 
 
 def test_pairs_never_contradict_each_other() -> None:

@@ -1,10 +1,13 @@
-"""What may be tried against a failure class, as its rule says it: values that `triage remedy` turns into compiles."""
+"""What may be tried against a failure class, as its rule says it: values that `triage remedy` turns into compiles.
+
+compiler: the family that a candidate is for; None where it is for all.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Place = tuple[str | int, ...]
@@ -13,11 +16,15 @@ Complaint = Callable[[Place, str], None]
 
 @dataclass(frozen=True, slots=True)
 class GiveFlag:
-    """Give a flag, `--name=value`, in the place of any of that name. checks_less: it only silences a check."""
+    """Give a flag, `--name=value`, in the place of any of that name. checks_less: it only silences a check; recomputes: other
+    types are computed in, so that results change.
+    """
 
     text: str
     why: str = ""
     checks_less: bool = False
+    recomputes: bool = False
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,7 @@ class DropFlag:
 
     name: str
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class LeastValue:
     upto: int
     doubling: bool = False
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
     @property
     def values(self) -> tuple[int, ...] | range:
@@ -52,6 +61,7 @@ class DeclareDevices:
     """Declare every device that the program names."""
 
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +71,18 @@ class LaunchOption:
     name: str
     values: tuple[str | int, ...]
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteInput:
-    """Write the program in another way: `barriers` before transfers, or `affinities` on all arguments and results."""
+    """Write the program in another way: `barriers` before transfers, `affinities` on all arguments and results, `static`
+    dimensions of its arguments, or 32 bit floats as its `dtype`.
+    """
 
     name: str
     why: str = ""
+    compiler: str | None = field(default=None, compare=False)
 
 
 Candidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | RewriteInput
@@ -76,14 +90,14 @@ Candidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | R
 _FLAG = re.compile(r"--[a-z][a-z0-9-]*\Z")
 _GIVEN = re.compile(r"--[a-z][a-z0-9-]*(=\S+)?\Z")
 _KINDS: Mapping[str, frozenset[str]] = {
-    "give": frozenset({"checks_less"}),
+    "give": frozenset({"checks_less", "recomputes"}),
     "drop": frozenset(),
     "least": frozenset({"above", "upto", "doubling"}),
     "declare": frozenset(),
     "option": frozenset({"values"}),
     "rewrite": frozenset(),
 }
-_REWRITINGS = ("barriers", "affinities")
+_REWRITINGS = ("barriers", "affinities", "static", "dtype")
 
 
 def check_candidate(entry: Any, place: Place, complain: Complaint) -> None:
@@ -97,8 +111,9 @@ def check_candidate(entry: Any, place: Place, complain: Complaint) -> None:
         complain((*place, key), f"unknown key {key!r} of a candidate that has {kind!r}")
     if not isinstance(entry.get("why", ""), str):
         complain((*place, "why"), "why is a text")
-    if not isinstance(entry.get("checks_less", False), bool):
-        complain((*place, "checks_less"), "checks_less is true or false")
+    for key in ("checks_less", "recomputes"):
+        if not isinstance(entry.get(key, False), bool):
+            complain((*place, key), f"{key} is true or false")
     _check_value(kind, entry, place, complain)
 
 
@@ -123,12 +138,16 @@ def _check_value(kind: str, entry: Mapping[str, Any], place: Place, complain: Co
                 complain((*place, "doubling"), "doubling is true or false")
 
 
-def candidate_of(entry: Mapping[str, Any]) -> Candidate:
+def candidate_of(entry: Mapping[str, Any], compiler: str | None = None) -> Candidate:
     """A candidate from an entry that `check_candidate` has no complaint about."""
+    return replace(_candidate(entry), compiler=compiler)
+
+
+def _candidate(entry: Mapping[str, Any]) -> Candidate:
     why = " ".join(entry.get("why", "").split())
     match entry:
         case {"give": text}:
-            return GiveFlag(text, why, entry.get("checks_less", False))
+            return GiveFlag(text, why, entry.get("checks_less", False), entry.get("recomputes", False))
         case {"drop": name}:
             return DropFlag(name, why)
         case {"least": name, "above": above, "upto": upto}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from triage.classify.candidates import Complaint, Place, candidate_of, check_candidate
-from triage.classify.rule import NEEDLES, Example, Pattern, Rule, Where
+from triage.classify.rule import NEEDLES, Advice, Example, Pattern, Rule, Where
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Ending
 from triage.model.outcome import Cause
@@ -135,8 +135,8 @@ def _check(entry: Mapping[str, Any], place: Place, complain: Complaint, check_re
     for index, example in enumerate(_list(entry.get("examples"))):
         if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - EXAMPLE_KEYS:
             complain((*place, "examples", index), "an example has `text` and may have `details` and `signature`")
-    for index, candidate in enumerate(_list(entry.get("candidates"))):
-        check_candidate(candidate, (*place, "candidates", index), complain)
+    for _, candidate, where in _by_compiler(entry, "candidates"):
+        check_candidate(candidate, (*place, *where), complain)
     _check_texts(entry, place, complain, check_regexes)
 
 
@@ -187,8 +187,8 @@ def _rule(entry: Mapping[str, Any], family: str, origin: str) -> Rule:
         patterns=tuple(_pattern(pattern) for pattern in _list(entry.get("patterns"))),
         identity=tuple(_list(entry.get("identity"))),
         explanation=" ".join(entry["explanation"].split()),
-        remedies=tuple(" ".join(str(text).split()) for text in _list(entry["remedies"])),
-        candidates=tuple(candidate_of(candidate) for candidate in _list(entry.get("candidates"))),
+        remedies=tuple(Advice(" ".join(str(text).split()), whose) for whose, text, _ in _by_compiler(entry, "remedies")),
+        candidates=tuple(candidate_of(one, whose) for whose, one, _ in _by_compiler(entry, "candidates")),
         phase=entry.get("phase"),
         says_nothing=Cause(entry["says_nothing"]) if entry.get("says_nothing") else None,
         context=tuple(_list(entry.get("context"))),
@@ -204,6 +204,15 @@ def _rule(entry: Mapping[str, Any], family: str, origin: str) -> Rule:
         near_misses=tuple(_list(entry.get("near_misses"))),
         origin=origin,
     )
+
+
+def _by_compiler(entry: Mapping[str, Any], key: str) -> Iterator[tuple[str | None, Any, Place]]:
+    """What stands in a list, or in one list for each compiler family: the family, the item, and where it stands."""
+    value = entry.get(key)
+    groups = value.items() if isinstance(value, dict) else [(None, value)]
+    for compiler, items in groups:
+        for index, item in enumerate(_list(items)):
+            yield compiler, item, (key, index) if compiler is None else (key, compiler, index)
 
 
 def _pattern(pattern: str | Mapping[str, Any]) -> Pattern:

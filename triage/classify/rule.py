@@ -60,6 +60,14 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """What usually helps, in words. compiler: the family it is for; None where it is for all."""
+
+    text: str
+    compiler: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One failure class.
 
@@ -79,7 +87,7 @@ class Rule:
     patterns: tuple[Pattern, ...]
     identity: tuple[str, ...]
     explanation: str
-    remedies: tuple[str, ...]
+    remedies: tuple[Advice, ...]
     candidates: tuple[Candidate, ...] = ()
     phase: str | None = None
     says_nothing: Cause | None = None
@@ -97,6 +105,14 @@ class Rule:
     def consequence(self) -> bool:
         """Whether this is told only when nothing better is."""
         return self.rank >= CONSEQUENCE
+
+    def remedies_for(self, compiler: str | None) -> tuple[str, ...]:
+        """What usually helps with one compiler family; with None, which is an output of nobody knows what, all there is."""
+        return tuple(one.text for one in self.remedies if compiler is None or one.compiler in (None, compiler))
+
+    def candidates_for(self, compiler: str) -> tuple[Candidate, ...]:
+        """What may be tried with one compiler family, in order."""
+        return tuple(one for one in self.candidates if one.compiler in (None, compiler))
 
     def context_of(self, text: str) -> dict[str, str]:
         """Captures found in one line that follows the match."""

@@ -24,7 +24,13 @@ def remedy(
     case: Annotated[
         str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
     ] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Candidates to try at most, until one makes it compile.")] = 60,
+    budget: Annotated[int, typer.Option(min=1, help="Candidates to try at most, until one makes it compile.")] = 100,
+    run: Annotated[
+        bool,
+        typer.Option(
+            "--run", help="Run what was compiled for this machine's processor, five times, and tell how long it takes."
+        ),
+    ] = False,
     jobs: JobsOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be tried; only the failing case is compiled.")
@@ -47,7 +53,7 @@ def remedy(
     with open_bench(jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
-        order = Order(chosen, bad, better, budget, cases)
+        order = Order(chosen, bad, better, budget, cases, run)
         if dry_run and not isinstance(planned := candidates(bench, order), NothingToRemedy):
             todo = [Job(change.applied(chosen), bad) for change in planned]
             for line in candidates_lines(planned, bench.command_lines(todo)):

@@ -110,8 +110,32 @@ class Ir(Protocol):
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
         """The same compile, ended after a phase, its output in generic form."""
 
+    def footprint_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+        """The phase whose output tells most of what a program compiled up to `last` asks for; None where none does."""
+
+    def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
+        """What a program asks for, from its IR after that phase: numbers as in `Told`."""
+
     def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
         """The same compile, printing the IR after each pass that changed it; `only`: after those with this argument."""
+
+
+class Runner(Protocol):
+    """How a family's compiled programs are run on this machine, by a package that is released beside the compiler."""
+
+    distribution: str
+
+    def runs(self, case: Case) -> bool:
+        """Whether the case is compiled for this machine."""
+
+    def program(self, root: Path) -> Path | None:
+        """The program that runs a compiled one and takes the time, in an install of the package."""
+
+    def argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
+        """The command that runs a function several times, on zeros; None where an argument's size is not known."""
+
+    def seconds(self, said: str) -> list[float]:
+        """Wall time of each repetition, from what the command printed."""
 
 
 class Compiler(Protocol):
@@ -154,3 +178,6 @@ class Compiler(Protocol):
 
     def placement(self) -> Placement | None:
         """How the family's programs and options name devices; None where they cannot."""
+
+    def runner(self) -> Runner | None:
+        """How its programs are run on this machine; None where they cannot be."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -19,13 +20,14 @@ class Revision:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a compiler says it can do, asked once and cached. `flags` are spelled without dashes; `switches` are those of
-    them that are on or off.
+    them that are on or off, `choices` those that take one of a few words, and the words.
     """
 
     backends: frozenset[str] = frozenset()
     phases: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triage.classify import FailingPass, PassScanner
 from triage.compilers.placement import Placement
-from triage.compilers.port import Compiler, Invocation, Ir, MlirTools
+from triage.compilers.port import Compiler, Invocation, Ir, MlirTools, Runner
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.failure import Failure
@@ -24,6 +24,7 @@ from triage.probe.judge import judge, needs_pass
 from triage.probe.process import Switch, run
 from triage.probe.scratch import Scratch
 
+_FOOTPRINT = "footprint 1"  # counted up when the IR is read in another way
 _NOT_BELIEVED_ONCE = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)
 
 
@@ -92,6 +93,26 @@ class Prober:
             failing_pass = self._name_pass(errand, crashed=True, stop=stop)
         return self._recorded(errand, errand.record(key, execution, failing_pass))
 
+    def footprint(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
+        """What a case that compiles asks of the machine it is for, from one more compile whose IR is read; kept in the
+        evidence. Empty where the family's IR does not tell, or that compile does not end well.
+        """
+        errand, ir = self._errand(case, toolchain), self._compilers[case.compiler].ir()
+        phase = ir.footprint_phase(toolchain, case.phase) if ir else None
+        if isinstance(errand, Untestable) or ir is None or phase is None:
+            return {}
+        key = errand.key(_FOOTPRINT)
+        if known := self._evidence.find(key):
+            return {name: known.metrics[name] for name in known.metrics if name != "artifact_bytes"}
+        printing = replace(errand, invocation=ir.up_to(errand.invocation, phase))
+        with self._scratch.place() as place:
+            output, env = place / "out", printing.invocation.env
+            execution = run(printing.argv(output), case.limits, place, env=env, stop=self._stop)
+            told = ir.footprint(output, case.target.backend) if execution.ok and output.is_file() else {}
+        if told:
+            self._evidence.add(errand.record(key, replace(execution, metrics=told), None))
+        return told
+
     def recorded(self, case: Case, toolchain: Toolchain) -> tuple[Invocation, Execution] | None:
         """The invocation of a case that was probed and what came of it; None where nothing is on record."""
         errand = self._errand(case, toolchain)
@@ -120,6 +141,10 @@ class Prober:
     def placement_of(self, family: str) -> Placement | None:
         """How a family names devices; None where it cannot."""
         return self._compilers[family].placement()
+
+    def runner_of(self, family: str) -> Runner | None:
+        """How a family's programs are run on this machine; None where they cannot be."""
+        return self._compilers[family].runner()
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         """What a case's options are on a toolchain."""

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
 
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.outcome import Cause, Measured, Untestable
+from triage.model.outcome import Cause, Compiled, Measured, Untestable
 from triage.model.probe import Probe
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Toolchain
@@ -29,11 +29,12 @@ _LEAST_MB = 256.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One probe to be made."""
+    """One probe to be made. footprint: a case that compiles is compiled once more, to read from its IR what it asks for."""
 
     case: Case
     place: Place
     fresh: bool = False
+    footprint: bool = False
 
 
 class Workbench:
@@ -160,4 +161,7 @@ class Workbench:
             version = job.place.release.version if job.place.release else None
             return Probe(job.case, job.place.revision, version, why, Measured(), cached=False)
         probe = self.prober.probe(job.case, ready, fresh=job.fresh)
+        if job.footprint and isinstance(probe.outcome, Compiled):
+            more = {**probe.measured.metrics, **self.prober.footprint(job.case, ready)}
+            probe = replace(probe, measured=replace(probe.measured, metrics=more))
         return self.reading(self.prober, ready, probe) if self.reading else probe

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, assert_never
 
 import yaml
@@ -21,7 +20,7 @@ from triage.probe.judge import rules_of
 from triage.recipes import flag_applies
 from triage.remedy.change import Change, Neighbour, Rewritten, SetOption, one
 from triage.remedy.devices import declaring
-from triage.remedy.rewrites import REWRITINGS
+from triage.remedy.rewrites import Written
 from triage.remedy.variants import differences
 
 _ENDS_IN_CODE = ("executable-", "vm", "end")
@@ -40,7 +39,7 @@ class Situation:
     toolchain: Toolchain
     devices: frozenset[str] = frozenset()
     siblings: Sequence[Case] = ()
-    rewritten: Mapping[str, Path] = field(default_factory=dict)
+    rewritten: Mapping[str, Written] = field(default_factory=dict)
     without: Toolchain | None = None
 
 
@@ -52,14 +51,19 @@ def first_tier(situation: Situation) -> tuple[Change, ...]:
 
 
 def second_tier(situation: Situation) -> tuple[Change, ...]:
-    """The toolchain's own switches, those nearest to what failed first; both values, for defaults are not told."""
+    """The toolchain's own switches and choices, those nearest to what failed first; all values, for defaults are not told."""
     data = _data().get(situation.case.compiler)
     if data is None:
         return ()
     known = situation.toolchain.capabilities
-    whole = [one(GiveFlag(text)) for text in data["first"] if flag_name(text) in known.flags]
+    whole = [one(_switch(text, data)) for text in data["first"] if flag_name(text) in known.flags]
     given = set(_given(situation))
     return _distinct(change for change in (*whole, *_switched(situation, data)) if not given & set(change.flags))
+
+
+def _switch(text: str, data: Mapping[str, Any], why: str = "") -> GiveFlag:
+    recomputes = any(word in text for word in data["recomputes"])
+    return GiveFlag(text, why or ("values are computed in another type" if recomputes else ""), recomputes=recomputes)
 
 
 def _known(situation: Situation) -> Iterator[Change]:
@@ -73,7 +77,7 @@ def of_class(case: Case, failure: Failure) -> tuple[Candidate, ...]:
     name = failure.failure_class
     own = next((rule for rule in rules_of(case) or () if rule.name == name), None)
     rule = own or rule_for(name)
-    return rule.candidates if rule else ()
+    return rule.candidates_for(case.compiler) if rule else ()
 
 
 def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> Iterator[Change]:
@@ -94,8 +98,8 @@ def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> It
             if isinstance(case.how, Kernel):
                 yield from (one(SetOption(name, value, why)) for value in values if case.how.options.get(name) != value)
         case RewriteInput(name, why):
-            if name in situation.rewritten:
-                yield one(Rewritten(situation.rewritten[name], REWRITINGS[name].what, why))
+            if (made := situation.rewritten.get(name)) is not None:
+                yield one(Rewritten(made.path, made.what, why, made.another))
         case _:
             assert_never(candidate)
 
@@ -138,17 +142,18 @@ def _neighbours(situation: Situation) -> Iterator[Change]:
 
 def _switched(situation: Situation, data: Mapping[str, Any]) -> Iterator[Change]:
     known, case = situation.toolchain.capabilities, situation.case
-    new = known.switches - situation.without.capabilities.flags if situation.without else frozenset()
+    new = known.flags - situation.without.capabilities.flags if situation.without else frozenset()
     near = _beginnings(situation, data)
     eligible = [
         name
-        for name in known.switches
+        for name in (*known.switches, *known.choices)
         if name.startswith(near) and not _foreign(name, case) and not any(word in name for word in data["never"])
     ]
     for name in sorted(eligible, key=lambda name: (name not in new, _rank(name, near), name)):
         why = f"an option that {situation.without.revision.name} does not have" if situation.without and name in new else ""
-        values = ("true",) if any(word in name for word in data["only_true"]) else ("false", "true")
-        yield from (one(GiveFlag(f"--{name}={value}", why)) for value in values)
+        only_true = any(word in name for word in data["only_true"])
+        values = known.choices.get(name) or (("true",) if only_true else ("false", "true"))
+        yield from (one(_switch(f"--{name}={value}", data, why)) for value in values)
 
 
 def _beginnings(situation: Situation, data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -42,11 +42,14 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Compile the same program written in another way. what: the change in words."""
+    """Compile the program written in another way. what: the change in words; another: what the changed program is, where it
+    does not mean the same.
+    """
 
     path: Path
     what: str
     why: str = ""
+    another: str = ""
 
 
 Step = GiveFlag | DropFlag | Devices | SetOption | Neighbour | Rewritten
@@ -101,7 +104,12 @@ class Change:
     @property
     def same_program(self) -> bool:
         """Whether what is compiled means the same, however it is written or launched."""
-        return not any(isinstance(step, Neighbour) for step in self.steps)
+        return not any(isinstance(step, Neighbour) or (isinstance(step, Rewritten) and step.another) for step in self.steps)
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether a flag makes it compute in other types."""
+        return any(isinstance(step, GiveFlag) and step.recomputes for step in self.steps)
 
     @property
     def checks_less(self) -> bool:

@@ -21,8 +21,14 @@ class Check:
 
     @property
     def breaks(self) -> bool:
-        """Whether the case compiles there, and with the remedy does not any more."""
-        return isinstance(self.plain.outcome, Compiled) and not isinstance(self.remedied.outcome, Compiled)
+        """Whether the case compiles there, and with the remedy does not any more. A changed program that is only spelled as
+        another version reads it says nothing.
+        """
+        match self.remedied.outcome:
+            case Compiled() | Untestable(cause=Cause.INPUT):
+                return False
+            case _:
+                return isinstance(self.plain.outcome, Compiled)
 
     @property
     def flag_unknown(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,9 +14,12 @@ from triage.model.revision import Toolchain
 from triage.probe.inputs import Prepared
 from triage.probe.reading import Reader
 from triage.probe.workbench import Workbench
+from triage.remedy.dtype import widen
+from triage.remedy.signature import sides_of
+from triage.remedy.static import PROPAGATED, settle, static_twins
 from triage.toolchains.home import disk_errors, write_whole
 
-_LARGEST = 16 << 20  # bytes of an input that is rewritten; reading takes seconds for each of these
+_ROUNDS = 4  # of passes
 _AFFINITY = "iree.abi.affinity"
 _BARRIER = "util.optimization_barrier"
 _SIDES = {"arg_attrs": 0, "res_attrs": 1}
@@ -24,13 +27,29 @@ _SIDES = {"arg_attrs": 0, "res_attrs": 1}
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """what: the change in words; apply: makes it, and says whether there was anything to change."""
+    """tries: the changed program, and in words what was changed, from the generic form; of several the first valid one
+    counts, and there is none where there was nothing to change. passes: what the toolchain's tools run on the program
+    afterwards, `settle` what is done then. another: what the changed program is, where it does not mean the same; empty where
+    it does. largest: bytes of an input that it is made for; reading one takes seconds for each of these.
+    """
 
+    tries: Callable[[str], Iterator[tuple[Module, str]]]
+    another: str = ""
+    passes: tuple[str, ...] = ()
+    largest: int = 16 << 20
+    settle: Callable[[Module], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A changed program and what was changed, in words. another: as in `Rewriting`."""
+
+    path: Path
     what: str
-    apply: Callable[[Module], bool]
+    another: str = ""
 
 
-def add_barriers(module: Module) -> bool:
+def add_barriers(module: Module) -> str:
     """Puts `util.optimization_barrier` before each transfer between devices."""
     made: set[Value] = {value for one in module.walk() if one.name == _BARRIER for value in one.results}
     changed = False
@@ -44,15 +63,15 @@ def add_barriers(module: Module) -> bool:
                 changed = True
             operations.append(one)
         block.operations = operations
-    return changed
+    return f"{_BARRIER} before each flow.tensor.transfer" if changed else ""
 
 
-def add_affinities(module: Module) -> bool:
+def add_affinities(module: Module) -> str:
     """Gives each tensor argument and result of a function that has affinities the first of them, where it has none."""
     changed = False
     for function in module.functions():
         kinds = function.properties if "function_type" in function.properties else function.attributes
-        sides = _sides(function.attribute("function_type") or "")
+        sides = sides_of(function)
         known = [entries(text[1:-1]) for side in _SIDES for text in _listed(kinds.get(side, "[]"))]
         first = next((one[_AFFINITY] for one in known if _AFFINITY in one), None)
         if first is None or sides is None:
@@ -66,58 +85,80 @@ def add_affinities(module: Module) -> bool:
                     changed = True
             if any(attributes):
                 kinds[side] = f"[{', '.join(map(_dictionary, attributes))}]"
-    return changed
+    return f"{_AFFINITY} on every tensor argument and result" if changed else ""
+
+
+def _once(apply: Callable[[Module], str]) -> Callable[[str], Iterator[tuple[Module, str]]]:
+    def tries(text: str) -> Iterator[tuple[Module, str]]:
+        module = parse_module(text)
+        if what := apply(module):
+            yield module, what
+
+    return tries
 
 
 REWRITINGS: Mapping[str, Rewriting] = {
-    "barriers": Rewriting(f"{_BARRIER} before each flow.tensor.transfer", add_barriers),
-    "affinities": Rewriting(f"{_AFFINITY} on every tensor argument and result", add_affinities),
+    "barriers": Rewriting(_once(add_barriers)),
+    "affinities": Rewriting(_once(add_affinities)),
+    "static": Rewriting(
+        static_twins, another="It is the program for one size only.", passes=PROPAGATED, largest=2 << 20, settle=settle
+    ),
+    "dtype": Rewriting(_once(widen), another="It computes and stores other types."),
 }
 
 
-def rewritten(bench: Workbench, case: Case, toolchain: Toolchain, names: Collection[str]) -> dict[str, Path]:
-    """A file for each rewriting that changes something, kept by content; none where the toolchain's tools cannot read the
-    input.
+def rewritten(bench: Workbench, case: Case, toolchain: Toolchain, names: Collection[str]) -> dict[str, Written]:
+    """What each rewriting that changes something makes of the input, kept by content; nothing where the toolchain's tools
+    cannot read the input.
     """
     prepared, tools = bench.prober.input_of(case), bench.prober.mlir_tools(case, toolchain)
-    if not names or tools is None or not isinstance(prepared, Prepared) or prepared.path.stat().st_size > _LARGEST:
+    if not names or tools is None or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return {}
-    if case.input.kind is InputKind.OTHER:
-        return {}
+    size = prepared.path.stat().st_size
+    names = [name for name in names if size <= REWRITINGS[name].largest]
     reader = Reader(tools, bench.stop)
     try:
-        generic = reader.generic(prepared.path)
-        made = {name: _made(reader, generic, REWRITINGS[name]) for name in names} if generic else {}
+        generic = reader.generic(prepared.path) if names else None
+        made = {name: rewrite(reader, generic, REWRITINGS[name]) for name in names} if generic else {}
     finally:
         reader.close()
     found = {}
-    for name, text in made.items():
+    for name, (text, what) in made.items():
         if text is not None:
-            found[name] = bench.shed.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
+            path = bench.shed.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
             with disk_errors("write a changed input"):
-                write_whole(found[name], text)
+                write_whole(path, text)
+            found[name] = Written(path, what, REWRITINGS[name].another)
     return found
 
 
-def _made(reader: Reader, generic: str, rewriting: Rewriting) -> str | None:
+def rewrite(reader: Reader, generic: str, rewriting: Rewriting) -> tuple[str | None, str]:
+    """A valid program in the syntax people write, and what was changed; None where there is none."""
     try:
-        module = parse_module(generic)
+        for module, what in rewriting.tries(generic):
+            if (text := _finished(reader, print_module(module), rewriting)) is not None:
+                return text, what
     except UnparsableError:
-        return None
-    return reader.pretty(print_module(module)) if rewriting.apply(module) else None
+        pass
+    return None, ""
+
+
+def _finished(reader: Reader, text: str, rewriting: Rewriting) -> str | None:
+    """The text after the rewriting's passes, again while its `settle` finds something for them; None where it is not valid."""
+    for _ in range(_ROUNDS if rewriting.passes else 0):
+        after = reader.transformed(text, (*rewriting.passes, "--mlir-print-op-generic"))
+        if after is None or rewriting.settle is None:
+            return after and reader.pretty(after)
+        more = rewriting.settle(module := parse_module(after))
+        text = print_module(module)
+        if not more:
+            break
+    return reader.pretty(text)
 
 
 def _blocks(module: Module) -> list[Block]:
     regions = [region for one in (module.root, *module.walk()) for region in one.regions]
     return [block for region in regions for block in region.blocks]
-
-
-def _sides(function_type: str) -> tuple[list[str], list[str]] | None:
-    """The types before and after the arrow of `(…) -> …`; None where it is written in another way."""
-    before, arrow, after = function_type.partition(") -> ")
-    if not arrow or not before.startswith("("):
-        return None
-    return split(before[1:]), split(after[1:-1] if after.startswith("(") else after)
 
 
 def _listed(text: str) -> list[str]:

@@ -63,8 +63,8 @@ class Trials:
 
     @property
     def mended(self) -> bool:
-        """Whether the program itself compiles, not only another one in its place or with a check silenced."""
-        return any(change.same_program and not change.checks_less for change, _ in self.working)
+        """Whether the program itself compiles, not only another one in its place, with a check silenced or in other types."""
+        return any(change.same_program and not change.checks_less and not change.recomputes for change, _ in self.working)
 
     @property
     def promising(self) -> tuple[tuple[Change, Failure], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
@@ -16,10 +16,12 @@ from triage.probe.inputs import Prepared
 from triage.probe.workbench import Job, Workbench
 from triage.remedy.candidates import Situation, first_tier, of_class, second_tier
 from triage.remedy.change import Change
+from triage.remedy.cost import least, steps_above
 from triage.remedy.devices import devices_named
 from triage.remedy.least import narrowed
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
 from triage.remedy.rewrites import rewritten
+from triage.remedy.run_times import with_run_times
 from triage.remedy.search import Trials, search
 from triage.toolchains.shed import Place
 
@@ -29,13 +31,16 @@ CHECKED = 5
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to remedy. good: a compiler on which it does not fail; budget: candidates to try; siblings: the recipe's cases."""
+    """What to remedy. good: a compiler on which it does not fail; budget: candidates to try; siblings: the recipe's cases;
+    run: take the time that the compiled programs run, where they run on this machine.
+    """
 
     case: Case
     bad: Place
     good: Place | None = None
-    budget: int = 60
+    budget: int = 100
     siblings: Sequence[Case] = ()
+    run: bool = False
 
 
 def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
@@ -44,18 +49,21 @@ def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
     failures = _failures(failing)
     if isinstance(failures, NothingToRemedy):
         return failures
-    situation = _situation(bench, order, failures)
+    situation = situation_of(bench, order, failures)
     trials = Trials(bench, order.case, order.bad, failures[0], order.budget)
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
     remedies = [_narrow(trials, change, probe) for change, probe in trials.working]
-    checked, notes = _checked(bench, order, sorted(remedies, key=_cost))
+    checked, notes = _checked(bench, order, _ranked(remedies))
+    if order.run:
+        checked[:CHECKED], more = with_run_times(bench, order.case, order.bad, _elsewhere(bench, order)[0], checked[:CHECKED])
+        notes += more
     known = {change.text for change in (*first, *second)}
     return Remedies(
         order.case,
         failing,
         failures[0],
-        tuple(sorted(checked, key=_rank)),
+        _ranked(checked),
         trials.tried,
         left=0 if trials.mended else len(known - trials.probes.keys()),
         promising=trials.promising,
@@ -68,7 +76,7 @@ def candidates(bench: Workbench, order: Order) -> NothingToRemedy | tuple[Change
     failures = _failures(bench.probe(order.case, order.bad))
     if isinstance(failures, NothingToRemedy):
         return failures
-    situation = _situation(bench, order, failures)
+    situation = situation_of(bench, order, failures)
     both = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
     return tuple(both.values())[: order.budget]
 
@@ -85,7 +93,8 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
             return NothingToRemedy(probe.case, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
-def _situation(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
+def situation_of(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
+    """What candidates are made for; the rewritings that the failures' classes name are made here."""
     prepared, toolchain = bench.prober.input_of(order.case), bench.shed.obtain(order.bad)
     known = (candidate for failure in failures for candidate in of_class(order.case, failure))
     names = dict.fromkeys(candidate.name for candidate in known if isinstance(candidate, RewriteInput))
@@ -107,15 +116,22 @@ def _narrow(trials: Trials, change: Change, probe: Probe) -> Remedy:
 
 
 def _checked(bench: Workbench, order: Order, remedies: Sequence[Remedy]) -> tuple[list[Remedy], list[str]]:
-    """The best of them tried on the good compiler and on the newest release."""
+    """The best of them tried on the good compiler and on the newest release, and their footprints taken: where it fails, and
+    on the first of the others, for comparison.
+    """
     places, notes = _elsewhere(bench, order)
     chosen, rest = remedies[:CHECKED], remedies[CHECKED:]
     cases = [remedy.change.applied(order.case) for remedy in chosen]
-    jobs = [Job(case, place) for place in places for case in (order.case, *cases)] if chosen else []
-    asked = {(id(probe.case), probe.revision.name): probe for probe in bench.probe_all(jobs, "on other compilers")}
-    names = [place.revision.name for place in places]
+    jobs = [Job(case, order.bad, footprint=True) for case in cases]
+    jobs += [Job(case, place, footprint=place is places[0]) for place in places for case in (order.case, *cases) if chosen]
+    asked = {(id(probe.case), probe.revision.name): probe for probe in bench.probe_all(jobs, "what it costs and breaks")}
+    here, names = order.bad.revision.name, [place.revision.name for place in places]
     done = [
-        replace(remedy, checks=tuple(Check(asked[id(order.case), name], asked[id(case), name]) for name in names))
+        replace(
+            remedy,
+            probe=replace(remedy.probe, measured=asked[id(case), here].measured),
+            checks=tuple(Check(asked[id(order.case), name], asked[id(case), name]) for name in names),
+        )
         for remedy, case in zip(chosen, cases, strict=True)
     ]
     return [*done, *rest], notes
@@ -131,18 +147,23 @@ def _elsewhere(bench: Workbench, order: Order) -> tuple[list[Place], list[str]]:
     return list(others.values()), notes
 
 
-def _rank(remedy: Remedy) -> tuple[float, ...]:
-    """What is broken elsewhere first, then what it costs."""
-    return (len(remedy.breaks), *_cost(remedy))
+def _ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """What breaks nothing elsewhere first, then what costs less."""
+    smallest = least(remedy.probe for remedy in remedies)
+    return tuple(sorted(remedies, key=lambda remedy: (len(remedy.breaks), *_cost(remedy, smallest))))
 
 
-def _cost(remedy: Remedy) -> tuple[float, ...]:
-    """The fewer and milder the changes the better, then time to compile by its order of magnitude, then size."""
+def _cost(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
+    """The fewer and milder the changes the better, then time to compile by its order of magnitude, then what the program asks
+    for where that differs clearly, then size.
+    """
     change, measured = remedy.change, remedy.probe.measured
     return (
         change.checks_less,
         change.input_change is not None,
+        change.recomputes,
         len(change.steps),
         round(log2(max(measured.cpu_seconds, 0.1))),
+        *steps_above(remedy.probe, smallest),
         measured.metrics.get("artifact_bytes", 0.0),
     )

@@ -13,6 +13,7 @@ from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
 from triage.model.revision import Revision
 from triage.remedy.change import Change, Neighbour, Rewritten, SetOption
+from triage.remedy.cost import NUMBERS, differences, numbers
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
 from triage.report.shapes import Json, failure_json, revision_json
 from triage.report.words import headline_text
@@ -54,6 +55,8 @@ def remedy_blocks(found: Remedies | NothingToRemedy) -> Iterable[RenderableType]
         table = _table()
         table.add_row("what", Text(explanation(found, remedy)))
         table.add_row("cost", cost_text(remedy.probe))
+        if price := price_text(remedy):
+            table.add_row("price", price)
         for check in remedy.checks:
             table.add_row(check.remedied.revision.name, _check_text(check))
         yield Padding(table, (0, 0, 0, 3))
@@ -73,10 +76,13 @@ def explanation(found: Remedies, remedy: Remedy) -> str:
                 parts.append("It is another program that compiles, not the same one.")
             case SetOption():
                 parts.append("The kernel has to be launched with it.")
-            case Rewritten(path):
+            case Rewritten(path, another=another):
+                parts += [another] if another else []
                 parts.append(f"The changed program is {path}.")
             case _:
                 pass
+    if change.recomputes:
+        parts.append("It computes in other types, so that results change.")
     if isinstance(remedy.probe.outcome, Compiled) and remedy.probe.outcome.warnings:
         parts.append(f"The compiler said all the same: {remedy.probe.outcome.warnings[0].headline}.")
     broken = [check.remedied for check in remedy.checks if check.breaks]
@@ -90,7 +96,47 @@ def cost_text(probe: Probe) -> str:
     """What a compile took and left behind; CPU seconds of one run, which differ from run to run."""
     size = probe.measured.metrics.get("artifact_bytes")
     parts = [f"{probe.measured.cpu_seconds:.1f} s of CPU to compile"]
-    return ", ".join([*parts, f"{size:.0f} bytes written"] if size is not None else parts)
+    if size is not None:
+        parts.append(f"{size:.0f} bytes written")
+    return ", ".join(
+        [*parts, *(_number(name, _plain(name, value) + _spread(name, probe)) for name, value in numbers(probe).items())]
+    )
+
+
+def price_text(remedy: Remedy) -> str:
+    """What the remedy changes beside a compiler that needs none; empty where there is none, or no number of it."""
+    check = next((one for one in remedy.checks if isinstance(one.plain.outcome, Compiled)), None)
+    if check is None or not numbers(check.plain):
+        return ""
+    there, here = check.plain.revision.name, remedy.probe.revision.name
+    parts = [f"from {there} without it to {here} with it: {_changes(check.plain, remedy.probe)}"]
+    if isinstance(check.remedied.outcome, Compiled):
+        parts.append(f"on {there} alone: {_changes(check.plain, check.remedied)}")
+    return "; ".join(parts)
+
+
+def _changes(before: Probe, after: Probe) -> str:
+    told = (
+        _number(name, f"{_plain(name, old)} -> {_plain(name, new)}") for name, (old, new) in differences(before, after).items()
+    )
+    return ", ".join(told) or "nothing"
+
+
+def _plain(name: str, value: float) -> str:
+    return f"{value:.3g}" if name == "run_ms" and value < 100 else f"{value:.0f}"
+
+
+def _spread(name: str, probe: Probe) -> str:
+    """Within what bounds a measured number lay."""
+    if name != "run_ms":
+        return ""
+    metrics = probe.measured.metrics
+    return f" ({_plain(name, metrics['run_ms_least'])} to {_plain(name, metrics['run_ms_most'])})"
+
+
+def _number(name: str, value: str) -> str:
+    called, unit = NUMBERS[name]
+    return f"{called} {value}{unit}"
 
 
 def candidates_lines(found: Sequence[Change], commands: Iterable[str]) -> Iterable[str]:
@@ -101,7 +147,6 @@ def candidates_lines(found: Sequence[Change], commands: Iterable[str]) -> Iterab
 
 
 def _one_json(found: Remedies, remedy: Remedy) -> Json:
-    measured = remedy.probe.measured
     return {
         **_change_json(remedy.change),
         "verified_on": _revisions(remedy.verified_on),
@@ -109,20 +154,34 @@ def _one_json(found: Remedies, remedy: Remedy) -> Json:
         "explanation": explanation(found, remedy),
         "smallest": remedy.least,
         "only_silences_a_check": remedy.change.checks_less,
-        "cost": {
-            "cpu_seconds": measured.cpu_seconds,
-            "seconds": measured.seconds,
-            "peak_rss_mb": measured.peak_rss_mb,
-            "artifact_bytes": measured.metrics.get("artifact_bytes"),
-        },
+        "computes_in_other_types": remedy.change.recomputes,
+        "cost": _cost_json(remedy.probe),
         "checks": [
             {
                 "revision": revision_json(check.remedied.revision),
                 "without": _state(check.plain),
                 "with": _state(check.remedied),
+                "cost_without": _cost_json(check.plain),
+                "cost_with": _cost_json(check.remedied),
             }
             for check in remedy.checks
         ],
+    }
+
+
+def _cost_json(probe: Probe) -> Json | None:
+    """None where it does not compile; a number that was not measured is null."""
+    if not isinstance(probe.outcome, Compiled):
+        return None
+    measured = probe.measured
+    return {
+        "cpu_seconds": measured.cpu_seconds,
+        "seconds": measured.seconds,
+        "peak_rss_mb": measured.peak_rss_mb,
+        **{
+            name: measured.metrics.get(name)
+            for name in ("artifact_bytes", "binary_bytes", *NUMBERS, "run_ms_least", "run_ms_most")
+        },
     }
 
 

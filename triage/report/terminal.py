@@ -28,8 +28,11 @@ STYLES = {
 _LONGEST_LINE = 160
 
 
-def failure_block(failure: Failure, source: Path | None = None) -> RenderableType:
-    """One failure: class, headline, explanation, numbers, the line of the input with a caret, what usually helps."""
+def failure_block(failure: Failure, source: Path | None = None, compiler: str | None = None) -> RenderableType:
+    """One failure: class, headline, explanation, numbers, the line of the input with a caret, what usually helps.
+
+    compiler: the family it is of; None where that is not known, and then what helps with any is told.
+    """
     rule = rule_for(failure.failure_class)
     lines: list[RenderableType] = [Text.assemble((failure.failure_class, "bold red"), "  ", headline_text(failure, 400))]
     facts: list[tuple[str, str]] = []
@@ -45,7 +48,7 @@ def failure_block(failure: Failure, source: Path | None = None) -> RenderableTyp
     table.add_column(overflow="fold")
     for name, text in facts:
         table.add_row(name, Text(text))
-    for number, text in enumerate(rule.remedies if rule else ()):
+    for number, text in enumerate(rule.remedies_for(compiler) if rule else ()):
         table.add_row("helps" if number == 0 else "", Text(text))
     lines.append(Padding(table, (0, 0, 0, 2)))
     if (excerpt := source_excerpt(failure, source)) is not None:
@@ -114,7 +117,8 @@ def _distinct_failures(probes: Sequence[Probe]) -> Iterable[RenderableType]:
                 seen.add(failure.signature)
                 yield Text("")
                 yield Text(f"{probe.case.name} on {probe.revision.name}", style="underline")
-                yield failure_block(failure, probe.case.input.path if probe.case.input.path.suffix == ".mlir" else None)
+                source = probe.case.input.path
+                yield failure_block(failure, source if source.suffix == ".mlir" else None, probe.case.compiler)
 
 
 def _count(probes: Sequence[Probe]) -> Text:

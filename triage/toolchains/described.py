@@ -77,6 +77,7 @@ def _load(note: Path) -> Known:
         phases=tuple(kept["phases"]),
         flags=frozenset(kept["flags"]),
         switches=frozenset(kept["switches"]),
+        choices={name: tuple(words) for name, words in kept["choices"].items()},
     )
     return Known(kept["identity"], Description(kept["version"], kept["commit"], kept["date"], told))
 
@@ -93,6 +94,7 @@ def _save(note: Path, known: Known) -> None:
             "phases": told.capabilities.phases,
             "flags": sorted(told.capabilities.flags),
             "switches": sorted(told.capabilities.switches),
+            "choices": {name: list(words) for name, words in told.capabilities.choices.items()},
         }
     )
     write_whole(note, text)

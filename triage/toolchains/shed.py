@@ -157,6 +157,22 @@ class Toolshed:
         root = Path(str(found.locate_file("")))
         return Place(family, Revision(found.version), path=root)
 
+    def beside(self, place: Place, distribution: str) -> Path:
+        """Where another package of a release's version is installed, installing it if need be. EnvironmentFailure where the
+        place is no release, or there is no such package for it.
+        """
+        if place.release is None:
+            raise EnvironmentFailure(f"{place.revision.name} is no release: there is no {distribution} for it")
+        wanted = Version(place.release.version)
+        here = installed(self.folder, distribution)
+        known = here if any(Version(one.version) == wanted for one in here) else self.index.releases(distribution)
+        found = next((one for one in known if Version(one.version) == wanted), None)
+        if found is None:
+            raise EnvironmentFailure(f"the package index has no {distribution} {wanted}")
+        root = install(self.folder, distribution, found, self.index.url, self._progress, self._stop)
+        hold(root)
+        return root
+
     def comes_along(self, family: str) -> bool:
         """Whether a compiler of the family is installed beside this program, `installed` as a REV."""
         try:

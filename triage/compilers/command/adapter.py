@@ -78,6 +78,9 @@ class Command:
     def placement(self) -> None:
         return None
 
+    def runner(self) -> None:
+        return None
+
 
 def _places(program: Path) -> dict[str, str]:
     root = layout.environment_of(program)

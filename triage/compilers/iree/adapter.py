@@ -9,6 +9,7 @@ from pathlib import Path
 from triage.compilers.iree import inquiry, layout
 from triage.compilers.iree.ir import IreeIr
 from triage.compilers.iree.placement import DEVICE_NAMES, IreePlacement
+from triage.compilers.iree.runner import IreeRunner
 from triage.compilers.port import Description, Invocation, MlirTools, Packaging, Told, Wheel
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
@@ -97,6 +98,9 @@ class Iree:
 
     def placement(self) -> IreePlacement:
         return IreePlacement()
+
+    def runner(self) -> IreeRunner:
+        return IreeRunner()
 
 
 def flag_name(text: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -17,6 +19,8 @@ from triage.model.revision import Capabilities
 _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
 _OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
 _SWITCH = re.compile(r"^\s+-{1,2}(iree-[\w.-]*)\s+- ", re.MULTILINE)  # one that takes a value shows `=<kind>`
+_CHOICE = re.compile(r"\s+-{1,2}(iree-[\w.-]*)=<value>\s+- ")
+_WORD = re.compile(r"\s+=([\w-]+)\s")
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
 _PATIENCE = 60.0  # seconds; the answers take 0.1
 
@@ -39,6 +43,7 @@ def describe(program: Path) -> Description:
             phases=_phases(help_text),
             flags=frozenset(_OPTION.findall(help_text)),
             switches=frozenset(_SWITCH.findall(help_text)),
+            choices=_choices(help_text),
         ),
     )
 
@@ -63,14 +68,19 @@ def _ask(program: Path, *options: str) -> str:
 
 
 def _phases(help_text: str) -> tuple[str, ...]:
-    block = help_text.partition("--compile-to=")[2]
-    found: list[str] = []
-    for line in block.splitlines()[1:]:
-        value = re.match(r"\s+=([\w-]+)\s", line)
-        if value is None:
-            break
-        found.append(value.group(1))
-    return tuple(found)
+    return _words(help_text.partition("--compile-to=")[2].splitlines()[1:])
+
+
+def _choices(help_text: str) -> dict[str, tuple[str, ...]]:
+    lines = help_text.splitlines()
+    named = ((found[1], lines[number + 1 :]) for number, line in enumerate(lines) if (found := _CHOICE.match(line)))
+    return {name: words for name, rest in named if (words := _words(rest))}
+
+
+def _words(lines: Iterable[str]) -> tuple[str, ...]:
+    """The values that are listed from the first line on."""
+    found = (_WORD.match(line) for line in lines)
+    return tuple(one[1] for one in takewhile(bool, found) if one)
 
 
 def dialects(program: Path) -> frozenset[str]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from triage.compilers.iree.footprint import footprint
+from triage.compilers.iree.placement import IreePlacement
 from triage.compilers.port import Invocation
 from triage.compilers.vocabulary import Vocabulary
 from triage.model.revision import Toolchain
@@ -40,6 +44,14 @@ class IreeIr:
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
         options = (*(text for text in invocation.options if not text.startswith("--compile-to")), f"--compile-to={phase}")
         return replace(invocation, options=options, printing=(*invocation.printing, *_PLAIN, _GENERIC))
+
+    def footprint_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+        known = self.phases(toolchain, last)
+        return next((phase for phase in ("executable-targets", "stream") if phase in known), None)
+
+    def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
+        with printed.open(encoding="utf-8", errors="replace") as lines:
+            return footprint(lines, self.words.counts["dispatches"], gpu=IreePlacement().gpu(backend))
 
     def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
         which = f"--mlir-print-ir-after={only}" if only else "--mlir-print-ir-after-all"

@@ -93,6 +93,9 @@ class Triton:
     def placement(self) -> None:
         return None
 
+    def runner(self) -> None:
+        return None
+
 
 def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
     """What the worker is told of a case, no path among it."""

@@ -1,0 +1,75 @@
+"""Faults planted in sharded programs of its own, and healthy ones: what share lint finds, and where it is wrong.
+
+    python -m benchmarks.held_out_lint [--each 6] [--seed 1]
+
+A fault is found when its rule says so, whatever else is said. A false alarm is a healthy program with an error or a warning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections import Counter
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from benchmarks.held_out_models import FAULTS, Made, knotty, model_of
+from triage.compilers.iree import Iree
+from triage.lint.finding import Finding, Severity
+from triage.lint.program import Program
+from triage.lint.rules import check
+from triage.mlir import parse_module
+from triage.probe.reading import Reader
+from triage.toolchains.home import open_home
+from triage.toolchains.shed import Toolshed
+
+VERSIONS = ("3.0.0", "3.3.0", "3.6.0", "3.10.0", "3.13.0")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--each", type=int, default=6, help="programs with each fault, and twice as many healthy ones")
+    parser.add_argument("--seed", default="1")
+    options = parser.parse_args()
+    shed = Toolshed(open_home(), {"iree": Iree()})
+    found: Counter[str] = Counter()
+    planted: Counter[str] = Counter()
+    healthy = alarms = advised = 0
+    for fault, (rule, plant, twin) in FAULTS.items():
+        for number in range(options.each):
+            seed = f"{options.seed}/{fault}/{number}"
+            version = VERSIONS[Random(seed).randrange(len(VERSIONS))]
+            said = {one.rule for one in findings(shed, version, plant(model_of(seed)))}
+            planted[rule] += 1
+            found[rule] += rule in said
+            if rule not in said:
+                print(f"missed: {fault} ({seed}, {version}); said {', '.join(sorted(said)) or 'nothing'}")
+            for make in (twin, knotty):
+                told = findings(shed, version, make(model_of(seed)))
+                loud = {one.rule for one in told if one.severity is not Severity.ADVICE}
+                healthy, alarms, advised = healthy + 1, alarms + bool(loud), advised + bool(told)
+                if loud:
+                    print(f"false alarm: {make.__name__} of {seed}, {version}; said {', '.join(sorted(loud))}")
+    for rule, count in planted.items():
+        print(f"{rule:20} {found[rule]} of {count}")
+    total, right = planted.total(), found.total()
+    print(f"found {right} of {total} planted faults ({right / total:.1%}) over {len(planted)} rules")
+    print(f"false alarms: {alarms} of {healthy} healthy programs ({alarms / healthy:.1%}); advice on {advised}")
+
+
+def findings(shed: Toolshed, version: str, made: Made) -> list[Finding]:
+    text, options, (backend, chip) = made
+    tools = Iree().mlir_tools(shed.obtain(shed.place(version, "iree")))
+    assert tools
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "program.mlir"
+        path.write_text(text)
+        reader = Reader(tools, threading.Event())
+        generic = reader.generic(path, elide=True)
+        assert generic, f"{reader.complaint(path)}\n{text}"
+        return list(check(Program(parse_module(generic), Iree().placement(), options, backend, chip)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What a program asks for, read from its IR, against what the compilers themselves say of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from triage.compilers.iree import Iree
+from triage.compilers.iree.footprint import footprint, type_bytes
+from triage.toolchains.shed import Toolshed
+
+KERNELS = """
+"builtin.module"() ({
+  "hal.executable"() <{sym_name = "a"}> ({
+    "builtin.module"() ({
+      "llvm.mlir.global"() <{addr_space = 3 : i32, global_type = !llvm.array<64 x array<130 x f32>>, sym_name = "x"}> ({
+      "llvm.mlir.global"() <{addr_space = 3 : i32, global_type = !llvm.array<100 x i8>, sym_name = "y"}> ({
+      "llvm.mlir.global"() <{addr_space = 4 : i32, global_type = !llvm.array<900 x i8>, sym_name = "z"}> ({
+    "builtin.module"() ({
+        "spirv.GlobalVariable"() <{sym_name = "w", type = !spirv.ptr<!spirv.struct<(!spirv.array<8 x vector<4xf32>>)>, Workgroup>}> : () -> ()
+  %3 = "stream.cmd.execute"(%1) ({
+    "stream.cmd.dispatch"(%0) <{entry_points = [@a]}> : (index) -> ()
+    "stream.cmd.dispatch"(%0) <{entry_points = [@b]}> : (index) -> ()
+""".splitlines()  # noqa: E501
+DISPATCHING = {"stream.cmd.dispatch"}
+
+
+def test_dispatches_and_the_largest_kernel_s_shared_memory() -> None:
+    assert footprint(KERNELS, DISPATCHING, gpu=True) == {"dispatches": 2, "shared_bytes": 64 * 130 * 4 + 100}
+    assert footprint(KERNELS, DISPATCHING, gpu=False) == {"dispatches": 2}
+
+
+def test_a_type_of_unknown_size_leaves_no_number() -> None:
+    strange = [line.replace("array<100 x i8>", 'target<"amdgcn.named.barrier", 0>') for line in KERNELS]
+    assert footprint(strange, DISPATCHING, gpu=True) == {"dispatches": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("i1", 1), ("f16", 2), ("bf16", 2), ("f8E4M3FNUZ", 1), ("i64", 8),
+        ("vector<4xf16>", 8), ("vector<2x4xi8>", 8), ("!llvm.array<0 x i8>", 0), ("!llvm.array<3 x vector<2 x f32>>", 24),
+        ("!spirv.array<816 x vector<4xf32>, stride=16>", 13056), ("!spirv.struct<(f32, i8)>", 5),
+        ("!spirv.struct<(!spirv.array<2 x f32> [0])>", 8), ("!llvm.ptr<3>", None), ("index", None),
+        ("!llvm.struct<packed (i8)>", None),
+    ],
+)  # fmt: skip
+def test_bytes_of_a_type(text: str, size: int | None) -> None:
+    assert type_bytes(text) == size
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("version", ["3.0.0", "3.3.0", "3.13.0"])
+@pytest.mark.parametrize("target", ["cuda --iree-cuda-target=sm_86", "llvm-cpu --iree-llvmcpu-target-cpu=generic"])
+def test_the_compiler_s_own_statistics_agree(shared_home: Path, tmp_path: Path, version: str, target: str) -> None:
+    shed = Toolshed(shared_home, {"iree": Iree()})
+    toolchain = shed.obtain(shed.place(version, "iree"))
+    backend, chip = target.split()
+    source, printed = tmp_path / "two.mlir", tmp_path / "printed.mlir"
+    source.write_text(TWO)
+    command = [toolchain.program, source, f"--iree-hal-target-backends={backend}", chip]
+    more = ["--mlir-print-op-generic", "--compile-to=executable-targets", "-o", printed]
+    statistics = ["--iree-scheduling-dump-statistics-format=json", "--iree-scheduling-dump-statistics-file="]
+    done = subprocess.run([*command, *more, *statistics], check=True, capture_output=True, text=True)
+    told = re.search(r'"dispatch-count": (\d+)', done.stderr)
+    assert told
+    found = Iree().ir().footprint(printed, backend)
+    assert found["dispatches"] == int(told[1]) > 0
+    memory = [int(size) for size in re.findall(r"workgroup_local_memory = (\d+)", printed.read_text())]
+    assert found.get("shared_bytes", 0) == max(memory, default=0)
+
+
+A, B, C = "tensor<128x256xf32>", "tensor<256x512xf32>", "tensor<512x64xf32>"
+R, S = "tensor<128x512xf32>", "tensor<128x64xf32>"
+TWO = f"""
+func.func @f(%a: {A}, %b: {B}, %c: {C}) -> {S} {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : {R}
+  %i = linalg.fill ins(%z : f32) outs(%e : {R}) -> {R}
+  %r = linalg.matmul ins(%a, %b : {A}, {B}) outs(%i : {R}) -> {R}
+  %f = tensor.empty() : {S}
+  %j = linalg.fill ins(%z : f32) outs(%f : {S}) -> {S}
+  %s = linalg.matmul ins(%r, %c : {R}, {C}) outs(%j : {S}) -> {S}
+  return %s : {S}
+}}
+"""
