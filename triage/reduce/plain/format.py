@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,8 +18,8 @@ _DEEPEST = 6  # levels of indentation; below them single lines are dropped
 class TextFormat:
     """Lines of text."""
 
-    def __init__(self, kind: InputKind) -> None:
-        self._kind = kind
+    def __init__(self, kind: InputKind, suffix: str) -> None:
+        self._kind, self._suffix = kind, suffix
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -35,20 +34,14 @@ class TextFormat:
 
     def open(self, path: Path) -> Sequence[Document]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return [TextDocument([line.rstrip() for line in text.splitlines() if line.strip()], self._kind)]
+        return [TextDocument([line.rstrip() for line in text.splitlines() if line.strip()], self._kind, self._suffix)]
 
     def approach(self, line: int | None) -> Step:  # noqa: ARG002 - blocks around a line say nothing of what they need
         return Step("blocks", drop_blocks)
 
     def valid(self, document: Document) -> bytes | None:
-        """Python is parsed; of other text nothing is known."""
-        content = document.content
-        if self._kind is InputKind.GENERATOR:
-            try:
-                ast.parse(content)
-            except (SyntaxError, ValueError):
-                return None
-        return content or None
+        """Of any text nothing is known."""
+        return document.content or None
 
     def written(self, document: Document) -> Sequence[bytes]:
         return [document.content]
@@ -77,7 +70,7 @@ def _minimised(draft: Draft, hunt: Hunt, spans: Sequence[Span]) -> Draft:
     def build(kept: Sequence[Span]) -> Draft | None:
         gone = {at for first, end in set(spans) - set(kept) for at in range(first, end)}
         left = [line for at, line in enumerate(document.lines) if at not in gone]
-        return Draft(TextDocument(left, document.kind), draft.case) if left else None
+        return Draft(TextDocument(left, document.kind, document.suffix), draft.case) if left else None
 
     _, found = minimise(spans, build, hunt, whole=False)
     return found or draft
