@@ -53,6 +53,7 @@ class PythonFormat:
             Step("folding", expressions.fold),
             Step("numbers", numbers.shrink_numbers),
             Step("element types", kernel.plain_types),
+            Step("expressions", expressions.take_parts),  # of one type all over, conversions have become needless
         )
 
     def open(self, path: Path) -> Sequence[Document]:

@@ -88,7 +88,8 @@ def _without_parameters(draft: Draft, gone: set[str], edits: Edits | None = None
         kwarg=given.kwarg,
         defaults=defaults,
     )
-    small = Kernel(how.name, *(_but(one, gone) for one in (how.signature, how.constexprs, how.hints)), how.options)
+    signature, constexprs, hints = (_but(one, gone) for one in (how.signature, how.constexprs, how.hints))
+    small = Kernel(how.name, signature, constexprs, hints, how.options)
     return with_edits(draft, {given: left, **(edits or {})}, with_kernel(draft.case, small))
 
 

@@ -34,10 +34,9 @@ def _go(body: Iterable[ast.stmt], known: set[str], outside: frozenset[str] | set
         known |= set(_bound_at_once(one))
         if isinstance(one, FunctionNode):
             given = {argument.arg for argument in _arguments(one.args)}
-            inner = set(outside) | given | {name for inside in one.body for name in _bound_anywhere(inside)}
-            declared = {name for inside in ast.walk(one) if isinstance(inside, (ast.Global, ast.Nonlocal)) for name in inside.names}
-            own = {name for inside in one.body for name in _bound_anywhere(inside)} - declared
-            _go(one.body, (set(outside) - own) | given, inner, found)
+            shared = (inside.names for inside in ast.walk(one) if isinstance(inside, (ast.Global, ast.Nonlocal)))
+            own = {name for inside in one.body for name in _bound_anywhere(inside)} - {name for some in shared for name in some}
+            _go(one.body, (set(outside) - own) | given, set(outside) | own | given, found)
         else:
             for inside in _blocks(one):
                 _go(inside, known, outside, found)
@@ -78,7 +77,7 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
             yield child
-        elif isinstance(child, ast.excepthandler) and child.type:
+        elif isinstance(child, ast.ExceptHandler) and child.type:
             yield child.type
 
 
@@ -108,11 +107,9 @@ def _bound_at_once(statement: ast.stmt) -> Iterator[str]:
         case ast.Try(handlers=handlers):
             yield from (one.name for one in handlers if one.name)
         case ast.Match(cases=cases):
-            for one in cases:
-                for part in ast.walk(one.pattern):
-                    name = getattr(part, "name", None) or getattr(part, "rest", None)
-                    if isinstance(name, str):
-                        yield name
+            parts = [part for one in cases for part in ast.walk(one.pattern)]
+            captured = [getattr(part, "name", None) or getattr(part, "rest", None) for part in parts]
+            yield from (name for name in captured if isinstance(name, str))
     for part in _expressions(statement):
         for node in ast.walk(part):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -32,8 +32,7 @@ def edited(node: Node, edits: Edits) -> Node:
 
 def _edited_field(value: Any, edits: Edits) -> Any:
     if isinstance(value, ast.AST):
-        [made] = _replaced(value, edits) or [None]
-        return made
+        return next(iter(_replaced(value, edits)), None)
     if not isinstance(value, list):
         return value
     made = [new for one in value for new in (_replaced(one, edits) if isinstance(one, ast.AST) else [one])]
