@@ -34,8 +34,9 @@ def drop_statements(draft: Draft, hunt: Hunt) -> Draft:
 
 def without(draft: Draft, gone: set[ast.stmt]) -> Draft | None:
     """The draft without statements, and without those that cannot be without them; None where a kernel would go."""
-    tree: ast.Module = edited(tree_of(draft), dict.fromkeys(gone))
-    while lost := strangers(tree):
+    whole = tree_of(draft)
+    tree: ast.Module = edited(whole, dict.fromkeys(gone))
+    while (lost := strangers(tree)) and not strangers(whole):
         tree = edited(tree, dict.fromkeys(lost))
     made = Draft(PythonDocument(tree), draft.case)
     return made if kernel_function(draft) is None or kernel_function(made) is not None else None
