@@ -41,7 +41,7 @@ def call_of(one: Reproducer) -> Call:
     words = (one.program, *one.options, one.source, "-o", "/dev/null")
     variable = re.sub(r"\W", "_", one.program).upper()
     run = f'"${{{variable}:-{one.program}}}" {shlex.join(words[1:])}'
-    remark = f"The flags are spelled as that version\n# spells them; {variable} names another compiler."
+    remark = f" The flags are spelled as that version\n# spells them; {variable} names another compiler."
     return Call(one.package, shlex.join(words), words, (), run, remark)
 
 
@@ -50,7 +50,7 @@ def _kernel(one: Reproducer) -> Call:
     words = ("python3", KERNEL_SCRIPT)
     install = one.package and " ".join((one.package, *_unnamed(one.bad.version)))
     check = '"${PYTHON:-python3}" -c "import triton" || exit 127'
-    remark = "PYTHON names the\n# interpreter that has it."
+    remark = "\n# PYTHON names the interpreter that has it."
     return Call(install, shlex.join(words), words, (check,), f'"${{PYTHON:-python3}}" {KERNEL_SCRIPT}', remark)
 
 
@@ -68,21 +68,21 @@ def _command(one: Reproducer, how: CommandLine) -> Call:
     """The recipe's own command line, its places as variables of the shell."""
     words = one.options
     told = {"input": one.source, "output": "out", "python": "python3"}
-    line = shlex.join(_PLACE.sub(lambda found: told.get(found[1], found[0]), word) for word in words)
+    filled = tuple(_PLACE.sub(lambda found: told.get(found[1], found[0]), word) for word in words)
     before = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
     prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
     if how.packages:
-        remark = "PYTHON names the\n# interpreter that has it."
+        remark = "\n# PYTHON names the interpreter that has it."
         if any("{toolchain}" in word for word in words):
             before.append(f"TOOLCHAIN={prefix} || exit 127")
         if not words[0].startswith("{"):
             before.append(f'PATH="{prefix}/bin:$PATH"')
     else:
-        remark = "TOOLCHAIN names\n# the compiler's folder, or the compiler."
+        remark = "\n# TOOLCHAIN names the compiler's folder, or the compiler itself."
         before.append(': "${TOOLCHAIN:?where is the compiler}"')
     run = " ".join(_shell_word(word, one.source) for word in words)
     install = one.package and shlex.join((one.package, *how.packages[1:]))
-    return Call(install, line, words, tuple(before), run, remark, replaces=False)
+    return Call(install, shlex.join(filled), filled, tuple(before), run, remark, replaces=False)
 
 
 def _shell_word(word: str, source: str) -> str:

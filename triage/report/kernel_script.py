@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from packaging.version import InvalidVersion, Version
 
@@ -25,12 +26,26 @@ def kernel_script(one: Reproducer, how: Kernel) -> str:
     words = None if one.function is None else _Words(one.function, how, at)
     asks = ", which asks for a GPU when it has compiled" if at < (3, 0) else "; no GPU is needed"
     lines = [f'"""Compiles {one.source} ahead of time for {target.chip} as Triton {one.bad.revision.name} wants it{asks}."""']
-    lines += ["", *(["import sys", ""] if limit else []), "import triton", *_imports(words, target, at), ""]
+    lines += [
+        "",
+        *(["import sys", ""] if limit else []),
+        "import triton",
+        *(words.imports(target) if words else _backend(target, at, described=False)),
+        "",
+    ]
     lines += _without_linker(target, at)
     lines += words.before if words else []
-    arguments = _plain(how, chip.arch) if at < (2, 3) else _targeted(how, target.backend, chip, at)
-    first = words.source if words else [f'"{one.source}"']
-    lines += [f"{'compiled = ' if limit else ''}triton.compile(", *(f"    {word}," for word in [*first, *arguments]), ")"]
+    if words is None:
+        given = [f'"{one.source}"', *_targeted(how, target.backend, chip, at)]
+    elif at < (2, 3):
+        given = [words.function.name, *words.words, *_plain(how, chip.arch)]
+    else:
+        lines += ["source = ASTSource(", *(f"    {word}," for word in [f"fn={words.function.name}", *words.words]), ")"]
+        given = ["source", *_targeted(how, target.backend, chip, at)]
+    if len(given) > 3:
+        lines += ["triton.compile(", *(f"    {word}," for word in given), ")"]
+    else:
+        lines.append(f"{'compiled = ' if limit else ''}triton.compile({', '.join(given)})")
     if limit:
         said = f"{{compiled.metadata.shared}} bytes of shared memory; {target.chip} has {limit}"
         lines += [f"if compiled.metadata.shared > {limit}:", f'    sys.exit(f"{said}")']
@@ -47,31 +62,28 @@ def _release(version: str | None) -> Release:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """A kernel as a release wants it told. source: the first argument of `triton.compile`, or all that stand for it;
-    before: lines that make what it names.
-    """
+    """A kernel as a release wants it told."""
 
     function: Function
     how: Kernel
     at: Release
 
-    @property
-    def imports(self) -> list[str]:
-        """What the source is made with."""
-        if self.at >= (3, 3):
-            lines = ["from triton.compiler import ASTSource"]
-        elif self.at >= (3, 2):
-            lines = ["from triton.backends.compiler import AttrsDescriptor", "from triton.compiler import ASTSource"]
-        elif self.at >= (2, 3):
-            lines = ["from triton.compiler.compiler import ASTSource, AttrsDescriptor"]
-        else:
-            lines = ["from triton.compiler.compiler import instance_descriptor"]
-        if any(isinstance(value, str) and value.startswith("tl.") for value in self.how.constexprs.values()):
-            lines.insert(0, "import triton.language as tl")
+    def imports(self, target: Target) -> list[str]:
+        """What the source is made with, after `import triton`."""
+        lines = ["import triton.language as tl"] if any(map(_is_type, self.how.constexprs.values())) else []
+        lines += _backend(target, self.at, described=self.described)
+        match self.at:
+            case at if at >= (3, 2):
+                lines.append("from triton.compiler import ASTSource")
+            case at if at >= (2, 3):
+                lines.append(f"from triton.compiler.compiler import ASTSource{', AttrsDescriptor' if self.described else ''}")
+            case _:
+                lines.append("from triton.compiler.compiler import instance_descriptor")
         return [*lines, "", f"from input import {self.function.name.partition('.')[0]}"]
 
     @property
     def before(self) -> list[str]:
+        """Lines that make what the words name."""
         ranged = self._with("pointer_range", 32)
         if not (3, 2) <= self.at < (3, 3) or not ranged:
             return []
@@ -83,24 +95,31 @@ class _Words:
         ]
 
     @property
-    def source(self) -> list[str]:
+    def words(self) -> list[str]:
+        """What a source is made of, or what 2.1 and 2.2 take in its place."""
         types, constants = dict(self.how.signature), self._constants()
         if self.at >= (3, 3):
             every = {name: "constexpr" if name in constants else types[name] for name in self.function.parameters}
             known = {f"({place},)": hints for place, hints in self._attributes().items()}
-            words = [f"signature={_quoted(every)}", f"constexprs={_named(constants)}", f"attrs={_dictionary(known)}"]
-            return [f"ASTSource(fn={self.function.name}, {', '.join(words)})"]
+            return [
+                f"signature={_quoted(every)}",
+                *([f"constexprs={_named(constants)}"] if constants else []),
+                *([f"attrs={_dictionary(known)}"] if known else []),
+            ]
         order = [name for name in self.function.parameters if name in types]  # up to 3.2 it counts, not the names
         if self.at >= (3, 0):
             signature = _quoted({name: types[name] for name in order if name not in constants})
-            words = [f"signature={signature}", f"constants={_named(constants)}", f"attrs={self._descriptor()}"]
-            return [f"ASTSource(fn={self.function.name}, {', '.join(words)})"]
+            more = [f"constants={_named(constants)}"] if constants else []
+            return [f"signature={signature}", *more, *([f"attrs={self._descriptor()}"] if self.described else [])]
         signature = _dictionary({str(self._place(name)): f'"{types[name]}"' for name in order})
         by_place = _dictionary({str(self._place(name)): value for name, value in constants.items()})
-        if self.at >= (2, 3):
-            words = [f"signature={signature}", f"constants={by_place}", f"attrs={self._descriptor()}"]
-            return [f"ASTSource(fn={self.function.name}, {', '.join(words)})"]
-        return [self.function.name, f"signature={signature}", f"constants={by_place}", f"configs=[{self._descriptor()}]"]
+        told = f"attrs={self._descriptor()}" if self.at >= (2, 3) else f"configs=[{self._descriptor()}]"
+        return [f"signature={signature}", f"constants={by_place}", told]
+
+    @property
+    def described(self) -> bool:
+        """Whether what is known of arguments has a name to be imported."""
+        return self.at < (3, 3) and (self.at < (3, 0) or any(self.how.hints.values()))
 
     def _descriptor(self) -> str:
         """What is known of arguments, up to 3.2."""
@@ -136,17 +155,11 @@ class _Words:
         return self.function.parameters.index(name)
 
 
-def _imports(words: _Words | None, target: Target, at: Release) -> list[str]:
-    """In the order of a formatter as far as that is easily had."""
-    lines = words.imports if words else []
-    if at >= (3, 0):
-        both = "from triton.backends.compiler import AttrsDescriptor"
-        lines = [line for line in lines if line != both]
-        known = "AttrsDescriptor, " if words and both in words.imports else ""
-        at_language = 1 if lines[:1] == ["import triton.language as tl"] else 0
-        amd = ["from triton.backends.amd.compiler import HIPBackend"] if _lacks_linker(target, at) else []
-        lines[at_language:at_language] = [*amd, f"from triton.backends.compiler import {known}GPUTarget"]
-    return lines
+def _backend(target: Target, at: Release, *, described: bool) -> list[str]:
+    if at < (3, 0):
+        return []
+    amd = ["from triton.backends.amd.compiler import HIPBackend"] if _lacks_linker(target, at) else []
+    return [*amd, f"from triton.backends.compiler import {'AttrsDescriptor, ' if described and at >= (3, 2) else ''}GPUTarget"]
 
 
 def _lacks_linker(target: Target, at: Release) -> bool:
@@ -180,7 +193,11 @@ def _texts(given: Mapping[str, Constant]) -> dict[str, str]:
 
 
 def _constant(value: Constant) -> str:
-    return value if isinstance(value, str) and value.startswith("tl.") else repr(value)
+    return value if _is_type(value) else repr(value)
+
+
+def _is_type(value: Constant) -> TypeGuard[str]:
+    return isinstance(value, str) and value.startswith("tl.")
 
 
 def _quoted(given: Mapping[str, str]) -> str:

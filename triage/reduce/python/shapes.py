@@ -5,19 +5,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
+from functools import reduce
 
 from triage.model.case import Kernel
 
 Number = int | float
+_REDUCING = frozenset(("sum", "max", "min", "argmax", "argmin"))
+_ELEMENTWISE = frozenset(("maximum", "minimum", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "abs", "sigmoid", "fma"))
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """shape: () of a scalar; pointer: whether it points. Whatever is not known has no Kind at all."""
+    """shape: () of a scalar; pointer: whether it points; truth: whether it is true or false, which a choice wants to be
+    made by. Whatever is not known has no Kind at all.
+    """
 
     shape: tuple[int, ...] = ()
     pointer: bool = False
+    truth: bool = False
 
 
 class Shapes:
@@ -61,7 +66,9 @@ class Shapes:
 
     def _found(self, node: ast.expr) -> Kind | None:
         match node:
-            case ast.Constant(value=int() | float() | bool()):
+            case ast.Constant(value=bool()):
+                return Kind(truth=True)
+            case ast.Constant(value=int() | float()):
                 return Kind()
             case ast.Name(id=name):
                 return self._kinds.get(name)
@@ -71,7 +78,7 @@ class Shapes:
                 return self._of.get(operand)
             case ast.Compare(left=left, comparators=[right]):
                 both = _together(self._of.get(left), self._of.get(right))
-                return both and Kind(both.shape)
+                return both and Kind(both.shape, truth=True)
             case ast.Subscript(value=value, slice=index):
                 return self._subscript(self._of.get(value), index)
             case ast.Call():
@@ -90,7 +97,7 @@ class Shapes:
                     shape.append(left.pop(0))
                 case _:
                     return None
-        return Kind((*shape, *left), value.pointer)
+        return Kind((*shape, *left), value.pointer, value.truth)
 
     def _call(self, node: ast.Call) -> Kind | None:
         """The calls that most kernels are made of."""
@@ -100,7 +107,13 @@ class Shapes:
             return None
         own = self._of.get(node.func.value)
         operands = given if own is None else [own, *given]
-        match node.func.attr:
+        name = node.func.attr
+        if name in _REDUCING and operands and operands[0]:
+            axis = named.get("axis", node.args[1] if own is None and len(node.args) > 1 else None)
+            return _reduced(operands[0], None if axis is None else self._number(axis))
+        if name in _ELEMENTWISE and operands:
+            return reduce(_together, operands)
+        match name:
             case "program_id" | "num_programs" | "cdiv":
                 return Kind()
             case "arange" if len(node.args) == 2:
@@ -114,16 +127,12 @@ class Shapes:
                 return Kind((given[0].shape[0], given[1].shape[1]))
             case "trans" if len(operands) == 1 and operands[0]:
                 return Kind(operands[0].shape[::-1])
-            case "sum" | "max" | "min" if operands and operands[0]:
-                axis = named.get("axis", node.args[1] if own is None and len(node.args) > 1 else None)
-                return _reduced(operands[0], None if axis is None else self._number(axis))
             case "to" | "cast" if operands:
                 return operands[0]
-            case "where" | "maximum" | "minimum" | "exp" | "exp2" | "log" | "sqrt" | "rsqrt" | "abs" | "sigmoid" | "fma":
-                kind: Kind | None = Kind()
-                for one in operands:
-                    kind = _together(kind, one)
-                return kind
+            case "where" if len(given) == 3:
+                chosen = _together(given[1], given[2])
+                together = _together(given[0], chosen)
+                return together and chosen and Kind(together.shape, chosen.pointer, chosen.truth)
         return None
 
     def _shaped(self, node: ast.expr) -> Kind | None:
@@ -168,11 +177,11 @@ def _together(left: Kind | None, right: Kind | None) -> Kind | None:
     low, high = (one.shape or (1,) * longest for one in (left, right))
     shape = tuple(max(pair) for pair in zip(low, high, strict=True))
     fits = all(len(set(pair) - {1}) <= 1 for pair in zip(low, high, strict=True))
-    return Kind(shape, left.pointer or right.pointer) if fits else None
+    return Kind(shape, left.pointer or right.pointer, left.truth and right.truth) if fits else None
 
 
 def _reduced(kind: Kind, axis: Number | None) -> Kind | None:
     if axis is None:
-        return Kind() if prod(kind.shape) >= 0 else None
+        return Kind()
     at = int(axis)
     return Kind((*kind.shape[:at], *kind.shape[at + 1 :])) if 0 <= at < len(kind.shape) else None
