@@ -158,7 +158,7 @@ class _Words:
 def _backend(target: Target, at: Release, *, described: bool) -> list[str]:
     if at < (3, 0):
         return []
-    amd = ["from triton.backends.amd.compiler import HIPBackend"] if _lacks_linker(target, at) else []
+    amd = ["from triton.backends import backends"] if _lacks_linker(target, at) else []
     return [*amd, f"from triton.backends.compiler import {'AttrsDescriptor, ' if described and at >= (3, 2) else ''}GPUTarget"]
 
 
@@ -171,8 +171,8 @@ def _without_linker(target: Target, at: Release) -> list[str]:
         return []
     return [
         "# The last step of this release wants a linker that its wheel does not bring.",
-        'HIPBackend.hash = lambda self: ""',
-        'HIPBackend.make_hsaco = staticmethod(lambda *_: b"")',
+        'backends["amd"].compiler.hash = lambda self: ""',
+        'backends["amd"].compiler.make_hsaco = staticmethod(lambda *_: b"")',
         "",
     ]
 
