@@ -54,13 +54,12 @@ def drop_unread(draft: Draft, hunt: Hunt) -> Draft:
 
 
 def _unread(tree: ast.Module) -> list[ast.stmt]:
-    """Assignments, imports and functions whose names stand nowhere else. A decorated function is for others to find."""
+    """Assignments and imports whose names nothing reads."""
     read = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
     read |= {one.target.id for one in ast.walk(tree) if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name)}
     found = []
     for one in statements(tree):
-        plain = isinstance(one, (ast.Assign, ast.Import, ast.ImportFrom))
-        if (plain or (isinstance(one, ast.FunctionDef) and not one.decorator_list)) and not read & set(bound_by(one)):
+        if isinstance(one, (ast.Assign, ast.Import, ast.ImportFrom)) and not read & set(bound_by(one)):
             simple = not isinstance(one, ast.Assign) or all(isinstance(target, (ast.Name, ast.Tuple)) for target in one.targets)
             found += [one] if simple else []
     return found
