@@ -62,6 +62,8 @@ def _key(name: str) -> str:
 
 
 def _scalar(value: Constant) -> str:
-    if value is None or isinstance(value, bool | int):
+    if value is None:
+        return "none"
+    if isinstance(value, bool | int):
         return json.dumps(value)
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
