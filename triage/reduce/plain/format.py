@@ -1,4 +1,4 @@
-"""Any text: blocks by indentation first, then lines. What is valid only the compiler knows."""
+"""Any text: blocks by indentation first, then lines; of printed MLIR operations with what uses them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 from triage.model.case import InputKind
 from triage.reduce.draft import Document, Draft
 from triage.reduce.loop import Step
+from triage.reduce.plain import ssa
 from triage.reduce.plain.document import Span, TextDocument, blocks
 from triage.reduce.search import Hunt, minimise
-from triage.reduce.settings import drop_flags, fewer_devices
+from triage.reduce.settings import drop_flags, drop_options, fewer_devices
 
+_SSA = ("ttir", "ttgir", "mlir")
 _DEEPEST = 6  # levels of indentation; below them single lines are dropped
 
 
@@ -20,27 +22,38 @@ class TextFormat:
 
     def __init__(self, kind: InputKind, suffix: str) -> None:
         self._kind, self._suffix = kind, suffix
+        self._has_values = suffix in _SSA
+        self._names_known = False
 
     @property
     def steps(self) -> Sequence[Step]:
-        return (
-            Step("blocks", drop_blocks),
-            Step("lines", drop_lines),
+        values = (
+            Step("operations", ssa.drop_operations),
+            Step("links of chains", ssa.bypass_operations),
+            Step("arguments", ssa.drop_arguments),
         )
+        return (*(values if self._has_values else ()), Step("blocks", drop_blocks), Step("lines", drop_lines))
 
     @property
     def finishing(self) -> Sequence[Step]:
-        return (Step("devices", fewer_devices), Step("flags", drop_flags))
+        numbers = (Step("numbers", ssa.shrink_numbers),) if self._has_values else ()
+        return (*numbers, Step("devices", fewer_devices), Step("flags", drop_flags), Step("options", drop_options))
 
     def open(self, path: Path) -> Sequence[Document]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return [TextDocument([line.rstrip() for line in text.splitlines() if line.strip()], self._kind, self._suffix)]
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        self._names_known = self._has_values and not ssa.undefined(ssa.without_locations(lines))
+        plain = [ssa.without_locations(lines)] if self._has_values and "loc(" in text else []
+        return [TextDocument(one, self._kind, self._suffix) for one in (*plain, lines)]
 
     def approach(self, line: int | None) -> Step:  # noqa: ARG002 - blocks around a line say nothing of what they need
-        return Step("blocks", drop_blocks)
+        return Step("operations", ssa.drop_operations) if self._has_values else Step("blocks", drop_blocks)
 
     def valid(self, document: Document) -> bytes | None:
-        """Of any text nothing is known."""
+        """Of most text nothing is known; a value that is used is made before."""
+        assert isinstance(document, TextDocument)
+        if self._names_known and ssa.undefined(document.lines):
+            return None
         return document.content or None
 
     def written(self, document: Document) -> Sequence[bytes]:

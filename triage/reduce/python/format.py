@@ -13,7 +13,7 @@ from triage.reduce.loop import Step
 from triage.reduce.python import expressions, kernel, merging, numbers, statements
 from triage.reduce.python.document import PythonDocument
 from triage.reduce.python.scope import strangers
-from triage.reduce.settings import drop_flags
+from triage.reduce.settings import drop_flags, drop_options
 
 
 class PythonFormat:
@@ -28,7 +28,7 @@ class PythonFormat:
         specialised = (
             Step("parameters merged", kernel.merge_parameters),
             Step("parameters", kernel.drop_parameters),
-            Step("options", kernel.drop_options),
+            Step("options", drop_options),
             Step("hints", kernel.drop_hints),
         )
         return (

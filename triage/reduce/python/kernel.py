@@ -16,7 +16,6 @@ from triage.reduce.search import Hunt, greedily, minimise
 
 _PLAIN = ("fp32", "fp16")  # element types, the plainest first
 _ELEMENT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
-_COUNTS = ("num_warps", "num_stages", "num_ctas")
 
 
 def drop_parameters(draft: Draft, hunt: Hunt) -> Draft:
@@ -95,31 +94,6 @@ def _without_parameters(draft: Draft, gone: set[str], edits: Edits | None = None
 
 def _but(given: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in gone}
-
-
-def drop_options(draft: Draft, hunt: Hunt) -> Draft:
-    """Leave out options that the failure does not need, then make the numbers of the others small."""
-    how = kernel_of(draft)
-    if how is None:
-        return draft
-
-    def build(kept: Sequence[str]) -> Draft:
-        options = {name: value for name, value in how.options.items() if name in kept}
-        return Draft(draft.document, with_kernel(draft.case, replace(how, options=options)))
-
-    _, found = minimise(list(how.options), build, hunt)
-    return greedily(found or draft, hunt, _fewer)
-
-
-def _fewer(draft: Draft) -> Iterator[Draft]:
-    how = kernel_of(draft)
-    assert how
-    for name, value in how.options.items():
-        if name in _COUNTS and isinstance(value, int):
-            for number in (1 << bits for bits in range(value.bit_length())):
-                if number < value:
-                    options = {**how.options, name: number}
-                    yield Draft(draft.document, with_kernel(draft.case, replace(how, options=options)))
 
 
 def drop_hints(draft: Draft, hunt: Hunt) -> Draft:

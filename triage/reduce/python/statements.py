@@ -57,7 +57,7 @@ def _unread(tree: ast.Module) -> list[ast.stmt]:
     """Assignments and imports whose names nothing reads."""
     read = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
     read |= {one.target.id for one in ast.walk(tree) if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name)}
-    found = []
+    found: list[ast.stmt] = []
     for one in statements(tree):
         if isinstance(one, (ast.Assign, ast.Import, ast.ImportFrom)) and not read & set(bound_by(one)):
             simple = not isinstance(one, ast.Assign) or all(isinstance(target, (ast.Name, ast.Tuple)) for target in one.targets)
