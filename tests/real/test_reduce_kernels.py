@@ -85,6 +85,9 @@ def test_a_kernel_is_left_that_a_person_would_write(shared_home: Path, triage: T
 
     [replayed] = answer(triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0")["reproducers"]
     assert [one["status"] for one in replayed["versions"]] == ["reproduces", "fixed"]
+    # Two compilers whose releases go by one name, in one replay.
+    both = answer(triage, "replay", tmp_path / "small", ROOT / "reproducers/cuda-matmul-f32", "-t", "3.2.0")["reproducers"]
+    assert [one["status"] for one in both] == ["reproduces", "reproduces"]
     roots = {version: next((shared_home / "toolchains").glob(f"triton-{version}-*")) for version in ("3.2.0", "3.1.0")}
     tags = next(roots["3.2.0"].glob("triton-*.dist-info/WHEEL")).read_text()
     wanted = re.search(r"^Tag: cp3(\d+)-", tags, re.MULTILINE)

@@ -17,7 +17,7 @@ from triage.reduce.plain.format import TextFormat
 
 PRINTED = """#loc = loc("k.py":8:0)
 module {
-  tt.func public @k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("p"(#l)), %n: i32 loc("n")) attributes {noinline = false} {
+  tt.func public @k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("p"(#l)), %n: i32 loc("n")) attributes {noinline} {
     %c64 = arith.constant 64 : i32 loc(#loc1)
     %r = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32> loc(#loc2)
     %0 = tt.splat %p : !tt.ptr<f16> -> tensor<64x!tt.ptr<f16>> loc(#loc2)
@@ -63,7 +63,7 @@ def test_a_value_stands_for_another_of_its_type() -> None:
 def test_arguments_and_sizes() -> None:
     hunt = Wanting("tt.load")
     small = ssa.shrink_numbers(ssa.drop_arguments(ssa.drop_operations(draft(), hunt), hunt), hunt)
-    assert "@k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}) attributes {noinline = false} {" in text_of(small)
+    assert "@k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}) attributes {noinline} {" in text_of(small)
     assert "end = 2 : i32" in text_of(small)
     assert "tensor<2x!tt.ptr<f16>>" in text_of(small)
 
