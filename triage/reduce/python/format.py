@@ -32,6 +32,7 @@ class PythonFormat:
             Step("hints", kernel.drop_hints),
         )
         return (
+            *((Step("sizes", numbers.shrink_all_constexprs),) if self._is_kernel else ()),  # small ones are soon compiled
             Step("statements", statements.drop_statements),
             Step("unread values", statements.drop_unread),
             Step("loops and branches", statements.open_blocks),
@@ -48,7 +49,7 @@ class PythonFormat:
         if not self._is_kernel:
             return (Step("numbers", numbers.shrink_numbers), Step("flags", drop_flags))
         return (
-            Step("sizes", numbers.shrink_constexprs),
+            Step("sizes", numbers.shrink_constexprs),  # one by one only now: names of different sizes are never merged
             Step("constexprs", kernel.put_values_in),
             Step("folding", expressions.fold),
             Step("numbers", numbers.shrink_numbers),
