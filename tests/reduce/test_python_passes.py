@@ -21,7 +21,7 @@ from triage.reduce.python.document import PythonDocument, kernel_function, kerne
 from triage.reduce.python.expressions import fold, take_parts
 from triage.reduce.python.format import PythonFormat, parsed
 from triage.reduce.python.kernel import drop_parameters, merge_parameters, put_values_in
-from triage.reduce.python.merging import merge_names
+from triage.reduce.python.merging import inline_names, merge_names
 from triage.reduce.python.scope import strangers
 from triage.reduce.python.shapes import Kind, Shapes
 from triage.reduce.python.statements import drop_statements, drop_unread, open_blocks
@@ -185,8 +185,11 @@ def test_parts_are_put_in_the_place_of_the_whole_where_their_shapes_agree() -> N
     how = Kernel(None, {"p": "*fp16", "n": "i32"}, {}, {}, {})
     head = "import tl\n\n\ndef k(p, n):\n    x = tl.arange(0, 8)\n    m = x < n\n"
     text = f"{head}    store(p + x * n, tl.where(m, x, x + 1))\n"
-    small = text_of(take_parts(draft(text, how), Wanting("store(", "where(")))
+    small = text_of(take_parts(draft(text, how), Wanting("store(", "where(m, x, x")))
     assert small == f"{head}    store(p + x, tl.where(m, x, x))\n"
+    many = draft("def k(a, b, c):\n    d = f(a, b, c)\n    e = d\n    return e\n")
+    assert text_of(take_parts(many, Wanting("f(", "b"))) == "def k(a, b, c):\n    d = f(a, b)\n    e = d\n    return e\n"
+    assert text_of(inline_names(many, Wanting("f("))) == "def k(a, b, c):\n    d = f(a, b, c)\n    return d\n"
     assert text_of(fold(draft("x = 0 * y + 2 * 3 + z * 1\n"), Wanting("z"))) == "x = 6 + z\n"
 
 

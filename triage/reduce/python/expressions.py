@@ -11,6 +11,7 @@ from triage.reduce.python.shapes import Kind, Shapes, number_of
 from triage.reduce.python.tree import Edits, depth_first, edited, functions, statements
 from triage.reduce.search import Hunt, greedily, minimise
 
+_MANY = 3  # arguments, of which the last one is often an option
 _VALUES = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Subscript, ast.Call, ast.Name, ast.Constant)
 
 
@@ -31,7 +32,9 @@ def drop_words(draft: Draft, hunt: Hunt) -> Draft:
 
 
 def take_parts(draft: Draft, hunt: Hunt) -> Draft:
-    """Put a part of an expression in its place, the largest expressions first; 0 in the place of a number."""
+    """Put a part of an expression in its place, the largest expressions first; 0 in the place of a number. Of a call with
+    many arguments the last one is left out.
+    """
     return greedily(draft, hunt, lambda base: (with_edits(base, edits) for edits in _parts(base)))
 
 
@@ -39,18 +42,20 @@ def _parts(draft: Draft) -> Iterator[Edits]:
     how, kernel, tree = kernel_of(draft), kernel_function(draft), tree_of(draft)
     shapes = Shapes(kernel, how) if how and kernel else None
     modules = {name for one in tree.body if isinstance(one, ast.Import) for name in _imported(one)}
-    for function in functions(tree):
-        for statement in statements(function):
+    for scope in functions(tree) if how else [tree]:
+        for statement in statements(scope):
             if isinstance(statement, ast.AugAssign):
                 target, value = statement.target, statement.value
                 if isinstance(target, ast.Name):
                     yield {statement: ast.Assign([ast.Name(target.id, ast.Store())], value, lineno=0)}
-        for node in depth_first(function):
+        for node in depth_first(scope):
             if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", None), ast.Store):
                 known = shapes.of(node) if shapes else None
                 for part in _within(node, modules):
                     if shapes is None or _fits(shapes.of(part), known):
                         yield {node: part}
+                if isinstance(node, ast.Call) and len(node.args) >= _MANY:
+                    yield {node.args[-1]: None}
                 if known == Kind() and isinstance(node, (ast.BinOp, ast.Call)):
                     yield {node: ast.Constant(0)}
 

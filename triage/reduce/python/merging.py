@@ -85,10 +85,9 @@ def inline_names(draft: Draft, hunt: Hunt) -> Draft:
 
 def _inlinings(draft: Draft) -> Iterator[Edits]:
     for function in functions(tree_of(draft)):
-        counted = Counter(name for one in function.body for name in bound_by(one))
         for statement, name in _assigned_once(function):
             match statement.value:
                 case ast.Constant() as value:
                     yield {statement: None, **renamed(function, name, value)}
-                case ast.Name(id=other) as value if counted[other] <= 1 and other != name:
+                case ast.Name(id=other) as value if other != name:  # it may change in between: the compiler is asked
                     yield {statement: None, **renamed(function, name, value)}
