@@ -26,6 +26,7 @@ from triage.reduce.python.scope import strangers
 from triage.reduce.python.shapes import Kind, Shapes
 from triage.reduce.python.statements import drop_statements, drop_unread, open_blocks
 from triage.reduce.python.tree import edited, statements
+from triage.reduce.state import State
 
 KERNELS = [
     case
@@ -255,3 +256,14 @@ def test_what_python_refuses_is_no_program(tmp_path: Path) -> None:
     broken.write_text("break\n")
     assert list(PythonFormat(CASE).open(broken)) == []
     assert PythonFormat(CASE).valid(PythonDocument(ast.Module([ast.Return(None)], []))) is None
+
+
+def test_how_a_kernel_is_specialised_is_kept_with_it(tmp_path: Path) -> None:
+    how = Kernel("k", {"p": "*fp16"}, {"B": 8, "D": "tl.float16", "F": None}, {"p": {"divisibility": 16}}, {"num_warps": 2})
+    one = draft("def k(p, B, D, F):\n    pass\n", how)
+    state = State(tmp_path, "what is reduced")
+    state.keep(one)
+    kept = state.best(replace(CASE, how=Kernel("k", {}, {}, {}, {})))
+    assert kept is not None
+    path, case = kept
+    assert (path.name, path.read_bytes(), case.how) == ("best.py", one.document.content, how)

@@ -42,13 +42,11 @@ def kernel_script(one: Reproducer, how: Kernel) -> str:
     else:
         lines += ["source = ASTSource(", *(f"    {word}," for word in [f"fn={words.function.name}", *words.words]), ")"]
         given = ["source", *_targeted(how, target.backend, chip, at)]
-    if len(given) > 3:
-        lines += ["triton.compile(", *(f"    {word}," for word in given), ")"]
-    else:
-        lines.append(f"{'compiled = ' if limit else ''}triton.compile({', '.join(given)})")
+    call = f"{'compiled = ' if limit else ''}triton.compile("
+    lines += [call, *(f"    {word}," for word in given), ")"] if len(given) > 3 else [f"{call}{', '.join(given)})"]
     if limit:
-        said = f"{{compiled.metadata.shared}} bytes of shared memory; {target.chip} has {limit}"
-        lines += [f"if compiled.metadata.shared > {limit}:", f'    sys.exit(f"{said}")']
+        used = "compiled.metadata.shared" if at >= (3, 0) else "compiled.shared"
+        lines += [f"if {used} > {limit}:", f'    sys.exit(f"{{{used}}} bytes of shared memory; {target.chip} has {limit}")']
     return "\n".join(lines) + "\n"
 
 
