@@ -24,7 +24,7 @@ CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), T
 
 
 def draft(items: Sequence[object]) -> Draft:
-    return Draft(TextDocument([str(item) for item in items], InputKind.OTHER), CASE)
+    return Draft(TextDocument([str(item) for item in items], InputKind.OTHER, "other"), CASE)
 
 
 class Wanting:

@@ -12,10 +12,9 @@ from triage.cli.endings import Exit, guarded
 from triage.cli.identity import MATCHES, Identity
 from triage.cli.options import FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
-from triage.model.errors import BadInput
 from triage.model.outcome import Cause
 from triage.probe.metric import Metric
-from triage.reduce.reproducer import reproducer_of, unsupported
+from triage.reduce.reproducer import reproducer_of
 from triage.reduce.result import NotReproducible
 from triage.reduce.workflow import Order, reduce_case
 
@@ -58,8 +57,6 @@ def reduce(
     from triage.report.reproducer import place_for, write_reproducer
 
     chosen = one_case(load_cases([recipe]), case)
-    if reason := unsupported(chosen):
-        raise BadInput(f"{recipe}: {reason}")
     place_for(out, chosen)
     with open_bench(jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)

@@ -11,7 +11,7 @@ from triage.model.outcome import Cause
 from triage.nightly.compare import Change, Example, Night, Pair
 from triage.probe.judge import same_signature
 from triage.probe.workbench import Workbench
-from triage.reduce.reproducer import Reproducer, reproducer_of, unsupported
+from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.result import NotReproducible
 from triage.reduce.workflow import Order, reduce_case
 from triage.toolchains.shed import Place
@@ -35,8 +35,6 @@ def _example(
     bench: Workbench, pair: Pair, signature: str, places: tuple[Place, Place], write: Callable[[Reproducer], Path]
 ) -> Example:
     bad, good = places
-    if reason := unsupported(pair.probe.case):
-        return Example(signature, NotReproducible(pair.probe.case, reason))
     try:
         found = reduce_case(bench, Order(pair.probe.case, bad, good, same_signature))
         folder = None if isinstance(found, NotReproducible) else write(reproducer_of(bench, found, bad))

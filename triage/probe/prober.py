@@ -89,7 +89,7 @@ class Prober:
         scanner = PassScanner()
         execution = self._execute(errand.naming_the_pass(crashed=False), scanner, stop)
         failing_pass = scanner.finish()
-        if execution.ending is Ending.SIGNALLED and not _has_frames(execution):
+        if execution.ending is Ending.SIGNALLED and needs_pass(execution) and not _has_frames(execution):
             failing_pass = self._name_pass(errand, crashed=True, stop=stop)
         return self._recorded(errand, errand.record(key, execution, failing_pass))
 

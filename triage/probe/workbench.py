@@ -108,17 +108,17 @@ class Workbench:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _probe_all(self, jobs: Sequence[Job]) -> Iterator[Probe]:
-        places = list({job.place.revision.name: job.place for job in jobs}.values())
+        places = {_key(job.place): job.place for job in jobs}
         fetchers = ThreadPoolExecutor(max_workers=min(_DOWNLOADS, len(places)))
         workers = ThreadPoolExecutor(max_workers=self.jobs)
-        fetched = {place.revision.name: fetchers.submit(self.shed.obtain, place) for place in places}
+        fetched = {key: fetchers.submit(self.shed.obtain, place) for key, place in places.items()}
         waiting = list(jobs)
         running: dict[Future[Probe], float] = {}
         try:
             while waiting or running:
                 for job in self._startable(waiting, fetched, running):
                     waiting.remove(job)
-                    future = workers.submit(self._one, job, fetched[job.place.revision.name])
+                    future = workers.submit(self._one, job, fetched[_key(job.place)])
                     running[future] = self._reservation(job.case)
                 pending = [future for future in fetched.values() if not future.done()]
                 awaited: list[Future[Any]] = [*running, *pending]
@@ -136,14 +136,14 @@ class Workbench:
             fetchers.shutdown(wait=True, cancel_futures=True)
 
     def _startable(
-        self, waiting: Sequence[Job], fetched: dict[str, Future[Toolchain]], running: dict[Future[Probe], float]
+        self, waiting: Sequence[Job], fetched: dict[tuple[str, str], Future[Toolchain]], running: dict[Future[Probe], float]
     ) -> Iterator[Job]:
         """The jobs to start now, in order: toolchain at hand, a core free, and memory for its reservation."""
         for job in list(waiting):
             if len(running) >= self.jobs:
                 return
             fits = sum(running.values()) + self._reservation(job.case) <= self._memory_mb
-            if fetched[job.place.revision.name].done() and (fits or not running):
+            if fetched[_key(job.place)].done() and (fits or not running):
                 yield job
 
     def _reservation(self, case: Case) -> float:
@@ -165,3 +165,8 @@ class Workbench:
             more = {**probe.measured.metrics, **self.prober.footprint(job.case, ready)}
             probe = replace(probe, measured=replace(probe.measured, metrics=more))
         return self.reading(self.prober, ready, probe) if self.reading else probe
+
+
+def _key(place: Place) -> tuple[str, str]:
+    """Two families may have releases of one name."""
+    return place.family, place.revision.name

@@ -16,12 +16,20 @@ class Document(Protocol):
         """How the compiler is given it."""
 
     @property
+    def suffix(self) -> str:
+        """How its file's name ends, without the dot."""
+
+    @property
+    def unit(self) -> str:
+        """What `size` counts, as a word: operation, node, statement, line."""
+
+    @property
     def content(self) -> bytes:
         """The bytes a compiler reads; the same for programs that differ in names alone, where the form allows."""
 
     @property
     def size(self) -> int:
-        """How many pieces there are to remove: operations, nodes, lines."""
+        """How many pieces there are to remove."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,6 +13,7 @@ from triage.probe.workbench import Workbench
 from triage.reduce.format import Format
 from triage.reduce.mlir.format import MlirFormat
 from triage.reduce.plain.format import TextFormat
+from triage.reduce.python.format import PythonFormat, parsed
 
 
 def format_of(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[Format, tuple[str, ...]]:
@@ -30,9 +31,11 @@ def format_of(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[Forma
             return MlirFormat(reader, *_newest_reader(bench, case, toolchain, prepared.path)), ()
         reader.close()
     suffix = prepared.path.suffix.lstrip(".")
-    kind = InputKind(suffix) if suffix in {one.value for one in InputKind} else InputKind.OTHER
+    if suffix == "py" and parsed(prepared.path.read_bytes()) is not None:
+        return PythonFormat(case), ()
+    kind = InputKind(suffix) if suffix in (InputKind.MLIR, InputKind.BYTECODE) else InputKind.OTHER
     note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
-    return TextFormat(kind), (note,)
+    return TextFormat(kind, suffix or "txt"), (note,)
 
 
 def _newest_reader(bench: Workbench, case: Case, toolchain: Toolchain, path: Path) -> Iterator[Reader]:

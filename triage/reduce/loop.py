@@ -53,8 +53,8 @@ def checked(draft: Draft, step: Step, reduction: Reduction) -> Draft:
 
 
 def _simpler(draft: Draft, before: Draft) -> bool:
-    return (draft.document.size, len(draft.document.content), len(draft.case.flags)) != (
-        before.document.size,
-        len(before.document.content),
-        len(before.case.flags),
-    )
+    return _measures(draft) != _measures(before)
+
+
+def _measures(draft: Draft) -> tuple[object, ...]:
+    return draft.document.size, len(draft.document.content), len(draft.case.flags), draft.case.how

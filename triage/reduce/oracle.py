@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -79,7 +80,7 @@ class Oracle:
             self.tally.slipped[failure.signature] = failure, count + 1
             if self._slipped:
                 content = draft.document.content
-                path = self._slipped / f"{_slug(failure.signature)}.{draft.document.kind.value}"
+                path = self._slipped / f"{_slug(failure.signature)}.{draft.document.suffix}"
                 if not path.exists() or path.stat().st_size > len(content):
                     path.write_bytes(content)
 
@@ -90,12 +91,14 @@ class Oracle:
         """One compile of a draft, or what is known of that repetition."""
         content = draft.document.content
         name = f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
-        path = self._folder / f"{name}.{draft.document.kind.value}"
+        # In a folder of its own: some compilers name what they make by the file, and want a name that is an identifier.
+        path = self._folder / name / f"input.{draft.document.suffix}"
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         try:
             probe = self._prober.trial(case_of(draft, path), toolchain, self._naming, attempt=attempt, cancelled=cancelled)
         finally:
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path.parent, ignore_errors=True)  # with what a compiler may have put beside it
         self._count(probe)
         return probe
 

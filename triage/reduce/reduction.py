@@ -51,7 +51,7 @@ class Reduction:
     def tell(self, what: str = "") -> None:
         """Show where the reduction is."""
         tally = self.oracle.tally
-        size = f"{self.best.document.size} operations" if self.best else ""
+        size = f"{self.best.document.size} {self.best.document.unit}s" if self.best else ""
         slipped = sum(count for _, count in tally.slipped.values())
         self._task.describe(f"reduce  {what}  {size}, {tally.calls} compiles, {slipped} slipped".replace("    ", "  "))
 
@@ -74,4 +74,4 @@ class Reduction:
 
 
 def _settings(draft: Draft) -> tuple[object, ...]:
-    return draft.case.flags, draft.case.target, draft.case.phase
+    return draft.case.flags, draft.case.target, draft.case.phase, draft.case.how

@@ -10,14 +10,17 @@ from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from triage.model.case import Case
+from triage.model.case import Case, CommandLine, Kernel
 from triage.model.execution import Ending, Execution
 from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
-from triage.model.revision import Revision
+from triage.model.revision import Revision, Toolchain
 from triage.probe.inputs import Prepared
 from triage.probe.workbench import Workbench
+from triage.reduce.draft import Draft
+from triage.reduce.python.document import PythonDocument, kernel_function, parameters
+from triage.reduce.python.format import parsed
 from triage.reduce.result import Reduced
 from triage.reduce.span import in_order
 from triage.toolchains.shed import Place
@@ -33,13 +36,22 @@ Mend = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel as its file names it, `softmax` or, below what tunes it, `softmax.fn`; parameters: in their order."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reproducer:
     """A reduction ready to be written down, every text of it free of paths.
 
     failure: of the small program on the bad toolchain; probes: of it on every version tried, in their order; file, content:
     the program; source, text: what the compiler is given for it, the same unless it is imported first; program, options:
     the compiler and its arguments on the bad version, input and output left out; ending: how that compile ended; said:
-    what it printed; package: what pip installs for the bad version, None where it is no release.
+    what it printed; package: what pip installs for the bad version, None where it is no release; function: the kernel that
+    `file` holds, None for what is no kernel or is IR; rules: the recipe's own failure rules.
     """
 
     reduced: Reduced
@@ -55,6 +67,8 @@ class Reproducer:
     ending: str
     said: str
     package: str | None
+    function: Function | None = None
+    rules: bytes | None = None
 
     @property
     def good(self) -> Revision | None:
@@ -71,13 +85,6 @@ class Reproducer:
 def slug(case: Case) -> str:
     """A case's name as a folder's: `attention-dtype-f16` of `attention[dtype=f16]`."""
     return re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
-
-
-def unsupported(case: Case) -> str | None:
-    """Why a case cannot be reduced yet; None where it can."""
-    if case.how is None:
-        return None
-    return f"programs of {case.compiler} are not reduced yet: a recipe says more of them than a reproducer's would"
 
 
 def reproducer_of(bench: Workbench, reduced: Reduced, bad: Place) -> Reproducer:
@@ -104,12 +111,14 @@ def reproducer_of(bench: Workbench, reduced: Reduced, bad: Place) -> Reproducer:
         content=path.read_bytes(),
         source=names[prepared.path],
         text=prepared.path.read_text("utf-8", "replace"),
-        program=toolchain.program.name,
+        program=_program(probe.case, toolchain),
         # The printing options with them: without these an error prints thousands of lines of IR.
         options=(*invocation.options, *invocation.printing),
         ending=_ending(execution, probe.case),
         said=mend(execution.stderr.text),
         package=_package(bad),
+        function=_function(probe.case),
+        rules=_rules(probe.case),
     )
 
 
@@ -158,6 +167,27 @@ def _ending(execution: Execution, case: Case) -> str:
         case Ending.SIGNALLED if execution.signal:
             return f"ended by {signal.Signals(execution.signal).name}"
     return f"exit status {execution.exit_code}"
+
+
+def _program(case: Case, toolchain: Toolchain) -> str:
+    """What people call the compiler: one that an interpreter runs goes by its package's name."""
+    match case.how:
+        case Kernel():
+            return case.compiler
+        case CommandLine(packages=[package, *_]):
+            return package
+    return toolchain.program.name
+
+
+def _function(case: Case) -> Function | None:
+    tree = parsed(case.input.path.read_bytes()) if isinstance(case.how, Kernel) and case.input.path.suffix == ".py" else None
+    found = kernel_function(Draft(PythonDocument(tree), case)) if tree is not None else None
+    return None if found is None else Function(found.name + ".fn" * (len(found.decorator_list) - 1), tuple(parameters(found)))
+
+
+def _rules(case: Case) -> bytes | None:
+    path = case.how.rules if isinstance(case.how, CommandLine) else None
+    return path.read_bytes() if path else None
 
 
 def _package(place: Place) -> str | None:

@@ -14,13 +14,17 @@ from triage.model.revision import Revision
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """operations: of the tree, the module itself not among them (lines where the input is plain text); lines and bytes of
-    the text.
+    """operations: of the tree, the module itself not among them; unit: what they are called, since of other inputs
+    than MLIR it is statements, lines or nodes that are counted; lines and bytes of the text.
     """
 
     operations: int
     lines: int
     bytes: int
+    unit: str = "operation"
+
+    def __str__(self) -> str:
+        return f"{self.operations} {self.unit}{'' if self.operations == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,3 +150,23 @@ def _drop_chunks(
         refused[kind] = 0
         left, best, at = [*left[:start], *left[start + chunk :]], found, start
     return left, best
+
+
+def greedily(draft: Draft, hunt: Hunt, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
+    """Take one change after another, each that still fails. changes: all that can be made of a draft, in an order that a
+    change does not alter before the place it is made at; after one is taken the search goes on from that place.
+    """
+    at = 0
+    while True:
+        offered: list[tuple[int, Draft]] = []
+
+        def drafts(base: Draft = draft, at: int = at, offered: list[tuple[int, Draft]] = offered) -> Iterator[Draft]:
+            for number, made in enumerate(changes(base)):
+                if number >= at and (made.document.content, made.case) != (base.document.content, base.case):
+                    offered.append((number, made))
+                    yield made
+
+        found = hunt.first(drafts())
+        if found is None:
+            return draft
+        draft, at = found, next(number for number, made in offered if made is found)

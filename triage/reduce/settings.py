@@ -1,13 +1,15 @@
-"""Passes over what stands beside the program: flags and devices."""
+"""Passes over what stands beside the program: flags, devices, a kernel's options."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from triage.model.case import Flag
+from triage.model.case import Flag, Kernel
 from triage.reduce.draft import Draft
-from triage.reduce.search import Hunt, minimise
+from triage.reduce.search import Hunt, greedily, minimise
+
+_COUNTS = ("num_warps", "num_stages", "num_ctas")
 
 
 def drop_flags(draft: Draft, hunt: Hunt) -> Draft:
@@ -29,3 +31,28 @@ def fewer_devices(draft: Draft, hunt: Hunt) -> Draft:
         Draft(draft.document, replace(draft.case, target=replace(target, devices=number))) for number in dict.fromkeys(wanted)
     )
     return hunt.first(drafts) or draft
+
+
+def drop_options(draft: Draft, hunt: Hunt) -> Draft:
+    """Leave out options that the failure does not need, then make the numbers of the others small."""
+    how = draft.case.how
+    if not isinstance(how, Kernel):
+        return draft
+
+    def build(kept: Sequence[str]) -> Draft:
+        options = {name: value for name, value in how.options.items() if name in kept}
+        return Draft(draft.document, replace(draft.case, how=replace(how, options=options)))
+
+    _, found = minimise(list(how.options), build, hunt)
+    return greedily(found or draft, hunt, _fewer)
+
+
+def _fewer(draft: Draft) -> Iterator[Draft]:
+    how = draft.case.how
+    assert isinstance(how, Kernel)
+    for name, value in how.options.items():
+        if name in _COUNTS and isinstance(value, int):
+            for number in (1 << bits for bits in range(value.bit_length())):
+                if number < value:
+                    options = {**how.options, name: number}
+                    yield Draft(draft.document, replace(draft.case, how=replace(how, options=options)))

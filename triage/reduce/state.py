@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.model.case import Case, Flag, Target
+from triage.model.case import Case, Flag, Kernel, Target
 from triage.probe.scratch import Scratch
 from triage.reduce.draft import Draft
 from triage.toolchains.home import disk_errors, write_whole
@@ -30,9 +30,11 @@ class State:
     def keep(self, draft: Draft) -> None:
         """Write the draft. The program goes first: settings of an older draft fail on it just as well or are refused."""
         with disk_errors("keep the reduction"):
-            write_whole(self.folder / f"best.{draft.document.kind.value}", draft.document.content)
-            settings = {"flags": [asdict(flag) for flag in draft.case.flags], "target": _plain(draft.case.target)}
-            write_whole(self.folder / "settings.json", json.dumps({**settings, "phase": draft.case.phase}).encode())
+            write_whole(self.folder / f"best.{draft.document.suffix}", draft.document.content)
+            case = draft.case
+            settings = {"flags": [asdict(flag) for flag in case.flags], "target": _plain(case.target), "phase": case.phase}
+            kernel = asdict(case.how) if isinstance(case.how, Kernel) else None
+            write_whole(self.folder / "settings.json", json.dumps({**settings, "kernel": kernel}).encode())
 
     def best(self, case: Case) -> tuple[Path, Case] | None:
         """The kept program and the case with its settings; None where there is none."""
@@ -40,8 +42,9 @@ class State:
         with suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads((self.folder / "settings.json").read_text("utf-8"))
             flags = tuple(Flag(**one) for one in said["flags"])
+            how = Kernel(**said["kernel"]) if said["kernel"] else case.how
             if kept:
-                return kept, replace(case, flags=flags, target=Target(**said["target"]), phase=said["phase"])
+                return kept, replace(case, flags=flags, target=Target(**said["target"]), phase=said["phase"], how=how)
         return None
 
 

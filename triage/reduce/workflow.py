@@ -20,7 +20,7 @@ from triage.probe.judge import Match
 from triage.probe.metric import Metric, Reading, value_of
 from triage.probe.prober import Naming
 from triage.probe.workbench import Job, Workbench
-from triage.reduce.draft import Draft
+from triage.reduce.draft import Document, Draft
 from triage.reduce.ends import Baseline, baseline
 from triage.reduce.formats import format_of
 from triage.reduce.growth import Growth, grown
@@ -88,7 +88,7 @@ class _Work:
         source = bench.prober.input_of(order.case)
         assert isinstance(source, Prepared)  # it was compiled
         self.source = source
-        about = (order.case.name, source.digest, order.case.flags, order.case.target, order.case.phase)
+        about = (order.case.name, source.digest, order.case.flags, order.case.target, order.case.phase, order.case.how)
         identity = (*about, bad.identity, good and good.identity, start.failure.signature)
         self.state = State(bench.shed.home, repr(identity))
         if order.slipped:
@@ -139,7 +139,7 @@ class _Work:
         case = replace(draft.case, limits=self.order.case.limits, phase=self.order.case.phase)
         chosen: tuple[bytes, tuple[Probe, ...], Failure] | None = None
         for content in self.format.written(draft.document):
-            small = self._as_case(case, draft.document.kind, content)
+            small = self._as_case(case, draft.document, content)
             probes = self._everywhere(small)
             failure = self._kept(small, probes)
             if failure and (chosen is None or _testable(probes) > _testable(chosen[1])):
@@ -156,8 +156,8 @@ class _Work:
             bad=self.bad.revision,
             good=self.oracle.good.revision if self.oracle.good else None,
             text=chosen[0].decode("utf-8", "replace"),
-            before=_size(original.document.size, original.document.content),
-            after=_size(draft.document.size, chosen[0]),
+            before=_size(original.document, original.document.content),
+            after=_size(draft.document, chosen[0]),
             effort=Effort(
                 calls=tally.calls + self.start.calls,
                 cached=tally.cached + self.start.known,
@@ -187,12 +187,13 @@ class _Work:
         values = [value_of(found[one.revision.name], metric) or 0.0 for one in (self.bad, self.oracle.good)]
         return Reading(metric, math.sqrt(values[0] * values[1]))
 
-    def _as_case(self, case: Case, kind: InputKind, content: bytes) -> Case:
+    def _as_case(self, case: Case, document: Document, content: bytes) -> Case:
         # What is known of a path is remembered, so that each content has a path of its own.
-        path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}.{kind.value}"
+        path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{document.suffix}"
         with disk_errors("write the reduced program"):
+            path.parent.mkdir(exist_ok=True)
             write_whole(path, content)
-        return replace(case, name=f"{case.name} (reduced)", input=Input(path, kind), expect=())
+        return replace(case, name=f"{case.name} (reduced)", input=Input(path, document.kind), expect=())
 
     def _kept(self, small: Case, probes: tuple[Probe, ...]) -> Failure | None:
         """The failure on the bad toolchain as it is probed in full, where it is the same one and the good one compiles."""
@@ -231,8 +232,8 @@ def _testable(probes: tuple[Probe, ...]) -> int:
     return sum(not isinstance(probe.outcome, Untestable) for probe in probes)
 
 
-def _size(operations: int, content: bytes) -> Size:
-    return Size(operations, content.rstrip(b"\n").count(b"\n") + 1, len(content))
+def _size(document: Document, content: bytes) -> Size:
+    return Size(document.size, content.rstrip(b"\n").count(b"\n") + 1, len(content), document.unit)
 
 
 def _line(failure: Failure) -> int | None:

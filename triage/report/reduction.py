@@ -94,7 +94,7 @@ def _reproducer(found: Reproducer, folder: Path | None) -> Iterable[RenderableTy
         table.add_row("written", Text(str(folder)))
     lines = found.text.rstrip().splitlines()
     more = [f"... {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
-    yield Text.assemble((reduced.case.name, "bold"), " is now ", (_operations(after), "bold"), "\n")
+    yield Text.assemble((reduced.case.name, "bold"), " is now ", (str(after), "bold"), "\n")
     # Not in a padding, which would cut lines that are longer than a pipe is said to be wide.
     yield Text("\n".join(f"  {line}" for line in [*lines[:_SHOWN], *more]) + "\n")
     yield Padding(table, (0, 0, 0, 2))
@@ -126,9 +126,5 @@ def _table() -> Table:
     return table
 
 
-def _operations(size: Size) -> str:
-    return f"{size.operations} operation{'' if size.operations == 1 else 's'}"
-
-
 def _size(size: Size) -> str:
-    return f"{_operations(size)}, {size.lines} lines, {size.bytes} bytes"
+    return f"{size}, {size.lines} lines, {size.bytes} bytes"

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from triage.bisect.history import plain_status
-from triage.classify import rule_for
-from triage.model.case import Case, Flag, Target
+from triage.classify import Rule, rule_for
+from triage.model.case import Case, Flag, Kernel, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
 from triage.model.failure import Failure
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.probe import Probe
+from triage.probe.judge import rules_of
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, slug
 from triage.reduce.result import Reduced
 from triage.reduce.span import Span, expectations, span_around
+from triage.report.calls import call_of
 from triage.report.folder import write_folder
+from triage.report.kernel_script import KERNEL_SCRIPT, kernel_script
 from triage.report.markdown import plain_templates
+from triage.report.recipe_keys import RULES, keys_of
 from triage.report.shapes import Json, failure_json, revision_json
 from triage.report.words import headline_text, numbers_text, revision_text
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
+METRIC = "metric"  # the class of a number that grew
+_LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
 _SAID_LINES = 40
 _SAID_LINE = 300
 _WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # that YAML takes for nothing but a text
@@ -62,37 +67,45 @@ def reproducer_files(one: Reproducer) -> Mapping[str, str | bytes]:
         "one": one,
         "case": reduced.case,
         "at": at,
-        "measured": one.failure.failure_class == "metric",
-        "words": shlex.join(one.options),
+        "measured": one.failure.failure_class == METRIC,
         "headline": headline_text(one.failure, 400),
     }
+    call = call_of(one)
+    files: dict[str, str | bytes] = {one.source: one.text, one.file: one.content}
+    if one.rules is not None:
+        files[RULES] = one.rules
+    if isinstance(reduced.case.how, Kernel):
+        files[KERNEL_SCRIPT] = kernel_script(one, reduced.case.how)
     pages: dict[str, dict[str, Any]] = {
         RECIPE: {
+            "keys": keys_of(reduced.case),
             "target": _target(reduced.case.target),
             "flags": [_flag(flag) for flag in reduced.case.flags],
             "memory": _size(reduced.case.limits.memory),
             # A number that grew is no class, and nothing that a recipe can expect.
-            "expect": [known for known in expectations(one.probes) if rule_for(known.failure)],
+            "expect": [known for known in expectations(one.probes) if known.failure != METRIC],
         },
         _SCRIPT: {
-            "variable": re.sub(r"\W", "_", one.program).upper(),
+            "call": call,
             "seconds": _ending_of(one.failure, Ending.TIMED_OUT) and round(reduced.case.limits.timeout),
             "kilobytes": _ending_of(one.failure, Ending.OVER_MEMORY) and reduced.case.limits.memory >> 10,
         },
         "README.md": {
-            "rule": rule_for(one.failure.failure_class),
+            "rule": _rule_of(one),
+            "call": call,
+            "own": files.get(KERNEL_SCRIPT),
+            "noun": "kernel" if isinstance(reduced.case.how, Kernel) else "program",
             "numbers": numbers_text(one.failure),
             "good": one.good,
             "span": span_text(span),
             "text": one.text if len(one.text) <= _PASTED else None,
-            "language": "mlir" if one.source.endswith(".mlir") else "",
+            "language": _LANGUAGES.get(Path(one.source).suffix, ""),
             "said": _trimmed(one.said),
             "result": _result,
             "revision": revision_text,
             "fence": _fence(one.text + one.said),
         },
     }
-    files: dict[str, str | bytes] = {one.source: one.text, one.file: one.content}
     for name, words in pages.items():
         files[name] = templates.get_template(f"reproducer/{name}.j2").render(**shared, **words)
     files[RECORD] = json.dumps(_record(one, span), indent=2, ensure_ascii=False) + "\n"
@@ -156,7 +169,7 @@ def _record(one: Reproducer, span: Span) -> Json:
                 ("first_good", span.first_good),
             )
         },
-        "command": [one.program, *one.options, one.source, "-o", "/dev/null"],
+        "command": list(call_of(one).words),
         "evidence": [evidence_json(probe) for probe in one.probes],
         **sizes_json(reduced),
         "oracle_calls": effort.calls,
@@ -167,6 +180,13 @@ def _record(one: Reproducer, span: Span) -> Json:
         "others": [{"signature": other.signature, "headline": other.headline} for other in reduced.others],
         "notes": list(reduced.notes),
     }
+
+
+def _rule_of(one: Reproducer) -> Rule | None:
+    """The recipe's own rule for the failure before the packaged one."""
+    own = rules_of(one.reduced.case) or ()
+    name = one.failure.failure_class
+    return next((rule for rule in own if rule.name == name), None) or rule_for(name)
 
 
 def _result(probe: Probe) -> str:

@@ -61,8 +61,7 @@ def example_text(one: Example, name: str) -> str:
     of = "" if case == name else f" (of {case}, which fails the same way)"
     if isinstance(one.found, NotReproducible):
         return f"not reduced{of}: {one.found.reason}"
-    size = one.found.after.operations
-    return f"reduced to {size} operation{'' if size == 1 else 's'}{of}: {one.folder}"
+    return f"reduced to {one.found.after}{of}: {one.folder}"
 
 
 def untestable_reason(pair: Pair) -> str:

@@ -13,6 +13,8 @@ class MlirDocument:
     """A module in its generic form. `module` is shared and never changed: passes build new ones."""
 
     kind = InputKind.MLIR
+    suffix = "mlir"
+    unit = "operation"
 
     def __init__(self, module: Module) -> None:
         self.module = module

@@ -15,6 +15,8 @@ class OnnxDocument:
     """A model, never changed in place."""
 
     kind = InputKind.ONNX
+    suffix = "onnx"
+    unit = "node"
 
     def __init__(self, model: ModelProto) -> None:
         self.model = model

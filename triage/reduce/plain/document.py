@@ -12,9 +12,11 @@ Span = tuple[int, int]
 class TextDocument:
     """The lines of a file that are not empty."""
 
-    def __init__(self, lines: Sequence[str], kind: InputKind) -> None:
+    unit = "line"
+
+    def __init__(self, lines: Sequence[str], kind: InputKind, suffix: str) -> None:
         self.lines = tuple(lines)
-        self.kind = kind
+        self.kind, self.suffix = kind, suffix
 
     @property
     def content(self) -> bytes:

@@ -1,54 +1,60 @@
-"""Any text: blocks by indentation first, then lines. What is valid only the compiler knows."""
+"""Any text: blocks by indentation first, then lines; of printed MLIR operations with what uses them."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from pathlib import Path
 
 from triage.model.case import InputKind
 from triage.reduce.draft import Document, Draft
 from triage.reduce.loop import Step
+from triage.reduce.plain import ssa
 from triage.reduce.plain.document import Span, TextDocument, blocks
 from triage.reduce.search import Hunt, minimise
-from triage.reduce.settings import drop_flags, fewer_devices
+from triage.reduce.settings import drop_flags, drop_options, fewer_devices
 
+_SSA = ("ttir", "ttgir", "mlir")
 _DEEPEST = 6  # levels of indentation; below them single lines are dropped
 
 
 class TextFormat:
     """Lines of text."""
 
-    def __init__(self, kind: InputKind) -> None:
-        self._kind = kind
+    def __init__(self, kind: InputKind, suffix: str) -> None:
+        self._kind, self._suffix = kind, suffix
+        self._has_values = suffix in _SSA
+        self._names_known = False
 
     @property
     def steps(self) -> Sequence[Step]:
-        return (
-            Step("blocks", drop_blocks),
-            Step("lines", drop_lines),
+        values = (
+            Step("operations", ssa.drop_operations),
+            Step("links of chains", ssa.bypass_operations),
+            Step("arguments", ssa.drop_arguments),
         )
+        return (*(values if self._has_values else ()), Step("blocks", drop_blocks), Step("lines", drop_lines))
 
     @property
     def finishing(self) -> Sequence[Step]:
-        return (Step("devices", fewer_devices), Step("flags", drop_flags))
+        numbers = (Step("numbers", ssa.shrink_numbers),) if self._has_values else ()
+        return (*numbers, Step("devices", fewer_devices), Step("flags", drop_flags), Step("options", drop_options))
 
     def open(self, path: Path) -> Sequence[Document]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return [TextDocument([line.rstrip() for line in text.splitlines() if line.strip()], self._kind)]
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        self._names_known = self._has_values and not ssa.undefined(ssa.without_locations(lines))
+        plain = [ssa.without_locations(lines)] if self._has_values and "loc(" in text else []
+        return [TextDocument(one, self._kind, self._suffix) for one in (*plain, lines)]
 
     def approach(self, line: int | None) -> Step:  # noqa: ARG002 - blocks around a line say nothing of what they need
-        return Step("blocks", drop_blocks)
+        return Step("operations", ssa.drop_operations) if self._has_values else Step("blocks", drop_blocks)
 
     def valid(self, document: Document) -> bytes | None:
-        """Python is parsed; of other text nothing is known."""
-        content = document.content
-        if self._kind is InputKind.GENERATOR:
-            try:
-                ast.parse(content)
-            except (SyntaxError, ValueError):
-                return None
-        return content or None
+        """Of most text nothing is known; a value that is used is made before."""
+        assert isinstance(document, TextDocument)
+        if self._names_known and ssa.undefined(document.lines):
+            return None
+        return document.content or None
 
     def written(self, document: Document) -> Sequence[bytes]:
         return [document.content]
@@ -77,7 +83,7 @@ def _minimised(draft: Draft, hunt: Hunt, spans: Sequence[Span]) -> Draft:
     def build(kept: Sequence[Span]) -> Draft | None:
         gone = {at for first, end in set(spans) - set(kept) for at in range(first, end)}
         left = [line for at, line in enumerate(document.lines) if at not in gone]
-        return Draft(TextDocument(left, document.kind), draft.case) if left else None
+        return Draft(TextDocument(left, document.kind, document.suffix), draft.case) if left else None
 
     _, found = minimise(spans, build, hunt, whole=False)
     return found or draft

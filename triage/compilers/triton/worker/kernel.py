@@ -80,6 +80,7 @@ def _module(source: str) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    sys.dont_write_bytecode = True  # the folder is not ours to write into
     try:
         spec.loader.exec_module(module)
     except (AttributeError, ImportError) as error:

@@ -1,0 +1,13 @@
+"""Compiles input.py ahead of time for sm_90 as Triton 3.2.0 wants it; no GPU is needed."""
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from input import delta_rule
+
+source = ASTSource(
+    fn=delta_rule,
+    signature={"k_ptr": "*fp16", "state_ptr": "*fp32"},
+)
+triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8})

@@ -1,0 +1,14 @@
+"""Compiles input.py ahead of time for gfx942 as Triton 3.5.0 wants it; no GPU is needed."""
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from input import delta_state
+
+source = ASTSource(
+    fn=delta_state,
+    signature={"k_ptr": "*fp32", "chunks": "i32"},
+    attrs={(0,): [["tt.divisibility", 16]]},
+)
+triton.compile(source, target=GPUTarget("hip", "gfx942", 64), options={"num_stages": 4})

@@ -1,0 +1,14 @@
+"""Compiles input.py ahead of time for gfx942 as Triton 3.6.0 wants it; no GPU is needed."""
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from input import pointer_select
+
+source = ASTSource(
+    fn=pointer_select,
+    signature={"old_ptr": "*fp32", "new_ptr": "*fp32", "split": "i32"},
+    attrs={(0,): [["tt.pointer_range", 32]], (1,): [["tt.pointer_range", 32]]},
+)
+triton.compile(source, target=GPUTarget("hip", "gfx942", 64))

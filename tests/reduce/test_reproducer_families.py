@@ -1,0 +1,201 @@
+"""What a folder says of a kernel and of a command: a recipe that is read back as it was, a script for who has no triage."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT
+from tests.reduce.made import CASE, reproducer
+from triage.model.case import Case, CommandLine, Kernel, Target, VersionRule
+from triage.recipes import load_recipes
+from triage.reduce.reproducer import Function, Reproducer
+from triage.report.reproducer import reproducer_files, write_reproducer
+
+KERNEL = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def k(x_ptr, n, step, B: tl.constexpr, D: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, B) * step, tl.zeros((B,), D))
+"""
+HOW = Kernel(
+    "k",
+    {"x_ptr": "*fp16", "n": "i32", "step": "i32"},
+    {"B": 128, "D": "tl.float32"},
+    {"x_ptr": {"divisibility": 16, "pointer_range": 32}, "step": {"divisibility": 1}},
+    {"num_warps": 2},
+)
+NAMES = st.from_regex(r"[A-Za-z_]\w{0,5}", fullmatch=True).filter(str.isascii)
+NUMBERS = st.one_of(
+    st.integers(-(1 << 40), 1 << 40), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()
+)
+CONSTANTS = st.one_of(NUMBERS, st.sampled_from(["tl.float16", "ieee", "a b", "x: y", "tl.bfloat16"]))
+HINTS = st.dictionaries(st.sampled_from(["divisibility", "pointer_range"]), st.sampled_from([1, 16, 32]), min_size=1)
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> Kernel:
+    names = draw(st.lists(NAMES, unique=True, min_size=1, max_size=6))
+    types = {name: draw(st.sampled_from(["*fp16", "*bf16", "i32", "fp32", "**i8"])) for name in names[: len(names) // 2 + 1]}
+    constants = {name: draw(CONSTANTS) for name in names if name not in types}
+    hints = {name: draw(HINTS) for name in types if draw(st.booleans())}
+    return Kernel(
+        draw(st.one_of(st.none(), NAMES)), types, constants, hints, draw(st.dictionaries(NAMES, CONSTANTS, max_size=3))
+    )
+
+
+WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="{}$"), min_size=1).filter(str.strip)
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> CommandLine:
+    placed = st.sampled_from(["{input}", "{python}", "--out={output}", "{toolchain}/bin/x", "{flags}"])
+    words = draw(st.lists(st.one_of(WORDS, placed), min_size=1, max_size=4))
+    if draw(st.booleans()):
+        return CommandLine(tuple(words), ("cython", *draw(st.lists(st.sampled_from(["numpy<2", "x>=1"]), max_size=2))))
+    return CommandLine(
+        tuple(words),
+        (),
+        draw(st.one_of(st.none(), st.builds(VersionRule, st.just(("{toolchain}", "-v")), st.sampled_from([r"v(\d+)", '"x'])))),
+    )
+
+
+def of_kernel(how: Kernel = HOW, version: str = "3.2.0", backend: str = "cuda", failure_class: str = "assertion") -> Reproducer:
+    made = reproducer()
+    target = Target("cuda", "sm_90") if backend == "cuda" else Target("hip", "gfx942")
+    case = replace(CASE, compiler="triton", how=how, target=target, flags=(), phase=None)
+    return replace(
+        made,
+        reduced=replace(made.reduced, case=case, text=KERNEL),
+        failure=replace(made.failure, failure_class=failure_class),
+        bad=replace(made.bad, version=version),
+        probes=(*made.probes[:2], replace(made.bad, version=version), *made.probes[3:]),
+        file="input.py",
+        content=KERNEL.encode(),
+        source="input.py",
+        text=KERNEL,
+        program="triton",
+        package=f"triton=={version}",
+        function=Function("k", ("x_ptr", "n", "step", "B", "D")),
+    )
+
+
+def of_command(how: CommandLine, rules: bytes | None = None) -> Reproducer:
+    made = reproducer()
+    case = replace(CASE, compiler="command:cython", how=how, target=Target("host"), flags=(), phase=None)
+    return replace(
+        made,
+        reduced=replace(made.reduced, case=case),
+        file="input.pyx",
+        source="input.pyx",
+        program="cython",
+        package="cython==3.2.0" if how.packages else None,
+        options=how.words,
+        rules=rules,
+    )
+
+
+def read_back(one: Reproducer, folder: Path) -> Case:
+    [case] = load_recipes([write_reproducer(one, folder)])
+    return case
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(how=kernels())
+def test_a_kernel_is_read_back_as_it_was(tmp_path: Path, how: Kernel) -> None:
+    one = replace(of_kernel(how), function=Function("k", (*how.signature, *how.constexprs)))
+    read = read_back(one, tmp_path)
+    assert isinstance(read.how, Kernel)
+    assert read.how == how
+    assert repr(sorted(read.how.constexprs.items())) == repr(sorted(how.constexprs.items()))  # 1, True and 1.0 are equal
+    assert (read.compiler, read.target.chip, read.input.path.name) == ("triton", "sm_90", "input.py")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(how=commands())
+def test_a_command_is_read_back_as_it_was(tmp_path: Path, how: CommandLine) -> None:
+    read = read_back(of_command(how), tmp_path)
+    assert read.how == how
+    assert read.input.path.name == "input.pyx"
+
+
+def test_the_rules_of_a_recipe_come_with_it(tmp_path: Path) -> None:
+    path = ROOT / "recipes/models/cython.rules"
+    one = of_command(CommandLine(("{python}", "{input}"), ("cython",), None, path), path.read_bytes())
+    crash = replace(one.failure, failure_class="cython-crash", signature="cython-crash:X")
+    read = read_back(replace(one, failure=crash), tmp_path)
+    assert isinstance(read.how, CommandLine)
+    assert read.how.rules is not None
+    assert read.how.rules.read_bytes() == path.read_bytes()
+    readme = (read.source.parent / "README.md").read_text()
+    assert "A transformation of Cython's tree ended with an exception of its own." in readme
+
+
+@pytest.mark.parametrize("version", ["2.1.0", "2.3.1", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"])
+@pytest.mark.parametrize("backend", ["cuda", "hip"])
+def test_a_kernels_script_has_the_calls_of_its_release(version: str, backend: str) -> None:
+    files = reproducer_files(of_kernel(version=version, backend=backend))
+    script = str(files["repro.py"])
+    tree = ast.parse(script)
+    called = {ast.unparse(one.func): one for one in ast.walk(tree) if isinstance(one, ast.Call)}
+    given: dict[str, Any] = {one.arg or "": one.value for one in (called.get("ASTSource") or called["triton.compile"]).keywords}
+    described = {"3.2.0": "known", "3.0.0": "AttrsDescriptor(divisible_by_16={0}, equal_to_1={2})"}
+    assert ("GPUTarget" in called) is (version >= "3")
+    if version >= "3.3":
+        assert ast.literal_eval(given["attrs"]) == {(0,): [["tt.divisibility", 16], ["tt.pointer_range", 32]]}
+        assert ast.literal_eval(given["signature"])["step"] == "constexpr"
+        assert "constexprs" in given
+    else:
+        key: object = "n" if version >= "3" else 1
+        assert ast.literal_eval(given["signature"])[key] == "i32"
+        assert described.get(version, "") in ast.unparse(given.get("attrs") or given["configs"])
+    assert ("make_hsaco" in script) is (backend == "hip" and "3" <= version < "3.5")
+    assert "iree-compile" not in "".join(map(str, files.values()))
+    assert "MLIR" not in str(files["README.md"])
+    assert "```python\nimport triton\n" in str(files["README.md"])
+
+
+def test_a_launch_that_would_be_refused_ends_the_script_with_an_error() -> None:
+    script = str(reproducer_files(of_kernel(failure_class="shared-memory-overflow", backend="hip"))["repro.py"])
+    assert "if compiled.metadata.shared > 65536:" in script
+
+
+def test_ir_is_compiled_as_it_is() -> None:
+    one = replace(of_kernel(), function=None, file="input.ttgir", source="input.ttgir")
+    script = str(reproducer_files(one)["repro.py"])
+    assert 'triton.compile("input.ttgir", target=GPUTarget("cuda", 90, 32), options={"num_warps": 2})' in script
+    assert "ASTSource" not in script
+
+
+@pytest.mark.parametrize(("body", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -ABRT $$", 134)])
+def test_a_commands_script_is_its_command_line(tmp_path: Path, body: str, code: int) -> None:
+    python = tmp_path / "my python"
+    python.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\n: > "$4"\n{body}\n')
+    python.chmod(0o755)
+    how = CommandLine(("{python}", "-m", "it's", "{input}", "{output}"), ("cython", "numpy<2"))
+    folder = write_reproducer(of_command(how), tmp_path / "out")
+    done = subprocess.run([folder / "repro.sh"], env={**os.environ, "PYTHON": str(python)}, cwd="/", check=False)
+    assert done.returncode == code
+    *words, output = (tmp_path / "words").read_text().splitlines()
+    assert words == ["-m", "it's", "input.pyx"]
+    assert not Path(output).parent.exists()
+    assert "pip install cython==3.2.0 'numpy<2'" in (folder / "README.md").read_text()
+
+
+def test_a_compiler_in_a_folder_is_named_to_the_script(tmp_path: Path) -> None:
+    folder = write_reproducer(of_command(CommandLine(("{toolchain}/bin/x", "{input}"))), tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "x").symlink_to("/bin/true")
+    for env, good in (({}, False), ({"TOOLCHAIN": str(tmp_path)}, True)):
+        done = subprocess.run([folder / "repro.sh"], env={**os.environ, **env}, capture_output=True, check=False)
+        assert (done.returncode == 0) is good

@@ -1,0 +1,91 @@
+"""Printed MLIR that no tool reads: operations by their lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.reduce.test_python_passes import Wanting, text_of
+from tests.reduce.test_search import CASE
+from triage.model.case import InputKind
+from triage.reduce.draft import Draft
+from triage.reduce.plain import ssa
+from triage.reduce.plain.document import TextDocument
+from triage.reduce.plain.format import TextFormat
+
+PRINTED = """#loc = loc("k.py":8:0)
+module {
+  tt.func public @k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("p"(#l)), %n: i32 loc("n")) attributes {noinline} {
+    %c64 = arith.constant 64 : i32 loc(#loc1)
+    %r = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32> loc(#loc2)
+    %0 = tt.splat %p : !tt.ptr<f16> -> tensor<64x!tt.ptr<f16>> loc(#loc2)
+    %1 = tt.addptr %0, %r : tensor<64x!tt.ptr<f16>>, tensor<64xi32> loc(#loc2)
+    %2:2 = scf.for %i = %c64 to %n step %c64 iter_args(%a = %1, %b = %r) -> (tensor<64x!tt.ptr<f16>>, tensor<64xi32>) {
+      scf.yield %a, %b : tensor<64x!tt.ptr<f16>>, tensor<64xi32> loc(#loc3)
+    } loc(#loc3)
+    %3 = tt.load %1 : tensor<64x!tt.ptr<f16>> loc(callsite("f"(#loc1) at #loc2))
+    tt.store %2#0, %3 : tensor<64x!tt.ptr<f16>> loc(#loc4)
+    tt.return loc(#loc4)
+  } loc(#loc)
+} loc(#loc)
+#loc1 = loc(unknown)
+"""
+
+
+def draft() -> Draft:
+    lines = ssa.without_locations(PRINTED.splitlines())
+    return Draft(TextDocument(lines, InputKind.OTHER, "ttir"), replace(CASE, compiler="triton"))
+
+
+def test_locations_go_whole() -> None:
+    text = text_of(draft())
+    assert "loc" not in text
+    assert text.count("\n") == 14
+    assert "%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}, %n: i32) attributes" in text
+
+
+def test_operations_go_with_what_uses_them() -> None:
+    small = text_of(ssa.drop_operations(draft(), Wanting("tt.load")))
+    assert "scf.for" not in small
+    assert "tt.store" not in small
+    assert "tt.addptr" in small
+    assert not ssa.undefined(small.splitlines())
+
+
+def test_a_value_stands_for_another_of_its_type() -> None:
+    small = text_of(ssa.bypass_operations(ssa.drop_operations(draft(), Wanting("tt.load")), Wanting("tt.load")))
+    assert "tt.load %0" in small
+    assert "addptr" not in small
+
+
+def test_arguments_and_sizes() -> None:
+    hunt = Wanting("tt.load")
+    small = ssa.shrink_numbers(ssa.drop_arguments(ssa.drop_operations(draft(), hunt), hunt), hunt)
+    assert "@k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}) attributes {noinline} {" in text_of(small)
+    assert "end = 2 : i32" in text_of(small)
+    assert "tensor<2x!tt.ptr<f16>>" in text_of(small)
+
+
+@pytest.mark.parametrize(
+    ("lines", "missing"),
+    [
+        (["%0 = a.b", "c.d %0"], False),
+        (["c.d %0", "%0 = a.b"], True),
+        (["%0:2 = a.b", "c.d %0#1"], False),
+        (["f.func @f(%a: i32) {", "^bb1(%b: i32):", "c.d %a, %b", "}"], False),
+        (["%0 = a.b %0"], True),
+    ],
+)
+def test_what_nothing_makes_is_noticed(lines: list[str], missing: bool) -> None:
+    assert ssa.undefined(lines) is missing
+
+
+def test_the_file_is_first_read_without_its_locations(tmp_path: Path) -> None:
+    path = tmp_path / "k.ttir"
+    path.write_text(PRINTED)
+    documents = TextFormat(InputKind.OTHER, "ttir").open(path)
+    assert [one.size for one in documents] == [14, 16]
+    plain = TextFormat(InputKind.OTHER, "txt")
+    assert [one.size for one in plain.open(path)] == [16]
