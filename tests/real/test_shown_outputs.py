@@ -48,7 +48,7 @@ def told(words: list[str]) -> list[str]:
 def test_an_answer_is_as_shown(
     shared_home: Path, triage: Triage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], lines: list[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("COLUMNS", "120")
     words = [str(ROOT / word) if word.startswith(("recipes/", "reproducers/")) else word for word in told(words)]
     done = triage(*words)
     said = [plain(line) for line in done.stdout.replace(f"{ROOT}/", "").splitlines()]

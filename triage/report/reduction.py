@@ -127,4 +127,5 @@ def _table() -> Table:
 
 
 def _size(size: Size) -> str:
-    return f"{size}, {size.lines} lines, {size.bytes} bytes"
+    lines = [] if size.unit == "line" else [f"{size.lines} lines"]
+    return ", ".join([str(size), *lines, f"{size.bytes} bytes"])
