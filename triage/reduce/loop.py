@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from triage.reduce.draft import Draft
+from triage.reduce.pace import Pace
 from triage.reduce.reduction import Reduction
 from triage.reduce.search import Hunt
 
@@ -26,18 +27,23 @@ def reduce_to_fixpoint(draft: Draft, steps: Sequence[Step], reduction: Reduction
     """Run the passes round after round. After each one that changed something the good toolchain is asked; where it no
     longer compiles the program, the pass is undone and run once more with the good toolchain asked at every step.
     """
+    pace = Pace([step.name for step in steps])
     for _ in range(_ROUNDS):
         before = draft
         for step in steps:
-            draft = checked(draft, step, reduction)
+            with pace.timed(step.name):
+                draft = checked(draft, step, reduction, pace.where(step.name, changed=draft is not before))
         if draft is before or not _simpler(draft, before):
             return draft
+        pace.next_round()
     return draft
 
 
-def checked(draft: Draft, step: Step, reduction: Reduction) -> Draft:
-    """The draft after one pass; as it was where the pass brings nothing that the good toolchain compiles."""
-    reduction.tell(step.name)
+def checked(draft: Draft, step: Step, reduction: Reduction, where: str | None = None) -> Draft:
+    """The draft after one pass; as it was where the pass brings nothing that the good toolchain compiles. where: what is
+    shown meanwhile, the pass's name unless said otherwise.
+    """
+    reduction.tell(where or step.name)
     made = step.run(draft, reduction)
     if made is draft:
         return made

@@ -24,6 +24,7 @@ class Reduction:
         self.strict = False  # ask the good toolchain about each draft that fails, not only about a pass's last
         self.invalid = 0
         self._valid, self._keep, self._task = valid, keep, task
+        self._what = "the original"
         self._known: dict[str, bool] = {}
         self._lock = threading.Lock()
         self._racing = Racing(self._ask, jobs)
@@ -48,12 +49,13 @@ class Reduction:
             self._keep(draft)
         self.tell()
 
-    def tell(self, what: str = "") -> None:
-        """Show where the reduction is."""
+    def tell(self, what: str | None = None) -> None:
+        """Show where the reduction is. what: the pass that begins; without it the last one goes on."""
+        self._what = what if what is not None else self._what
         tally = self.oracle.tally
         size = f"{self.best.document.size} {self.best.document.unit}s" if self.best else ""
         slipped = sum(count for _, count in tally.slipped.values())
-        self._task.describe(f"reduce  {what}  {size}, {tally.calls} compiles, {slipped} slipped".replace("    ", "  "))
+        self._task.describe(f"reduce  {self._what}  {size}, {tally.calls} compiles, {tally.cached} known, {slipped} slipped")
 
     def close(self) -> None:
         """End the threads."""
