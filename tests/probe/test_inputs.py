@@ -3,12 +3,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import pytest
-
+from triage.compilers.port import Importer
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Untestable
-from triage.probe import inputs as module
 from triage.probe.inputs import Inputs, Prepared
 
 
@@ -44,17 +42,16 @@ def test_an_input_that_vanished_is_the_recipes_fault(tmp_path: Path) -> None:
     assert "gone.mlir" in answer.reason
 
 
-def test_another_toolchains_importer_is_used_where_ours_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_toolchains_importer_is_used_where_ours_is_broken(tmp_path: Path) -> None:
     for name, code in (
         ("broken", "import no_such_module_anywhere"),
         ("whole", "import sys; open(sys.argv[3], 'w').write('imported ' + open(sys.argv[1]).read())"),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "an_importer.py").write_text(code)
-    monkeypatch.setattr(module, "_IMPORTER", "an_importer")
     (tmp_path / "m.onnx").write_text("model")
     roots = [tmp_path / "broken", tmp_path / "whole"]
-    store = Inputs(tmp_path / "made", threading.Event(), importers=lambda: roots)
+    store = Inputs(tmp_path / "made", threading.Event(), onnx=Importer("an_importer", ("onnx",)), importers=lambda: roots)
     answer = store.prepare(case(tmp_path / "m.onnx", InputKind.ONNX))
     assert isinstance(answer, Prepared), answer
     assert answer.path.read_text() == "imported model"

@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.classify import class_names, packaged_rules
 from triage.cli.screen import open_progress, progress_of
 from triage.compilers.families import Families
-from triage.compilers.iree import Iree
+from triage.compilers.iree import ONNX_IMPORTER, Iree
 from triage.compilers.triton import Triton
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -36,7 +36,7 @@ def open_bench(jobs: int | None = None, *, fresh: bool = False) -> Iterator[Work
     try:
         progress = progress_of(shown)
         shed = Toolshed(home, COMPILERS, progress, stop)
-        inputs = Inputs(home / "inputs", stop, fresh=fresh, importers=lambda: shed.python_roots("iree"))
+        inputs = Inputs(home / "inputs", stop, fresh=fresh, onnx=ONNX_IMPORTER, importers=lambda: shed.python_roots(Iree.name))
         prober = Prober(home, COMPILERS, evidence, inputs, stop)
         yield Workbench(shed, prober, evidence, stop, jobs=jobs, progress=progress)
     except BaseException:

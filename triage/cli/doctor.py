@@ -10,6 +10,7 @@ from triage.cli.bench import COMPILERS
 from triage.cli.endings import Exit, guarded
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show, show_json
+from triage.compilers.iree import ONNX_IMPORTER
 from triage.probe.checkup import Grade, checkup
 
 _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
@@ -18,7 +19,7 @@ _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
 @guarded
 def doctor(output: FormatOption = Format.TEXT) -> Exit:
     """Say what this machine has, what it lacks, and what to do about it. Exit 4 when compiling cannot work."""
-    findings = checkup(COMPILERS)
+    findings = checkup(COMPILERS, ONNX_IMPORTER)
     broken = any(finding.grade is Grade.BROKEN for finding in findings)
     if output is Format.JSON:
         rows = [{"check": f.check, "grade": f.grade.value, "found": f.found, "advice": f.advice} for f in findings]

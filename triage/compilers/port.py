@@ -94,6 +94,16 @@ class MlirTools:
     package: str
 
 
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """What turns ONNX into the family's input: a Python module, run as `module MODEL -o FILE`, and the packages whose
+    versions decide what it makes.
+    """
+
+    module: str
+    packages: tuple[str, ...]
+
+
 class Ir(Protocol):
     """How a family's IR is made to be printed."""
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import psutil
 from uv import find_uv_bin
 
-from triage.compilers.port import Compiler
+from triage.compilers.port import Compiler, Importer
 from triage.model.errors import TriageError
 from triage.model.execution import Limits
 from triage.probe.evidence import Evidence
@@ -47,7 +47,7 @@ class Finding:
     advice: str = ""
 
 
-def checkup(compilers: Mapping[str, Compiler]) -> list[Finding]:
+def checkup(compilers: Mapping[str, Compiler], onnx: Importer) -> list[Finding]:
     """All checks. A check that breaks is itself a finding."""
     findings = [_home(), _room(), _cores(), _uv(), _randomisation(), _orphans()]
     try:
@@ -64,7 +64,7 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[Finding]:
     advice = f"damaged, will be installed again when used: {', '.join(broken)}" if broken else ""
     findings.append(Finding("cache", Grade.WEAK if broken else Grade.GOOD, said, advice))
     findings.append(_guard("evidence", lambda: _evidence(home)))
-    findings.append(_onnx())
+    findings.append(_onnx(onnx))
     return findings
 
 
@@ -150,8 +150,8 @@ def _evidence(home: Path) -> Finding:
     return Finding("evidence", Grade.GOOD, f"{count} results")
 
 
-def _onnx() -> Finding:
-    command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", "--help"]
+def _onnx(importer: Importer) -> Finding:
+    command = [sys.executable, "-m", importer.module, "--help"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if answer.returncode == 0:
         return Finding("ONNX import", Grade.GOOD, "works")

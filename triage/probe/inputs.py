@@ -12,13 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from triage.compilers.port import Importer
 from triage.model.case import Case, InputKind
 from triage.model.execution import Ending, Execution, Limits
 from triage.model.outcome import Cause, Untestable
 from triage.probe.process import run
 from triage.toolchains.home import disk_errors
-
-_IMPORTER = "iree.compiler.tools.import_onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,13 @@ class Inputs:
         stop: threading.Event,
         *,
         fresh: bool = False,
+        onnx: Importer | None = None,
         importers: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
-        """`fresh`: make every input anew, once. `importers` lists the roots of toolchains for this Python, best first,
-        whose ONNX importer is tried where the one beside this program does not run.
+        """`fresh`: make every input anew, once. `onnx`: what imports ONNX models; `importers` lists the roots of toolchains
+        for this Python, best first, whose importer is tried where the one beside this program does not run.
         """
+        self._onnx = onnx
         self._folder = folder
         self._stop = stop
         self._fresh = fresh
@@ -66,7 +67,9 @@ class Inputs:
         try:
             if case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX):
                 return Prepared(source, _digest(source))
-            made = self._folder / f"{_recipe_key(case)}.mlir"
+            if case.input.kind is InputKind.ONNX and self._onnx is None:
+                return Untestable(Cause.RECIPE, f"{source}: nothing here imports ONNX")
+            made = self._folder / f"{self._key(case)}.mlir"
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{source}: {error.strerror}")
         if made.is_file() and not self._fresh:
@@ -76,7 +79,7 @@ class Inputs:
             with TemporaryDirectory(dir=self._folder, prefix=".making-") as scratch:
                 draft = Path(scratch) / "made.mlir"
                 execution = self._make(case, draft)
-                if (trouble := _trouble(case, execution, draft)) is not None:
+                if (trouble := _trouble(case, self._maker(case), execution, draft)) is not None:
                     return Untestable(Cause.RECIPE, trouble)
                 draft.replace(made)
         return Prepared(made, _digest(made))
@@ -85,7 +88,8 @@ class Inputs:
         limits = Limits(timeout=case.limits.timeout, memory=case.limits.memory)
         source = str(case.input.path)
         if case.input.kind is InputKind.ONNX:
-            argv = [sys.executable, "-m", _IMPORTER, source, "-o", str(draft)]
+            assert self._onnx
+            argv = [sys.executable, "-m", self._onnx.module, source, "-o", str(draft)]
             return self._first_that_runs(argv, limits, draft)
         given = [text for name, value in case.input.args for text in (f"--{name}", value)]
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}  # the same program prints the same input
@@ -100,15 +104,32 @@ class Inputs:
                 return other
         return execution
 
+    def _maker(self, case: Case) -> str:
+        if case.input.kind is InputKind.GENERATOR:
+            return f"the generator {case.input.path.name}"
+        return self._onnx.module if self._onnx else "the importer"
+
+    def _key(self, case: Case) -> str:
+        """The content address of what a generator or importer will make: its code (neighbours that it may import
+        included), its arguments, and the versions of what runs it.
+        """
+        whole = sha256(f"{case.input.kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
+        if case.input.kind is InputKind.ONNX:
+            versions = [_version(package) for package in (self._onnx.packages if self._onnx else ())]
+            whole.update("\0".join((*versions, _digest(case.input.path))).encode())
+            return whole.hexdigest()
+        for path in _sources(case.input.path):
+            whole.update(f"{path.name}\0{_digest(path)}\0".encode())
+        return whole.hexdigest()
+
 
 def _does_not_run(execution: Execution) -> bool:
     said = execution.stderr.text
     return not execution.ok and ("No module named" in said or "ImportError" in said)
 
 
-def _trouble(case: Case, execution: Execution, draft: Path) -> str | None:
-    """Why a generator or importer gave no input; None when it gave one."""
-    who = f"the generator {case.input.path.name}" if case.input.kind is InputKind.GENERATOR else _IMPORTER
+def _trouble(case: Case, who: str, execution: Execution, draft: Path) -> str | None:
+    """Why a generator or importer, `who`, gave no input; None when it gave one."""
     said = [line for line in execution.stderr.text.splitlines() if line.strip()]
     last = f": {said[-1].strip()[:300]}" if said else ""
     match execution.ending:
@@ -127,19 +148,6 @@ def _trouble(case: Case, execution: Execution, draft: Path) -> str | None:
     if not draft.is_file() or draft.stat().st_size == 0:
         return f"{who} printed nothing"
     return None
-
-
-def _recipe_key(case: Case) -> str:
-    """The content address of what a generator or importer will make: its code (neighbours that it may import
-    included), its arguments, and the versions of what runs it.
-    """
-    whole = sha256(f"{case.input.kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
-    if case.input.kind is InputKind.ONNX:
-        whole.update(f"{_version('iree-base-compiler')}\0{_version('onnx')}\0{_digest(case.input.path)}".encode())
-        return whole.hexdigest()
-    for path in _sources(case.input.path):
-        whole.update(f"{path.name}\0{_digest(path)}\0".encode())
-    return whole.hexdigest()
 
 
 def _sources(script: Path) -> Iterator[Path]:

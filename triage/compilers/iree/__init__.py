@@ -1,5 +1,8 @@
 """IREE: found in wheels, virtual environments and build trees; driven through its native `iree-compile`."""
 
 from triage.compilers.iree.adapter import Iree
+from triage.compilers.port import Importer
 
-__all__ = ["Iree"]
+__all__ = ["ONNX_IMPORTER", "Iree"]
+
+ONNX_IMPORTER = Importer("iree.compiler.tools.import_onnx", ("iree-base-compiler", "onnx"))
