@@ -8,12 +8,13 @@ import pytest
 
 from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed, mended_by
 from triage.classify.candidates import GiveFlag, LeastValue
-from triage.model.outcome import Cause, Compiled, Outcome, Untestable
-from triage.remedy.change import Change, Rewritten, one
+from triage.model.outcome import Cause, Compiled, Measured, Outcome, Untestable
+from triage.model.probe import Probe
+from triage.remedy.change import Change, Neighbour, Rewritten, SetOption, Step, one
 from triage.remedy.least import narrowed
-from triage.remedy.result import NothingToRemedy, Remedies
+from triage.remedy.result import NothingToRemedy, Remedies, Remedy
 from triage.remedy.search import Trials, pairs, search
-from triage.remedy.workflow import Order, find_remedies
+from triage.remedy.workflow import Order, find_remedies, ranked
 from triage.report.remedy import remedy_json
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
@@ -204,3 +205,13 @@ def test_pairs_never_contradict_each_other() -> None:
             ("--b=true", "--c=true"),
         )
     }  # fmt: skip
+
+
+def test_the_program_itself_comes_before_another_one_that_is_cheaper() -> None:
+    def remedy(step: Step, registers: float) -> Remedy:
+        measured = Measured(cpu_seconds=0.3, metrics={"registers": registers})
+        return Remedy(one(step), Probe(a_case(), a_place().revision, "3.3.0", Compiled(), measured, cached=False))
+
+    launched = remedy(SetOption("num_warps", 4), 103)
+    another = remedy(Neighbour(a_case(), (("n", "32"),)), 44)
+    assert ranked([another, launched]) == (launched, another)

@@ -10,7 +10,7 @@ import typer
 
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.options import JobsOption, RecipePath
+from triage.cli.options import CaseOption, JobsOption, RecipePath
 from triage.cli.screen import show, show_json
 from triage.model.outcome import Cause
 
@@ -28,7 +28,7 @@ def attribute(
     recipe: RecipePath,
     good: Annotated[str, typer.Option(help="REV that compiles.")],
     bad: Annotated[str, typer.Option(help="REV that fails.")],
-    case: Annotated[str | None, typer.Option(help="Which case of a recipe with a matrix.")] = None,
+    case: CaseOption = None,
     repo: Annotated[
         Path | None, typer.Option("--repo", metavar="DIR", help="A clone of the compiler, to find the pass's source in.")
     ] = None,

@@ -80,14 +80,22 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 
 
 def one_case(cases: Sequence[Case], name: str | None) -> Case:
-    """The case a command is about. `name` may be the case's name or what stands in its brackets."""
-    chosen = [case for case in cases if name is None or name in (case.name, case.name.partition("[")[2].rstrip("]"))]
+    """The case a command is about. `name` may be the case's name, or the part of what stands in its brackets that tells
+    it from the others, in any order.
+    """
+    exact = [case for case in cases if name in (case.name, case.name.partition("[")[2].rstrip("]"))]
+    chosen = exact or [case for case in cases if name is None or _chooses(name, case)]
     if len(chosen) == 1:
         return chosen[0]
     names = ", ".join(case.name for case in (chosen or cases))
     if not chosen:
         raise BadInput(f"there is no case {name!r}; there is: {names}")
     raise BadInput(f"which case? --case takes one of: {names}")
+
+
+def _chooses(name: str, case: Case) -> bool:
+    """Whether `key=value,key=value` says nothing that is not so of the case's matrix."""
+    return {word.strip() for word in name.split(",")} <= {f"{key}={value}" for key, value in case.matrix}
 
 
 def places_of(bench: Workbench, family: str, named: Sequence[str]) -> list[Place]:

@@ -15,7 +15,7 @@ from triage.bisect.result import Answer, Bisection, Kind
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
 from triage.cli.identity import MATCHES, Identity
-from triage.cli.options import AttributeOption, JobsOption, ProjectOption, RecipePath, RepoOption
+from triage.cli.options import AttributeOption, CaseOption, JobsOption, ProjectOption, RecipePath, RepoOption
 from triage.cli.screen import show, show_json, tell
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -42,9 +42,7 @@ class BisectFormat(StrEnum):
 @guarded
 def bisect(
     recipe: RecipePath,
-    case: Annotated[
-        str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
-    ] = None,
+    case: CaseOption = None,
     good: Annotated[str | None, typer.Option(help="REV that compiles. Default: looked for.")] = None,
     bad: Annotated[str | None, typer.Option(help="REV that fails. Default: the newest, or looked for with --find fix.")] = None,
     find: Annotated[

@@ -11,6 +11,10 @@ from triage.cli.screen import Format
 
 RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of them.")]
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
+CaseOption = Annotated[
+    str | None,
+    typer.Option("--case", help="Which case of a recipe with a matrix: its name, or `key=value,...` that no other has."),
+]
 JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", "-j", min=1, help="Compiles at once. Default: one for each core; memory also bounds it."),

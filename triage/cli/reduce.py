@@ -10,7 +10,7 @@ import typer
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
 from triage.cli.identity import MATCHES, Identity
-from triage.cli.options import FormatOption, JobsOption, RecipePath
+from triage.cli.options import CaseOption, FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
 from triage.model.outcome import Cause
 from triage.probe.metric import Metric
@@ -24,9 +24,7 @@ def reduce(
     recipe: RecipePath,
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV on which it fails.")],
     good: Annotated[str | None, typer.Option(help="REV that must go on compiling it: keeps it a regression.")] = None,
-    case: Annotated[
-        str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
-    ] = None,
+    case: CaseOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the reproducer's folder is made.")] = Path("reproducers"),
     match: Annotated[Identity, typer.Option(help="What counts as the same failure.")] = Identity.SIGNATURE,
     metric: Annotated[

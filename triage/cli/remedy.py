@@ -8,7 +8,7 @@ import typer
 
 from triage.cli.bench import load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.options import FormatOption, JobsOption, RecipePath
+from triage.cli.options import CaseOption, FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
 from triage.model.outcome import Cause
 from triage.probe.workbench import Job
@@ -21,9 +21,7 @@ def remedy(
     good: Annotated[
         str | None, typer.Option(help="REV that compiles it: its options show what is new, and remedies are tried there.")
     ] = None,
-    case: Annotated[
-        str | None, typer.Option(help="Which case of a recipe with a matrix: `name[key=value]` or `key=value`.")
-    ] = None,
+    case: CaseOption = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates to try at most, until one makes it compile.")] = 100,
     run: Annotated[
         bool,

@@ -10,7 +10,7 @@ import typer
 from triage.classify import classify_log, open_log
 from triage.cli.bench import COMPILERS, load_cases, one_case, open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.options import AttributeOption, FormatOption, ProjectOption
+from triage.cli.options import AttributeOption, CaseOption, FormatOption, ProjectOption
 from triage.cli.screen import Format, show, show_json
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.failure import Failure
@@ -37,7 +37,7 @@ def suspects(
     repo: Annotated[Path, typer.Option("--repo", metavar="DIR", help="A clone of the compiler.")],
     good: Annotated[str, typer.Option(help="REV or commit that compiles.")],
     bad: Annotated[str, typer.Option(help="REV or commit that fails.")],
-    case: Annotated[str | None, typer.Option(help="Which case of a recipe with a matrix.")] = None,
+    case: CaseOption = None,
     backend: Annotated[str | None, typer.Option(help="Of a log: what was compiled for, such as rocm.")] = None,
     top: Annotated[int, typer.Option(min=1, help="How many commits are shown.")] = 10,
     project: ProjectOption = None,

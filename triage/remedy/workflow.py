@@ -54,7 +54,7 @@ def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
     remedies = [_narrow(trials, change, probe) for change, probe in trials.working]
-    checked, notes = _checked(bench, order, _ranked(remedies))
+    checked, notes = _checked(bench, order, ranked(remedies))
     if order.run:
         checked[:CHECKED], more = with_run_times(bench, order.case, order.bad, _elsewhere(bench, order)[0], checked[:CHECKED])
         notes += more
@@ -63,7 +63,7 @@ def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
         order.case,
         failing,
         failures[0],
-        _ranked(checked),
+        ranked(checked),
         trials.tried,
         left=0 if trials.mended else len(known - trials.probes.keys()),
         promising=trials.promising,
@@ -147,7 +147,7 @@ def _elsewhere(bench: Workbench, order: Order) -> tuple[list[Place], list[str]]:
     return list(others.values()), notes
 
 
-def _ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+def ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
     """What breaks nothing elsewhere first, then what costs less."""
     smallest = least(remedy.probe for remedy in remedies)
     return tuple(sorted(remedies, key=lambda remedy: (len(remedy.breaks), *_cost(remedy, smallest))))
@@ -160,6 +160,7 @@ def _cost(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
     change, measured = remedy.change, remedy.probe.measured
     return (
         change.checks_less,
+        not change.same_program,
         change.input_change is not None,
         change.recomputes,
         len(change.steps),
