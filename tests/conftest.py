@@ -10,6 +10,11 @@ from pathlib import Path
 
 import platformdirs
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a machine that does other work.
+settings.register_profile("triage", deadline=None)
+settings.load_profile("triage")
 
 ROOT = Path(__file__).parent.parent
 Triage = Callable[..., subprocess.CompletedProcess[str]]

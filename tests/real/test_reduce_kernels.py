@@ -117,7 +117,7 @@ def test_what_cython_crashes_on_is_reduced_with_its_own_rules(shared_home: Path,
     [replayed] = answer(triage, "replay", tmp_path / "small", "-t", "3.0.0", "-t", "0.29.37")["reproducers"]
     assert [one["status"] for one in replayed["versions"]] == ["reproduces", "fixed"]
     for version, code in (("3.0.0", 1), ("0.29.37", 0)):
-        [environment] = (shared_home / "toolchains").glob(f"env-cython-{version}-*")
+        [environment] = (shared_home / "toolchains").glob(f"venv-cython-{version}-*")
         env = {**os.environ, "PYTHON": str(environment / "bin/python")}
         done = subprocess.run([folder / "repro.sh"], env=env, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
