@@ -10,10 +10,10 @@ from pathlib import Path
 
 import platformdirs
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # How long an example takes says nothing on a machine that does other work.
-settings.register_profile("triage", deadline=None)
+settings.register_profile("triage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("triage")
 
 ROOT = Path(__file__).parent.parent
