@@ -94,9 +94,9 @@ def test_neighbours_are_built_one_after_the_other(
     assert "Building C object CMakeFiles/core.dir/core.c.o" in log
     assert "main.c.o" not in log  # nothing of it changed
     assert compiled.git("status", "--porcelain", "--branch") == status
-    begun = time.monotonic()
+    logs = {path: path.read_bytes() for path in (place.home / "logs").iterdir()}
     assert mine.obtain(offer(mine, timeline, 9)) == folders[9]
-    assert time.monotonic() - begun < 0.1
+    assert {path: path.read_bytes() for path in (place.home / "logs").iterdir()} == logs  # nothing was built
     assert offer(mine, timeline, 9).seconds == 0
     assert 0 < offer(mine, timeline, 5).seconds < 60  # learnt
 
@@ -112,10 +112,9 @@ def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, 
     assert log.count("=== failed in a used build folder; again in an empty one ===") == 1
     known = offer(source(place, prices, timeline), timeline, BROKEN)
     assert "does not build" in (known.untestable or "")
-    begun = time.monotonic()
     with pytest.raises(Unobtainable):
         mine.obtain(known)
-    assert time.monotonic() - begun < 0.1
+    assert caught.value.log.read_text() == log  # not built again
     assert printed(mine.obtain(offer(mine, timeline, BROKEN + 1))) == BROKEN + 1
 
 
@@ -213,10 +212,8 @@ def test_stopping_ends_the_build(timeline: Timeline, place: Workplace, prices: P
     stop = threading.Event()
     mine = source(Workplace(place.home, stop=stop), prices, timeline, Steps(build=(f"sleep {LONG}",), submodules=False))
     threading.Timer(0.5, stop.set).start()
-    begun = time.monotonic()
     with pytest.raises(Interrupted):
         mine.obtain(offer(mine, timeline, 0))
-    assert time.monotonic() - begun < 5
     assert not sleeping(LONG)
 
 
