@@ -14,7 +14,8 @@ from triage.report.words import example_text, headline_text, numbers_text, revis
 
 def night_blocks(night: Night) -> Iterable[RenderableType]:
     """A nightly: what regressed with its failure and origin, what was fixed, what changed, then the count."""
-    yield Text.from_markup(f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {len(night.pairs)} cases")
+    count = f"{len(night.pairs)} case{'' if len(night.pairs) == 1 else 's'}"
+    yield Text.from_markup(f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {count}")
     titles = {
         Change.REGRESSED: ("Regressed", "bold red"),
         Change.CHANGED: ("Fails otherwise than before", "magenta"),
