@@ -223,3 +223,16 @@ def test_a_message_nobody_knows_tells_its_failure_from_others_wherever_the_file_
         for text in (PROTOC, PROTOC.replace("tmp/m", "home/x/y"), PROTOC.replace("uses editions", "is empty"))
     )
     assert first == moved != other
+
+
+def test_an_assertion_is_told_by_its_function_s_own_name() -> None:
+    line = (
+        "python: LinearLayout.cpp:562: mlir::triton::LinearLayout mlir::triton::LinearLayout::reshapeOuts("
+        "llvm::ArrayRef<std::pair<mlir::StringAttr, int> >) const: Assertion `total == std::accumulate( a, b)' failed.\n"
+    )
+    (failure,) = diagnose(ran(line, ending=Ending.SIGNALLED, signal=6)).failures
+    assert (
+        failure.headline == "LinearLayout::reshapeOuts (LinearLayout.cpp): assertion `total == std::accumulate( a, b)' failed"
+    )
+    (plain,) = diagnose(ran("a.out: x.c:3: main: Assertion `x > 0' failed.\n", ending=Ending.SIGNALLED, signal=6)).failures
+    assert plain.headline == "main (x.c): assertion `x > 0' failed"

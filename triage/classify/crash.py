@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 FRAMES = 3
@@ -105,6 +106,16 @@ def frame(text: str) -> Frame | None:
     """` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, or `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`."""
     match = _NUMBERED.match(text) or _COLUMNS.match(text)
     return Frame(int(match["index"]), symbol_of(match["rest"])) if match else None
+
+
+def told_briefly(captures: Mapping[str, str]) -> str | None:
+    """A failed assertion by the function's own name in the place of its whole declaration; None where none is named."""
+    function, expression = captures.get("function"), captures.get("expression")
+    if not function or not expression:
+        return None
+    name = "::".join(symbol_of(function).split("::")[-2:])
+    place = f" ({captures['file']})" if "file" in captures else ""
+    return f"{name}{place}: assertion `{' '.join(expression.split())}' failed"
 
 
 def trailer(text: str) -> bool:

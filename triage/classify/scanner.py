@@ -133,6 +133,7 @@ class Scanner:
         if hit.where is Where.CRASH:
             self._settle()
             self._settle_crash()
+            finding.headline = crash.told_briefly(hit.captures) or finding.headline
             finding.stack = crash.Stack()
             self._crash = finding
             self._sieve.follow = max(self._sieve.follow, 2)
