@@ -1,5 +1,5 @@
 #!/bin/sh
-# LinearLayout.cpp:562: mlir::triton::LinearLayout mlir::triton::LinearLayout::reshapeOuts(llvm::ArrayRef<std::pair<mlir::StringAttr, int> >) const: Assertion `getTotalOutDimSize() == std::accumulate( newOutDims.begin(), newOutDims.end(), 1, [&](int32_t acc, auto &outDim) { return acc * outDim.second; })' failed.
+# LinearLayout::reshapeOuts (LinearLayout.cpp): assertion `getTotalOutDimSize() == std::accumulate( newOutDims.begin(), newOutDims.end(), 1, [&](int32_t acc, auto &outDim) { return acc * outDim.second; })' failed
 # Fails with triton 3.2.0:
 #   pip install triton==3.2.0 setuptools
 # Exit status 0: it compiles; 127: there is no compiler; any other: it fails.

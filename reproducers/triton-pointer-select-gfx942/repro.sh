@@ -1,5 +1,5 @@
 #!/bin/sh
-# CanonicalizePointers.cpp:1375: virtual LogicalResult mlir::(anonymous namespace)::ConvertArithSelectOp::matchAndRewrite_(arith::SelectOp, OneToNOpAdaptor, ConversionPatternRewriter &) const: Assertion `(fatPtrs.at({fatPtrTrue[0], fatPtrTrue[1]}) == fatPtrs.at({fatPtrFalse[0], fatPtrFalse[1]})) && "expected can narrow to be the same for both fatPtrT and fatPtrF"' failed.
+# ConvertArithSelectOp::matchAndRewrite_ (CanonicalizePointers.cpp): assertion `(fatPtrs.at({fatPtrTrue[0], fatPtrTrue[1]}) == fatPtrs.at({fatPtrFalse[0], fatPtrFalse[1]})) && "expected can narrow to be the same for both fatPtrT and fatPtrF"' failed
 # Fails with triton 3.6.0:
 #   pip install triton==3.6.0
 # Exit status 0: it compiles; 127: there is no compiler; any other: it fails.
