@@ -1,0 +1,168 @@
+"""Which phase makes two compilers' results differ, by feeding one what the other made: nothing of triage/attribute is used.
+
+The bad compiler's output after each phase is fed to the good one, which takes it to the end. The first phase whose output gives
+another result than the good one's own does is the first that makes a lasting difference; the first with which the good one
+fails, or in which the bad one itself fails, is the one that decides. A phase is judged where the good compiler reads the other's
+output, respelled where it has to be: see held_out_respelling.py. A result is the count of operations in it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.held_out_respelling import respelled
+from benchmarks.held_out_states import Counts, Dumped, counted, dumps, of_function, of_program, parted
+from triage.compilers.iree import Iree
+from triage.model.case import Case
+from triage.model.outcome import Untestable
+from triage.model.revision import Toolchain
+
+PHASES = (
+    "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow", "stream", "executable-sources",
+    "executable-configurations", "executable-targets",
+)  # fmt: skip
+IN_FUNCTIONS = PHASES[-2:]
+"""The phases that are compared function by function."""
+PATIENCE = 60.0  # seconds for a compile
+PRINTING = (
+    "--mlir-print-ir-after-all", "--mlir-print-ir-after-change", "--mlir-disable-threading", "--mlir-print-local-scope",
+    "--mlir-elide-elementsattrs-if-larger=16",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judged:
+    """lasting: the phase that makes the first difference that lasts; deciding: the one that makes the failure, None where
+    neither fails. Of each the passes that may be meant, of either side, function by function. unread: phases whose output
+    the good compiler does not read; where one stands before the phase found, it may be that one.
+    """
+
+    lasting: str | None = None
+    deciding: str | None = None
+    lasting_passes: tuple[frozenset[str], ...] = ()
+    deciding_passes: tuple[frozenset[str], ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+class Side:
+    """One compiler and the flags of a case."""
+
+    def __init__(self, case: Case, toolchain: Toolchain, folder: Path) -> None:
+        invocation = Iree().invocation(case, toolchain)
+        assert not isinstance(invocation, Untestable)
+        self.options = [one for one in invocation.options if not one.startswith("--compile-to")]
+        self.source = case.input.path
+        self.program, self.name, self.folder = toolchain.program, toolchain.revision.name, folder
+        self.phases = [phase for phase in PHASES if phase in toolchain.capabilities.phases]
+
+    def compile(self, source: Path, since: str | None, until: str, *words: str) -> tuple[Path | None, str]:
+        """From the output of one phase to that of another: the path of what it made, None where it fails, and what it said."""
+        output = self.folder / f"{source.stem}-{self.name}-{until}.mlir"
+        start = [f"--compile-from={since}"] if since else []
+        argv = [str(self.program), *self.options, *start, f"--compile-to={until}", *words, str(source), "-o", str(output)]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False)
+        except subprocess.TimeoutExpired:
+            return None, ""
+        return (output if done.returncode == 0 else None), done.stderr
+
+    def readable(self, source: Path, own: Path | None) -> Path | None:
+        """The other's output as it can be read here, respelled where it has to be. `iree-opt` without passes only reads."""
+        if self._reads(source):
+            return source
+        if own is None:
+            return None
+        altered = source.with_name(f"{source.stem}-for-{self.name}.mlir")
+        altered.write_text(respelled(source.read_text(errors="replace"), own.read_text(errors="replace")))
+        return altered if self._reads(altered) else None
+
+    def _reads(self, source: Path) -> bool:
+        argv = [str(self.program.with_name("iree-opt")), str(source), "-o", "/dev/null"]
+        return subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+
+
+def judged(case: Case, toolchains: tuple[Toolchain, Toolchain], folder: Path, *, fails: bool) -> Judged | None:
+    """None where the good compiler cannot go on from what it wrote itself, so that nothing can be told."""
+    good, bad = (Side(case, one, folder) for one in toolchains)
+    phases = [phase for phase in good.phases if phase in bad.phases]
+    unread: list[str] = []
+    lasting: str | None = None
+    deciding: str | None = None
+    before: dict[str, tuple[Path | None, str | None]] = {}
+    made: tuple[Path | None, str | None] = (case.input.path, None)
+    for phase in phases:
+        before[phase] = made
+        own, theirs = (side.compile(case.input.path, None, phase)[0] for side in (good, bad))
+        if own is None:
+            break
+        made = (own, phase)
+        if theirs is None:  # the bad one fails in this phase; earlier ones made no failure
+            deciding, lasting = phase, lasting or phase
+            break
+        if phase == phases[-1]:
+            if lasting is None and _result(own) != _result(theirs):
+                lasting = phase
+            break
+        handed = good.readable(theirs, own)
+        if handed is None:
+            unread.append(phase)
+            continue
+        wanted, got = (good.compile(source, phase, phases[-1])[0] for source in (own, handed))
+        if wanted is None:
+            return None
+        if lasting is None and (got is None or _result(wanted) != _result(got)):
+            lasting = phase
+        if got is None:
+            deciding = phase
+            break
+    sides = (good, bad)
+    return Judged(
+        lasting,
+        deciding if fails else None,
+        tuple(_passes(sides, before[lasting], lasting, fails=fails)) if lasting else (),
+        tuple(_passes(sides, before[deciding], deciding, fails=fails)) if deciding and fails else (),
+        tuple(phase for phase in unread if not lasting or PHASES.index(phase) < PHASES.index(lasting)),
+    )
+
+
+def _result(path: Path) -> Counts:
+    return counted(path.read_text(errors="replace").splitlines())
+
+
+def _passes(
+    sides: tuple[Side, Side], start: tuple[Path | None, str | None], phase: str, *, fails: bool
+) -> Iterator[frozenset[str]]:
+    """The passes after which the two part within a phase that both begin with what the good one made."""
+    source, since = start
+    if source is None:
+        return
+    handed = source
+    if since:
+        readable = sides[1].readable(source, sides[1].compile(sides[1].source, None, since)[0])
+        if readable is None:
+            return
+        handed = readable
+    runs = [dumps(side.compile(one, since, phase, *PRINTING)[1]) for side, one in zip(sides, (source, handed), strict=True)]
+    if phase not in IN_FUNCTIONS:
+        yield frozenset(parted(of_program(runs[0]), of_program(runs[1])) or ())
+        return
+    last = _last(runs[1])
+    for name in dict.fromkeys(name for run in runs for one in run for name in one.functions):
+        if fails and last and name not in last:
+            continue
+        found = parted(of_function(runs[0], name), of_function(runs[1], name))
+        choices = (of_function(run, name, choosing=True) for run in runs)
+        found = found or parted(*choices)
+        if found:
+            yield frozenset(found)
+
+
+def _last(run: list[Dumped]) -> set[str]:
+    """The functions of the pass that failed, else those that were printed last."""
+    for one in run:
+        if one.failed and one.functions:
+            return set(one.functions)
+    return set(next((one.functions for one in reversed(run) if one.functions), ()))
