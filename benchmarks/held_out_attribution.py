@@ -1,6 +1,6 @@
 """Whether `triage attribute` names the right pass, over pairs of releases and programs that it was not written with.
 
-    python -m benchmarks.held_out_attribution [--set 1]
+    python -m benchmarks.held_out_attribution [--set 1 2]
 
 The pairs stand in held_out_pairs.yaml, drawn by chance by held_out_pairs.py. The right answer is found without triage:
 held_out_crossfeed.py finds the phase that makes the first lasting difference, then both compilers do that phase from the same
@@ -31,6 +31,7 @@ from triage.cli.bench import open_bench
 from triage.model.outcome import Failed
 from triage.probe.workbench import Workbench
 
+NEITHER = "both say that nothing parts"
 PAIRS = Path(__file__).with_name("held_out_pairs.yaml")
 
 
@@ -38,12 +39,12 @@ def verdict(told: Attribution, found: Judged | None) -> str:
     if found is None or (found.unread and not _named(told, found.lasting_passes)):
         return "not judged"
     if found.lasting is None or not any(found.lasting_passes):
-        return "not judged" if found.lasting or told.passes else "both say that nothing parts"
+        return "not judged" if found.lasting or told.passes else NEITHER
     if not told.passes:
         return "wrong"
     if _named(told, found.lasting_passes):
         return "right"
-    return "phase" if told.phase == found.lasting else "wrong"
+    return "phase" if told.first_phase == found.lasting else "wrong"
 
 
 def decides(told: Attribution, found: Judged | None) -> str:
@@ -64,12 +65,13 @@ def ask(bench: Workbench, entry: dict[str, Any]) -> tuple[str, str, str, bool]:
     with TemporaryDirectory() as folder:
         case = case_of(entry, Path(folder))
         places = tuple(bench.shed.place(str(entry[side]), "iree") for side in ("good", "bad"))
-        told = attribute(bench, case, *places, depth=Depth(phases=False, excerpts=False))
+        told = attribute(bench, case, *places, depth=Depth(excerpts=False))
         toolchains = tuple(bench.shed.obtain(place) for place in places)
         fails = isinstance(told.bad.outcome, Failed)
         found = judged(case, toolchains, Path(folder), fails=fails)
     right, deciding = verdict(told, found), decides(told, found)
-    answer = f"{told.phase}: {' then '.join(told.passes)}" if told.passes else f"{told.finding} {told.reason or ''}"
+    phase = told.first_phase or (told.failure.phase if told.failure else None)
+    answer = f"{phase}: {' then '.join(told.passes)}" if told.passes else f"{told.finding} {told.reason or ''}"
     text = f"{case.name} {' '.join(entry.get('flags', []))} {entry['good']} -> {entry['bad']}: {right}\n"
     text += f"  {'fails' if fails else 'differs'}; {told.finding}; triage: {answer}\n"
     if found:
@@ -88,10 +90,10 @@ def _shown(passes: tuple[frozenset[str], ...]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=Path, default=PAIRS)
-    parser.add_argument("--set", type=int, default=None, help="1 or 2; both where it is not given")
+    parser.add_argument("--set", type=int, nargs="+", help="the numbers of the sets; all where none is given")
     parser.add_argument("--jobs", type=int, default=None)
     options = parser.parse_args()
-    pairs = [one for one in yaml.safe_load(options.pairs.read_text()) if options.set in (None, one["set"])]
+    pairs = [one for one in yaml.safe_load(options.pairs.read_text()) if not options.set or one["set"] in options.set]
     verdicts: dict[int, list[tuple[str, str, bool]]] = {}
 
     def one_of(entry: dict[str, Any]) -> tuple[str, str, str, bool]:
@@ -109,7 +111,8 @@ def main() -> None:
             ("the first lasting difference", Counter(right for right, _, _ in found)),
             ("what decides the failure", Counter(deciding for _, deciding, fails in found if fails)),
         ):
-            share = counts["right"] / ((total := counts.total() - counts["not judged"]) or 1)
+            total = counts.total() - counts["not judged"] - counts[NEITHER]
+            share = counts["right"] / (total or 1)
             rest_of = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if name != "right")
             print(f"set {number}, {what}: right {counts['right']} of {total} ({share:.0%}); {rest_of}")
 

@@ -2,8 +2,8 @@
 
 The bad compiler's output after each phase is fed to the good one, which takes it to the end. The first phase whose output gives
 another result than the good one's own does is the first that makes a lasting difference; the first with which the good one
-fails, or in which the bad one itself fails, is the one that decides. A phase is judged where the good compiler reads the other's
-output, respelled where it has to be: see held_out_respelling.py. A result is the count of operations in it.
+fails, or in which the bad one itself fails, is the one that decides. A phase is judged where the good compiler reads what the
+other made, respelled where it has to be: see held_out_respelling.py. A result is the count of operations in it.
 """
 
 from __future__ import annotations
@@ -69,15 +69,21 @@ class Side:
             return None, ""
         return (output if done.returncode == 0 else None), done.stderr
 
-    def readable(self, source: Path, own: Path | None) -> Path | None:
-        """The other's output as it can be read here, respelled where it has to be. `iree-opt` without passes only reads."""
-        if self._reads(source):
-            return source
-        if own is None:
-            return None
-        altered = source.with_name(f"{source.stem}-for-{self.name}.mlir")
-        altered.write_text(respelled(source.read_text(errors="replace"), own.read_text(errors="replace")))
-        return altered if self._reads(altered) else None
+    def readable(self, other: Side, phase: str) -> Path | None:
+        """The other's output of a phase as it can be read here: respelled, or in generic form, whose syntax does not change, or
+        as it is. None where none can be read. `iree-opt` without passes only reads.
+        """
+        for words in ((), ("--mlir-print-op-generic",)):
+            theirs, own = (side.compile(self.source, None, phase, *words)[0] for side in (other, self))
+            if theirs is None or own is None:
+                return None
+            text = theirs.read_text(errors="replace")
+            handed = theirs.with_name(f"{phase}-of-{other.name}-for-{self.name}.mlir")
+            for form in (respelled(text, own.read_text(errors="replace")), text):
+                handed.write_text(form)
+                if self._reads(handed):
+                    return handed
+        return None
 
     def _reads(self, source: Path) -> bool:
         argv = [str(self.program.with_name("iree-opt")), str(source), "-o", "/dev/null"]
@@ -91,14 +97,10 @@ def judged(case: Case, toolchains: tuple[Toolchain, Toolchain], folder: Path, *,
     unread: list[str] = []
     lasting: str | None = None
     deciding: str | None = None
-    before: dict[str, tuple[Path | None, str | None]] = {}
-    made: tuple[Path | None, str | None] = (case.input.path, None)
     for phase in phases:
-        before[phase] = made
         own, theirs = (side.compile(case.input.path, None, phase)[0] for side in (good, bad))
         if own is None:
             break
-        made = (own, phase)
         if theirs is None:  # the bad one fails in this phase; earlier ones made no failure
             deciding, lasting = phase, lasting or phase
             break
@@ -106,10 +108,11 @@ def judged(case: Case, toolchains: tuple[Toolchain, Toolchain], folder: Path, *,
             if lasting is None and _result(own) != _result(theirs):
                 lasting = phase
             break
-        handed = good.readable(theirs, own)
+        handed = good.readable(bad, phase)
         if handed is None:
             unread.append(phase)
             continue
+        own = good.compile(case.input.path, None, phase)[0] or own  # in the usual form
         wanted, got = (good.compile(source, phase, phases[-1])[0] for source in (own, handed))
         if wanted is None:
             return None
@@ -118,12 +121,12 @@ def judged(case: Case, toolchains: tuple[Toolchain, Toolchain], folder: Path, *,
         if got is None:
             deciding = phase
             break
-    sides = (good, bad)
+    before = dict(zip(phases, [None, *phases], strict=False))
     return Judged(
         lasting,
         deciding if fails else None,
-        tuple(_passes(sides, before[lasting], lasting, fails=fails)) if lasting else (),
-        tuple(_passes(sides, before[deciding], deciding, fails=fails)) if deciding and fails else (),
+        tuple(_passes((good, bad), before[lasting], lasting, fails=fails)) if lasting else (),
+        tuple(_passes((good, bad), before[deciding], deciding, fails=fails)) if deciding and fails else (),
         tuple(phase for phase in unread if not lasting or PHASES.index(phase) < PHASES.index(lasting)),
     )
 
@@ -132,19 +135,13 @@ def _result(path: Path) -> Counts:
     return counted(path.read_text(errors="replace").splitlines())
 
 
-def _passes(
-    sides: tuple[Side, Side], start: tuple[Path | None, str | None], phase: str, *, fails: bool
-) -> Iterator[frozenset[str]]:
+def _passes(sides: tuple[Side, Side], since: str | None, phase: str, *, fails: bool) -> Iterator[frozenset[str]]:
     """The passes after which the two part within a phase that both begin with what the good one made."""
-    source, since = start
-    if source is None:
+    good, bad = sides
+    handed = bad.readable(good, since) if since else good.source
+    source = good.compile(good.source, None, since)[0] if since else good.source
+    if source is None or handed is None:
         return
-    handed = source
-    if since:
-        readable = sides[1].readable(source, sides[1].compile(sides[1].source, None, since)[0])
-        if readable is None:
-            return
-        handed = readable
     runs = [dumps(side.compile(one, since, phase, *PRINTING)[1]) for side, one in zip(sides, (source, handed), strict=True)]
     if phase not in IN_FUNCTIONS:
         yield frozenset(parted(of_program(runs[0]), of_program(runs[1])) or ())

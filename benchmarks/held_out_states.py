@@ -16,7 +16,9 @@ _HEADER = re.compile(r"// -----// IR Dump After (?:\S*::)?(\S+?)(?: \(([^)]*)\))
 _OPERATION = re.compile(r'\s*(?:%[^=]*= )?"?([a-z_]\w*(?:\.[\w$]+)+)"?(?=[\s({<%@\[]|$)')
 _FUNCTION = re.compile(r'(\s*)(?:func\.func|util\.func|util\.initializer|llvm\.func|spirv\.func)\b[^@{]*@?("[^"]+"|[\w$.-]*)')
 _BOOKKEEPING = re.compile(r"\baffine\.|constant\b|\.dim\b|\bassume|: (?:index|i1|i32|i64)\s*$|to (?:index|i32|i64)\s*$")
-_CHOICE = re.compile(r"(\w+) = (\[[\d, \[\]]*\d[\d, \[\]]*\])|workgroup_size = (\[[^\]]*\])|(?:pipeline = |translation_info<)(\w+)")
+_CHOICE = re.compile(
+    r"(\w+) = (\[[\d, \[\]]*\d[\d, \[\]]*\])|workgroup_size = (\[[^\]]*\])|(?:pipeline = |translation_info<)(\w+)"
+)
 _CHOOSES = ("lowering_config", "translation_info")
 
 Counts = tuple[tuple[str, int], ...]
@@ -113,7 +115,9 @@ def parted(good: Sequence[State], bad: Sequence[State]) -> set[str] | None:
     """
     here, there = ([(by, state) for by, state, failed in run if not failed] for run in (good, bad))
     failing = {by for by, _, failed in bad if failed}
-    last = max(((i, j) for j, (_, b) in enumerate(there) for i, (_, g) in enumerate(here) if g == b), key=_later, default=(-1, -1))
+    last = max(
+        ((i, j) for j, (_, b) in enumerate(there) for i, (_, g) in enumerate(here) if g == b), key=_later, default=(-1, -1)
+    )
     i, j = last
     if j + 1 == len(there) and failing:
         return failing
@@ -129,6 +133,6 @@ def _later(at: tuple[int, int]) -> tuple[int, int]:
 def _next(run: Sequence[tuple[str, object]], at: int) -> Sequence[tuple[str, object]]:
     """The first pass after `at` that leaves another state than `at`'s."""
     then = at + 1
-    while 0 <= at and then < len(run) and run[then][1] == run[at][1]:
+    while at >= 0 and then < len(run) and run[then][1] == run[at][1]:
         then += 1
     return run[then : then + 1]
