@@ -35,8 +35,8 @@ NEITHER = "both say that nothing parts"
 PAIRS = Path(__file__).with_name("held_out_pairs.yaml")
 
 
-def verdict(told: Attribution, found: Judged | None) -> str:
-    if found is None or (found.unread and not _named(told, found.lasting_passes)):
+def verdict(told: Attribution, found: Judged) -> str:
+    if found.unread:
         return "not judged"
     if found.lasting is None or not any(found.lasting_passes):
         return "not judged" if found.lasting or told.passes else NEITHER
@@ -47,9 +47,9 @@ def verdict(told: Attribution, found: Judged | None) -> str:
     return "phase" if told.first_phase == found.lasting else "wrong"
 
 
-def decides(told: Attribution, found: Judged | None) -> str:
+def decides(told: Attribution, found: Judged) -> str:
     """The same for what decides the failure, which may be a later difference than the first."""
-    if found is None or found.deciding is None or not any(found.deciding_passes):
+    if found.deciding is None or found.undecided or not any(found.deciding_passes):
         return "not judged"
     every = {name.removesuffix("Pass") for name in told.passes}
     if _named(told, found.deciding_passes):
@@ -74,12 +74,11 @@ def ask(bench: Workbench, entry: dict[str, Any]) -> tuple[str, str, str, bool]:
     answer = f"{phase}: {' then '.join(told.passes)}" if told.passes else f"{told.finding} {told.reason or ''}"
     text = f"{case.name} {' '.join(entry.get('flags', []))} {entry['good']} -> {entry['bad']}: {right}\n"
     text += f"  {'fails' if fails else 'differs'}; {told.finding}; triage: {answer}\n"
-    if found:
-        text += f"  first lasting: {found.lasting}: {_shown(found.lasting_passes)}\n"
-        if fails:
-            text += f"  decides ({deciding}): {found.deciding}: {_shown(found.deciding_passes)}\n"
-        if found.unread:
-            text += f"  not read by the other release: {', '.join(found.unread)}\n"
+    text += f"  first lasting: {found.lasting}: {_shown(found.lasting_passes)}\n"
+    if fails:
+        text += f"  decides ({deciding}): {found.deciding}: {_shown(found.deciding_passes)}\n"
+    if found.unread:
+        text += f"  not read by the other release: {', '.join(found.unread)}\n"
     return text, right, deciding, fails
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.held_out_respelling import respelled
@@ -36,8 +36,8 @@ PRINTING = (
 @dataclass(frozen=True)
 class Judged:
     """lasting: the phase that makes the first difference that lasts; deciding: the one that makes the failure, None where
-    neither fails. Of each the passes that may be meant, of either side, function by function. unread: phases whose output
-    the good compiler does not read; where one stands before the phase found, it may be that one.
+    neither fails. Of each the passes that may be meant, of either side, function by function. unread, undecided: phases whose
+    output the good compiler does not read, and which may be meant instead.
     """
 
     lasting: str | None = None
@@ -45,6 +45,7 @@ class Judged:
     lasting_passes: tuple[frozenset[str], ...] = ()
     deciding_passes: tuple[frozenset[str], ...] = ()
     unread: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
 
 
 class Side:
@@ -90,45 +91,71 @@ class Side:
         return subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
 
 
-def judged(case: Case, toolchains: tuple[Toolchain, Toolchain], folder: Path, *, fails: bool) -> Judged | None:
-    """None where the good compiler cannot go on from what it wrote itself, so that nothing can be told."""
-    good, bad = (Side(case, one, folder) for one in toolchains)
-    phases = [phase for phase in good.phases if phase in bad.phases]
-    unread: list[str] = []
+@dataclass
+class _Search:
+    """What is known while the phases are gone through. unread, undecided: phases that may be meant and could not be read."""
+
     lasting: str | None = None
     deciding: str | None = None
+    unread: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+
+    def differs(self, phase: str, *, differs: bool) -> None:
+        """Whether what was made up to a phase gives another result."""
+        if self.lasting is None and differs:
+            self.lasting = phase
+        elif self.lasting is None:
+            self.unread = []
+
+    def cannot_tell(self, phase: str) -> None:
+        self.undecided.append(phase)
+        if self.lasting is None:
+            self.unread.append(phase)
+
+
+def judged(case: Case, toolchains: tuple[Toolchain, Toolchain], folder: Path, *, fails: bool) -> Judged:
+    good, bad = (Side(case, one, folder) for one in toolchains)
+    phases = [phase for phase in good.phases if phase in bad.phases]
+    known = _Search()
     for phase in phases:
-        own, theirs = (side.compile(case.input.path, None, phase)[0] for side in (good, bad))
-        if own is None:
-            break
-        if theirs is None:  # the bad one fails in this phase; earlier ones made no failure
-            deciding, lasting = phase, lasting or phase
-            break
-        if phase == phases[-1]:
-            if lasting is None and _result(own) != _result(theirs):
-                lasting = phase
-            break
-        handed = good.readable(bad, phase)
-        if handed is None:
-            unread.append(phase)
-            continue
-        own = good.compile(case.input.path, None, phase)[0] or own  # in the usual form
-        wanted, got = (good.compile(source, phase, phases[-1])[0] for source in (own, handed))
-        if wanted is None:
-            return None
-        if lasting is None and (got is None or _result(wanted) != _result(got)):
-            lasting = phase
-        if got is None:
-            deciding = phase
+        if _settles(known, good, bad, phase, phases[-1]):
             break
     before = dict(zip(phases, [None, *phases], strict=False))
+    lasting, deciding = known.lasting, known.deciding if fails else None
     return Judged(
         lasting,
-        deciding if fails else None,
+        deciding,
         tuple(_passes((good, bad), before[lasting], lasting, fails=fails)) if lasting else (),
-        tuple(_passes((good, bad), before[deciding], deciding, fails=fails)) if deciding and fails else (),
-        tuple(phase for phase in unread if not lasting or PHASES.index(phase) < PHASES.index(lasting)),
+        tuple(_passes((good, bad), before[deciding], deciding, fails=fails)) if deciding else (),
+        tuple(known.unread),
+        tuple(known.undecided),
     )
+
+
+def _settles(known: _Search, good: Side, bad: Side, phase: str, last: str) -> bool:
+    """Whether nothing more can be learned from later phases."""
+    own, theirs = (side.compile(good.source, None, phase)[0] for side in (good, bad))
+    if own is None or theirs is None:  # the bad one fails in this phase; earlier ones made no failure
+        known.deciding = phase
+        known.differs(phase, differs=True)
+        return True
+    if phase == last:
+        known.differs(phase, differs=_result(own) != _result(theirs))
+        return True
+    handed = good.readable(bad, phase)
+    if handed is None:
+        known.cannot_tell(phase)
+        return False
+    own = good.compile(good.source, None, phase)[0] or own  # in the usual form
+    wanted, got = (good.compile(source, phase, last)[0] for source in (own, handed))
+    if wanted is None:  # it does not go on from what it wrote itself
+        known.cannot_tell(phase)
+        return False
+    known.differs(phase, differs=got is None or _result(wanted) != _result(got))
+    if got is None:
+        known.deciding = phase
+    known.undecided = []
+    return got is None
 
 
 def _result(path: Path) -> Counts:

@@ -1,8 +1,7 @@
 """One release's output made readable for another: respelled as the reader's own output of the same phase is.
 
 The target's description is the reader's own, as keys come and go in it and names that stay mean something else; operations that
-moved to another dialect stand where the reader has them. Nothing else is touched, so that what the two compilers did stays as it
-is.
+moved to another dialect stand where the reader has them. Nothing else is touched, so that what was done stays as it is.
 """
 
 from __future__ import annotations
