@@ -9,7 +9,7 @@ TRITON_NEW ?= 3.2.0
 TRITON_OLD ?= 3.1.0
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
-.PHONY: help setup triage reproducers test test-slow check bench bench-reduce bench-remedies bench-culprits bench-commits clean
+.PHONY: help setup triage reproducers test test-slow check bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits clean
 
 help:
 	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected and reduced, reports in $(OUT)/"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench      overhead, classification speed and a small commit bisect beside other tools"
 	@echo "make bench-reduce WORDS=...  triage reduce beside C-Vise, Shrink Ray and picire; hours, less with WORDS='--lines 1000 --time-limit 60'"
 	@echo "make bench-remedies  lint on faults planted in programs of its own, and remedies for failures that a flag is known to mend"
+	@echo "make bench-attribution  triage attribute on pairs of releases drawn by chance, the right pass found by feeding one compiler what the other made"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make bench-commits REPO=...  a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
@@ -71,6 +72,10 @@ bench-reduce: setup
 bench-remedies: setup
 	$(BIN)/python -m benchmarks.held_out_lint
 	$(BIN)/python -m benchmarks.held_out_remedies
+
+# What stands in docs/attribution.md: pairs of releases drawn by chance, judged by feeding one compiler what the other made.
+bench-attribution: setup
+	$(BIN)/python -m benchmarks.held_out_attribution
 
 # Real regressions with known culprits, which do not come with the project: CASES and COMMITS name the two files.
 bench-culprits: setup

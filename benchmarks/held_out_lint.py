@@ -14,7 +14,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from benchmarks.held_out_models import FAULTS, Made, knotty, model_of
+from benchmarks.held_out_faults import FAULTS, knotty
+from benchmarks.held_out_models import Made, model_of
 from triage.compilers.iree import Iree
 from triage.lint.finding import Finding, Severity
 from triage.lint.program import Program

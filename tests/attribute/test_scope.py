@@ -146,3 +146,13 @@ def test_a_dump_of_one_function_leaves_the_others_as_they_were() -> None:
     trace = traced(("Import", both), ("Fold", func("main", "t.folded")))
     at_once = traced(("Import", module(func("main", "t.folded"), func("other", "t.mul"))))
     assert trace.program[-1].structure == at_once.program[-1].structure
+
+
+def test_a_function_that_a_lowering_adds_is_like_none() -> None:
+    tiled = (func("main$0_add", "t.tile", "t.add"), func("main$1_mul", "t.tile", "t.mul"))
+    start = (("Outline", module(MAIN, device=TWO)), ("Tile", module(MAIN, device=tiled)))
+    good = traced(*start, ("Lower", module(MAIN, device=TWO)))
+    bad = traced(*start, ("Lower", module(MAIN, device=(*TWO, func("library", "t.call", "t.add")))))
+    found = judge(good, bad)
+    assert found.lasting is not None
+    assert found.lasting.step.pass_name == "Lower"

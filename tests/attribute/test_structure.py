@@ -71,6 +71,15 @@ def test_choices_count_where_both_make_them() -> None:
     assert extended.same_as(here)
 
 
+def test_choices_in_two_forms_are_compared_by_their_numbers() -> None:
+    old, new = _config("tiles = [[4, 8], [0, 0], [1, 2]]"), _config("outer = [4, 8], inner = [1, 2]")
+    other = _config("outer = [4, 8], inner = [2, 2]")
+    here, renamed, changed = (read(printed(program((one,)))).whole for one in (old, new, other))
+    assert here.same_as(renamed)
+    assert here.choices_against(changed) == (("config", "[1, 2] [4, 8]", "[2, 2] [4, 8]"),)
+    assert changed.choices_against(renamed) == (("config.inner", "[2, 2]", "[1, 2]"),)
+
+
 def test_counts_are_of_operations_with_meaning() -> None:
     body = (Op("new.load", results=("f32",)), Op("old.load", results=("f32",)), Op("t.constant", results=("f32",)))
     whole = read(printed(program(body)), spell=True).whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -71,7 +71,7 @@ def _in_program(runs: Runs, name: str | None = None) -> Judgement:
 def _in_function(runs: Runs, name: str) -> Judgement:
     """In a device function, or in the program before it, where its two forms were never the same."""
     bad = runs.bad.functions[name]
-    partner = counterpart(name, bad[0], runs.good)
+    partner = counterpart(name, bad[0], runs.good, taken=runs.bad.device)
     if partner is None:
         return _in_program(runs, name)
     good = runs.good.functions[partner]
@@ -104,14 +104,17 @@ def _when(judged: Judgement) -> int:
     return state.index if state else 0
 
 
-def counterpart(name: str, begun: State, other: Trace) -> str | None:
-    """The function of another run that is this one: by name, by its name without numbers, else by what it is made of."""
+def counterpart(name: str, begun: State, other: Trace, taken: Collection[str] = ()) -> str | None:
+    """The function of another run that is this one: by name, by its name without numbers, else by what it is made of, and then
+    none of those `taken`, which have one of their own name in this run: a function that a lowering adds is like none.
+    """
 
     def nearness(candidate: str) -> tuple[bool, bool, float]:
         alike = SequenceMatcher(None, _plain(name), _plain(candidate), autojunk=False).ratio()
         return candidate == name, _plain(candidate) == _plain(name), alike + _overlap(begun, other.functions[candidate][0])
 
-    candidates = [one for one in other.device if other.functions.get(one)]
+    known = (one for one in other.device if other.functions.get(one))
+    candidates = [one for one in known if one not in taken or _plain(one) == _plain(name)]
     return max(sorted(candidates), key=nearness, default=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from triage.compilers.vocabulary import Vocabulary
 
 _MODULUS = 1 << 128
 _LARGEST = (1 << 63) - 1  # bytes; what a dimension without a bound makes is more
+_LIST = re.compile(r"\[([^\[\]]+)\]")
+_CHOSEN = re.compile(r"[1-9]")
 _SPELLED = 20_000  # different operations of one program that are told apart by their types
 
 
@@ -40,12 +43,18 @@ class Structure:
         return not self.choices_against(other)
 
     def choices_against(self, other: Structure) -> tuple[tuple[str, str, str], ...]:
-        """The choices both make differently: (key, here, there)."""
+        """The choices both make differently: (key, here, there). Where they have no key of an attribute in common, as one of
+        them keeps its tile sizes in another form, the lists of numbers are compared, and the attribute stands for the key.
+        """
         here, there = _by_key(self.choices), _by_key(other.choices)
+        shared = here.keys() & there.keys()
+        apart = {_attribute(key) for key in here} & {_attribute(key) for key in there} - {_attribute(key) for key in shared}
+        compared = [(key, here[key], there[key]) for key in shared]
+        compared += [(name, _numbers(here, name), _numbers(there, name)) for name in apart]
         return tuple(
-            (key, " ".join(sorted(here[key])), " ".join(sorted(there[key])))
-            for key in sorted(here.keys() & there.keys())
-            if here[key] != there[key]
+            (key, " ".join(sorted(ours)), " ".join(sorted(theirs)))
+            for key, ours, theirs in sorted(compared, key=lambda one: one[0])
+            if ours != theirs
         )
 
 
@@ -54,6 +63,17 @@ def _by_key(choices: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
     for key, value in choices:
         found.setdefault(key, set()).add(value)
     return found
+
+
+def _attribute(key: str) -> str:
+    return key.partition(".")[0]
+
+
+def _numbers(choices: Mapping[str, set[str]], attribute: str) -> set[str]:
+    """The innermost lists in an attribute's values. One of zeros chooses nothing: forms differ in whether they write it."""
+    values = (value for key, chosen in choices.items() if _attribute(key) == attribute for value in chosen)
+    lists = (f"[{found}]" for value in values for found in _LIST.findall(value))
+    return {one for one in lists if _CHOSEN.search(one)}
 
 
 class Growing:
