@@ -97,6 +97,25 @@ def test_dimensions_shrink_through_the_whole_program(readers: Readers) -> None: 
     assert module_of(found).functions()[0].attribute("function_type") == "(tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1xf32>"
 
 
+def test_dimensions_of_size_one_go_with_what_is_left_of_the_program(readers: Readers) -> None:  # noqa: F811
+    text = """
+      #m = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+      func.func @f(%a: tensor<4x64x32xf32>, %e: tensor<4x64x32xf32>) -> tensor<4x64x32xf32> {
+        %c = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel", "parallel", "parallel"]}
+            ins(%a : tensor<4x64x32xf32>) outs(%e : tensor<4x64x32xf32>) {
+        ^bb0(%x: f32, %o: f32):
+          %1 = math.erf %x : f32
+          linalg.yield %1 : f32
+        } -> tensor<4x64x32xf32>
+        return %c : tensor<4x64x32xf32>
+      }"""
+    module = module_of(reduced(readers(NEW), text, "math.erf"))
+    assert not [one.name for one in module.walk() if "shape" in one.name]
+    types = [value.type for one in module.walk() for value in one.results if value.type.startswith("tensor")]
+    assert types
+    assert set(types) == {"tensor<f32>"}
+
+
 def test_a_body_keeps_what_the_failure_needs_and_loses_its_idle_inputs(readers: Readers) -> None:  # noqa: F811
     text = """
       #m = affine_map<(d0) -> (d0)>

@@ -50,6 +50,7 @@ class MlirFormat:
     def finishing(self) -> Sequence[Step]:
         return (
             Step("dimensions", shrink_dimensions),
+            Step("ranks", self._rewriting.fewer_ranks),
             Step("element types", widen_elements),
             Step("attributes", drop_attributes),
             Step("devices", fewer_devices),

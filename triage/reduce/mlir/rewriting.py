@@ -1,4 +1,6 @@
-"""The toolchain's own passes as steps of a reduction: folding what is left over, static shapes for dynamic ones."""
+"""The toolchain's own passes as steps of a reduction: folding what is left over, static shapes for dynamic ones, fewer
+dimensions.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,13 @@ from triage.mlir import Module, Operation, UnparsableError, Value, parse_module
 from triage.probe.reading import Reader
 from triage.reduce.draft import Draft
 from triage.reduce.mlir.copying import copy_module
-from triage.reduce.mlir.cut import body_of, function_type
+from triage.reduce.mlir.cut import body_of, cut, function_type, pieces
 from triage.reduce.mlir.dimensions import DYNAMIC, dimensions, reshaped
 from triage.reduce.mlir.document import MlirDocument, module_of, with_module
 from triage.reduce.search import Hunt
 
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
+_UNIT = ("--linalg-fold-unit-extent-dims", *_FOLD)
 _STATIC = 64  # in the place of a dimension that is not known; later passes make it smaller
 
 
@@ -49,14 +52,55 @@ class Rewriting:
         made = self._folded(draft, module) if changed else None
         return (made and _open(made) < _open(draft) and hunt.first([made])) or draft
 
+    def fewer_ranks(self, draft: Draft, hunt: Hunt) -> Draft:
+        """Values without their dimensions of size 1, where the compiler can do without them and nothing is added for it."""
+        folded = self._run(module_of(draft), _UNIT)
+        module = _without_edges(folded) if folded else None
+        made = with_module(draft, module) if module else None
+        fewer = made and _ranks(made) < _ranks(draft) and made.document.size <= draft.document.size
+        return (made and fewer and hunt.first([made])) or draft
+
     def _folded(self, draft: Draft, module: Module) -> Draft | None:
-        text = self._reader.transformed(MlirDocument(module).text, _FOLD)
+        made = self._run(module, _FOLD)
+        return with_module(draft, made) if made else None
+
+    def _run(self, module: Module, passes: tuple[str, ...]) -> Module | None:
+        text = self._reader.transformed(MlirDocument(module).text, passes)
         if text is None:
             return None
         try:
-            return with_module(draft, parse_module(text))
+            return parse_module(text)
         except UnparsableError:
             return None
+
+
+def _without_edges(module: Module) -> Module | None:
+    """The module's only function without the reshapes of its arguments and results, which take what these make of them
+    and give what these are made of; None where there are several functions.
+    """
+    functions = [(one, block) for one in module.functions() if (block := body_of(one))]
+    if len(functions) != 1:
+        return None
+    [(function, block)] = functions
+    maker = {value: one for one in block.operations for value in one.results}
+    last = [maker.get(value) for value in block.operations[-1].operands]
+    returned = [
+        one.operands[0] if one and one.name == "tensor.expand_shape" else value
+        for value, one in zip(block.operations[-1].operands, last, strict=True)
+    ]
+    edges = {one for one in last if one and one.name == "tensor.expand_shape"}
+    edges |= {one for one in block.operations if one.name == "tensor.collapse_shape" and one.operands[0] in block.arguments}
+    return cut(module, function, [one for one in pieces(function) if one not in edges], returned)
+
+
+def _ranks(draft: Draft) -> int:
+    """All dimensions of all values together."""
+    module = module_of(draft)
+    blocks = [block for function in module.functions() if (block := body_of(function))]
+    values = [value for block in blocks for value in block.arguments] + [
+        value for one in module.walk() for value in one.results
+    ]
+    return sum(len(dimensions(value.type) or []) for value in values)
 
 
 def _open(draft: Draft) -> int:
