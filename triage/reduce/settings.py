@@ -1,4 +1,4 @@
-"""Passes over what stands beside the program: flags, devices, a kernel's options."""
+"""Passes over what stands beside the program: flags, devices, the chip, a kernel's options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from triage.model.case import Flag, Kernel
 from triage.reduce.draft import Draft
 from triage.reduce.search import Hunt, greedily, minimise
 
+_AMD = ("gfx908", "gfx90a", "gfx942")
+_CHIPS = {"cuda": ("sm_60", "sm_75", "sm_80", "sm_90"), "rocm": _AMD, "hip": _AMD}  # the plainest first
 _COUNTS = ("num_warps", "num_stages", "num_ctas")
 
 
@@ -30,6 +32,15 @@ def fewer_devices(draft: Draft, hunt: Hunt) -> Draft:
     drafts = (
         Draft(draft.document, replace(draft.case, target=replace(target, devices=number))) for number in dict.fromkeys(wanted)
     )
+    return hunt.first(drafts) or draft
+
+
+def plainer_chip(draft: Draft, hunt: Hunt) -> Draft:
+    """The plainest chip of the vendor that it still fails on: then no newer one's instructions have a part in it."""
+    target = draft.case.target
+    chips = _CHIPS.get(target.backend, ())
+    plainer = chips[: chips.index(target.chip)] if target.chip in chips else chips if target.chip else ()
+    drafts = (Draft(draft.document, replace(draft.case, target=replace(target, chip=chip))) for chip in plainer)
     return hunt.first(drafts) or draft
 
 

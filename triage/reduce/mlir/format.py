@@ -17,7 +17,7 @@ from triage.reduce.mlir.operations import bypass_operations, drop_arguments, dro
 from triage.reduce.mlir.rewriting import Rewriting
 from triage.reduce.mlir.shapes import shrink_dimensions, widen_elements
 from triage.reduce.search import Hunt
-from triage.reduce.settings import drop_flags, fewer_devices
+from triage.reduce.settings import drop_flags, fewer_devices, plainer_chip
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is no program
 _LARGE = 4 << 20  # bytes of a file, beyond which it is first read without its constants
@@ -54,6 +54,7 @@ class MlirFormat:
             Step("element types", widen_elements),
             Step("attributes", drop_attributes),
             Step("devices", fewer_devices),
+            Step("chip", plainer_chip),
             Step("flags", drop_flags),
         )
 

@@ -13,7 +13,7 @@ from triage.reduce.draft import Document, Draft
 from triage.reduce.loop import Step
 from triage.reduce.onnx.document import OnnxDocument, cut, freed, needs
 from triage.reduce.search import Hunt, minimise
-from triage.reduce.settings import drop_flags, fewer_devices
+from triage.reduce.settings import drop_flags, fewer_devices, plainer_chip
 
 
 class OnnxFormat:
@@ -29,7 +29,7 @@ class OnnxFormat:
 
     @property
     def finishing(self) -> Sequence[Step]:
-        return (Step("devices", fewer_devices), Step("flags", drop_flags))
+        return (Step("devices", fewer_devices), Step("chip", plainer_chip), Step("flags", drop_flags))
 
     def open(self, path: Path) -> Sequence[Document]:
         try:

@@ -13,7 +13,7 @@ from triage.reduce.loop import Step
 from triage.reduce.python import expressions, kernel, merging, numbers, statements
 from triage.reduce.python.document import PythonDocument
 from triage.reduce.python.scope import strangers
-from triage.reduce.settings import drop_flags, drop_options
+from triage.reduce.settings import drop_flags, drop_options, plainer_chip
 
 
 class PythonFormat:
@@ -54,6 +54,7 @@ class PythonFormat:
             Step("folding", expressions.fold),
             Step("numbers", numbers.shrink_numbers),
             Step("element types", kernel.plain_types),
+            Step("chip", plainer_chip),
             Step("expressions", expressions.take_parts),  # of one type all over, conversions have become needless
         )
 

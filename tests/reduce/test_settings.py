@@ -1,0 +1,50 @@
+"""What stands beside a program, made plainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from tests.reduce.test_search import CASE, draft
+from triage.model.case import Target
+from triage.reduce.draft import Draft
+from triage.reduce.settings import plainer_chip
+
+
+class On:
+    """A hunt for drafts that are compiled for one of these chips."""
+
+    def __init__(self, *chips: str) -> None:
+        self.chips = chips
+        self.asked: list[str] = []
+
+    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+        for one in drafts:
+            self.asked.append(str(one.case.target.chip))
+            if one.case.target.chip in self.chips:
+                return one
+        return None
+
+    def sound(self, draft: Draft) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("backend", "chip", "fails_on", "left", "asked"),
+    [
+        ("cuda", "sm_90", ("sm_80", "sm_90"), "sm_80", ["sm_60", "sm_75", "sm_80"]),
+        ("rocm", "gfx942", ("gfx942",), "gfx942", ["gfx908", "gfx90a"]),
+        ("rocm", "gfx1201", ("gfx942", "gfx1201"), "gfx942", ["gfx908", "gfx90a", "gfx942"]),
+        ("rocm", "gfx908", ("gfx908",), "gfx908", []),
+        ("llvm-cpu", None, (), None, []),
+    ],
+)
+def test_the_plainest_chip_that_fails_is_taken(
+    backend: str, chip: str | None, fails_on: tuple[str, ...], left: str | None, asked: list[str]
+) -> None:
+    hunt = On(*fails_on)
+    given = Draft(draft([0]).document, replace(CASE, target=Target(backend, chip)))
+    assert plainer_chip(given, hunt).case.target.chip == left
+    assert hunt.asked == asked
