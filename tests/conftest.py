@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says nothing on a machine that does other work.
 settings.register_profile("triage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("triage")
+
+# What a shell starts in the background inherits a deaf ear for Ctrl-C, which the tests send to what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 Triage = Callable[..., subprocess.CompletedProcess[str]]

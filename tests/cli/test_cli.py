@@ -108,6 +108,8 @@ def test_every_mistake_is_told_at_once_and_nothing_is_run(home: Path, triage: Tr
         (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
         (["evidence", "import", "nothing.jsonl"], 2, "nothing.jsonl"),
         (["frobnicate"], 2, "frobnicate"),
+        (["nightly", "{good}", "-t", "3.2.0", "-t", "3.3.0"], 2, "given more than once"),
+        (["toolchains", "list", "--family", "iree", "--family", "triton"], 2, "given more than once"),
         (["run"], 2, "PATH"),
     ],
 )

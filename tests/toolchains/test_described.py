@@ -4,7 +4,10 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
+
 from triage.compilers.port import Description
+from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Capabilities
 from triage.toolchains.described import describe
 
@@ -62,3 +65,10 @@ def test_a_library_that_was_written_anew_is_another_compiler(tmp_path: Path) -> 
     after = describe(memory, compiler, program).identity
     shutil.rmtree(memory)
     assert describe(memory, compiler, program).identity == after
+
+
+def test_a_compiler_whose_files_went_away_is_an_environment_failure(tmp_path: Path) -> None:
+    program = make(tmp_path / "one", b"1", LARGE)
+    (tmp_path / "one" / "lib.so").unlink()
+    with pytest.raises(EnvironmentFailure, match=r"lib\.so of a compiler is gone; install it again"):
+        describe(tmp_path / "memory", TwoFiles(), program)

@@ -10,6 +10,7 @@ import typer
 
 from triage.cli.bench import open_bench
 from triage.cli.endings import Exit, guarded
+from triage.cli.once import Once
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show_json, tell
 from triage.model.errors import BadInput
@@ -17,7 +18,7 @@ from triage.model.errors import BadInput
 app = typer.Typer(no_args_is_help=True, help="What was ever compiled: take it to another machine, bring it from one.")
 
 
-@app.command("export")
+@app.command("export", cls=Once)
 @guarded
 def export(
     to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to; stdout without one.")] = None,
@@ -37,7 +38,7 @@ def export(
     return Exit.OK
 
 
-@app.command("import")
+@app.command("import", cls=Once)
 @guarded
 def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `export` wrote.")],

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from triage.cli.bench import load_cases
 from triage.cli.endings import Exit, guarded
+from triage.cli.once import Once
 from triage.cli.options import FormatOption, RecipePaths
 from triage.cli.screen import Format, show, show_json, tell
 from triage.model.errors import BadFiles, BadInput
@@ -20,7 +21,7 @@ from triage.toolchains.home import disk_errors
 app = typer.Typer(no_args_is_help=True, help="Recipe files: write, check, list.")
 
 
-@app.command()
+@app.command(cls=Once)
 @guarded
 def validate(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     """Check recipes without running anything: every mistake with file:line:column and what to write instead."""
@@ -39,7 +40,7 @@ def validate(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     return Exit.OK
 
 
-@app.command()
+@app.command(cls=Once)
 @guarded
 def schema(output: FormatOption = Format.JSON) -> Exit:
     """The JSON Schema of recipe files, for editors."""
@@ -48,7 +49,7 @@ def schema(output: FormatOption = Format.JSON) -> Exit:
     return Exit.OK
 
 
-@app.command("list")
+@app.command("list", cls=Once)
 @guarded
 def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     """The cases that recipes make."""
@@ -75,7 +76,7 @@ def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     return Exit.OK
 
 
-@app.command()
+@app.command(cls=Once)
 @guarded
 def new(
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],

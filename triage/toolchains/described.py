@@ -10,6 +10,7 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 
 from triage.compilers.port import Compiler, Description
+from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Capabilities
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -26,10 +27,16 @@ class Known:
 
 def describe(memory: Path, compiler: Compiler, program: Path) -> Known:
     """Ask a binary once. Keyed by path, size and time of change of the files that are the compiler, so that a rebuilt
-    one is asked again. Errors: those of `Compiler.describe`.
+    one is asked again.
+
+    Raises:
+        EnvironmentFailure: files of it went away since it was found; and what `Compiler.describe` raises.
     """
-    essence = compiler.essence(program)
-    note = memory / f"{_face(essence)}.json"
+    try:
+        essence = compiler.essence(program)
+        note = memory / f"{_face(essence)}.json"
+    except FileNotFoundError as error:
+        raise EnvironmentFailure(f"{error.filename or program} of a compiler is gone; install it again") from error
     try:
         return _load(note)
     except (OSError, ValueError, KeyError, TypeError):
