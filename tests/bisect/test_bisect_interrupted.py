@@ -7,8 +7,10 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -48,11 +50,16 @@ class Terminal:
 
     def end(self) -> int:
         """The exit status, everything it still says read."""
-        try:
-            while data := os.read(self._keys, 1 << 16):
-                self.said += data.decode("utf-8", "replace")
-        except OSError:  # the other side is closed
-            pass
+        end = time.monotonic() + PATIENCE
+        with suppress(OSError):  # the other side is closed
+            while True:
+                if time.monotonic() > end:
+                    os.kill(self.pid, signal.SIGKILL)
+                    pytest.fail(f"it does not end: {self.said}")
+                if select.select([self._keys], [], [], 0.1)[0]:
+                    if not (data := os.read(self._keys, 1 << 16)):
+                        break
+                    self.said += data.decode("utf-8", "replace")
         os.close(self._keys)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
