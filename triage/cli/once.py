@@ -14,7 +14,8 @@ class Once(TyperCommand):
         if not ctx.resilient_parsing:  # completion asks with half a command line
             _, _, given = self.make_parser(ctx).parse_args(list(args))
             for option in self.params:
-                one_value = isinstance(option, TyperOption) and not (option.multiple or option.is_flag or option.count)
-                if one_value and given.count(option) > 1:
+                if not isinstance(option, TyperOption) or option.multiple or option.is_flag or option.count:
+                    continue
+                if given.count(option) > 1:
                     raise typer.BadParameter("given more than once, and only one value counts", ctx=ctx, param=option)
         return super().parse_args(ctx, args)
