@@ -27,7 +27,6 @@ from triage.cli import (
     toolchains,
     variants,
 )
-from triage.cli.once import Once
 from triage.cli.screen import set_quiet
 
 app = typer.Typer(
@@ -39,26 +38,22 @@ app = typer.Typer(
     epilog="Exit codes: 0 nothing regressed, or found what was asked; 1 a regression or failure was found; 2 usage or "
     "bad input; 3 inconclusive; 4 the environment failed; 130 interrupted. The answer goes to stdout, progress to stderr.",
 )
-# In the order that `triage --help` lists them.
-for command in (
-    run.run,
-    classify.classify,
-    history.history,
-    nightly.nightly,
-    bisect.bisect,
-    suspects.suspects,
-    attribute.attribute,
-    reduce.reduce,
-    lint.lint,
-    replay.replay,
-    remedy.remedy,
-    variants.variants,
-):
-    app.command(cls=Once)(command)
+app.command("run")(run.run)
+app.command("classify")(classify.classify)
+app.command("history")(history.history)
+app.command("nightly")(nightly.nightly)
+app.command("bisect")(bisect.bisect)
+app.command("suspects")(suspects.suspects)
+app.command("attribute")(attribute.attribute)
+app.command("reduce")(reduce.reduce)
+app.command("lint")(lint.lint)
+app.command("replay")(replay.replay)
+app.command("remedy")(remedy.remedy)
+app.command("variants")(variants.variants)
 app.add_typer(toolchains.app, name="toolchains")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(evidence.app, name="evidence")
-app.command(cls=Once)(doctor.doctor)
+app.command("doctor")(doctor.doctor)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,7 +10,6 @@ import typer
 
 from triage.cli.bench import open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.once import Once
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show_json, tell
 from triage.model.errors import BadInput
@@ -18,7 +17,7 @@ from triage.model.errors import BadInput
 app = typer.Typer(no_args_is_help=True, help="What was ever compiled: take it to another machine, bring it from one.")
 
 
-@app.command("export", cls=Once)
+@app.command("export")
 @guarded
 def export(
     to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to; stdout without one.")] = None,
@@ -38,7 +37,7 @@ def export(
     return Exit.OK
 
 
-@app.command("import", cls=Once)
+@app.command("import")
 @guarded
 def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `export` wrote.")],

@@ -36,8 +36,13 @@ class NightFormat(StrEnum):
 @guarded
 def nightly(
     paths: RecipePaths,
-    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV that is new.")] = "latest",
-    baseline: Annotated[str, typer.Option("--baseline", "-b", help="REV it is compared with.")] = "previous",
+    toolchain: Annotated[
+        list[str] | None, typer.Option("--toolchain", "-t", metavar="REV", help="What is new. Without it: latest.")
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option("--baseline", "-b", metavar="REV", help="What it is compared with. Without it: previous."),
+    ] = None,
     bisect: Annotated[bool, typer.Option("--bisect", help="Trace each regression to the release that brought it.")] = False,
     reduce: Annotated[
         bool, typer.Option("--reduce", help="Make a small program for each failure that is new, below --out.")
@@ -64,7 +69,8 @@ def nightly(
     from triage.report.markdown import markdown
     from triage.report.reproducer import write_reproducer
 
-    share = only_share(load_cases(paths), (toolchain, baseline), "a nightly")
+    revs = _only("--toolchain", toolchain, "latest"), _only("--baseline", baseline, "previous")
+    share = only_share(load_cases(paths), revs, "a nightly")
     cases = shard(share.cases, part)
     small = _small_folder(cases, out) if reduce else None
     reports: Mapping[str, str] = {}
@@ -93,6 +99,13 @@ def nightly(
         return Exit.FOUND
     code = exit_of([probe for pair in night.pairs for probe in (pair.baseline, pair.probe)])
     return Exit.OK if code is Exit.FOUND else code
+
+
+def _only(option: str, given: Sequence[str] | None, usual: str) -> str:
+    """The one REV. Elsewhere `--toolchain` takes several, so that a second one must not be dropped in silence."""
+    if given and len(given) > 1:
+        raise BadInput(f"a nightly is about one compiler, and {option} names {' and '.join(given)}; run it once for each")
+    return given[0] if given else usual
 
 
 def _small_folder(cases: Sequence[Case], out: Path | None) -> Path:

@@ -11,7 +11,6 @@ from rich.table import Table
 
 from triage.cli.bench import load_cases
 from triage.cli.endings import Exit, guarded
-from triage.cli.once import Once
 from triage.cli.options import FormatOption, RecipePaths
 from triage.cli.screen import Format, show, show_json, tell
 from triage.model.errors import BadFiles, BadInput
@@ -21,7 +20,7 @@ from triage.toolchains.home import disk_errors
 app = typer.Typer(no_args_is_help=True, help="Recipe files: write, check, list.")
 
 
-@app.command(cls=Once)
+@app.command()
 @guarded
 def validate(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     """Check recipes without running anything: every mistake with file:line:column and what to write instead."""
@@ -40,7 +39,7 @@ def validate(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     return Exit.OK
 
 
-@app.command(cls=Once)
+@app.command()
 @guarded
 def schema(output: FormatOption = Format.JSON) -> Exit:
     """The JSON Schema of recipe files, for editors."""
@@ -49,7 +48,7 @@ def schema(output: FormatOption = Format.JSON) -> Exit:
     return Exit.OK
 
 
-@app.command("list", cls=Once)
+@app.command("list")
 @guarded
 def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     """The cases that recipes make."""
@@ -76,7 +75,7 @@ def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     return Exit.OK
 
 
-@app.command(cls=Once)
+@app.command()
 @guarded
 def new(
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],

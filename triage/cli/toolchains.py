@@ -11,7 +11,6 @@ from rich.text import Text
 
 from triage.cli.bench import open_bench
 from triage.cli.endings import Exit, guarded
-from triage.cli.once import Once
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show, show_json, tell
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -26,7 +25,7 @@ Family = Annotated[str, typer.Option(help="The compiler family: iree, triton, or
 Revs = Annotated[list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `latest`, `previous`, `path:DIR`; `all` releases.")]
 
 
-@app.command("list", cls=Once)
+@app.command("list")
 @guarded
 def list_(family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
     """The releases of the package index, and which of them are installed."""
@@ -51,7 +50,7 @@ def list_(family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
     return Exit.OK
 
 
-@app.command(cls=Once)
+@app.command()
 @guarded
 def install(
     revs: Revs,
@@ -74,7 +73,7 @@ def install(
     return Exit.ENVIRONMENT if failures else Exit.OK
 
 
-@app.command(cls=Once)
+@app.command()
 @guarded
 def info(
     rev: Annotated[str, typer.Argument(metavar="REV")] = "installed",
@@ -107,7 +106,7 @@ def info(
     return Exit.OK
 
 
-@app.command(cls=Once)
+@app.command()
 @guarded
 def prune(
     keep: Annotated[str, typer.Option(help="How much may stay, such as 8GiB; 0 removes all that is not in use.")] = "8GiB",

@@ -259,7 +259,8 @@ class Toolshed:
         known = describe(self.home / "described", compiler, program)
         told = known.description
         commit = place.revision.commit or told.commit  # what was asked for, whatever a build calls itself
-        revision = replace(place.revision, commit=commit, date=place.revision.date or told.date)
+        # Beside a commit stands the day it was built from, which every index agrees on; few tell the day of upload.
+        revision = replace(place.revision, commit=commit, date=told.date or place.revision.date)
         return Toolchain(
             family=place.family,
             revision=revision,
