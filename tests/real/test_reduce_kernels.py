@@ -16,7 +16,7 @@ from tests.conftest import ROOT, Triage
 from triage.compilers.interpreters import interpreter
 
 pytestmark = pytest.mark.real
-# The delta rule without its width, and what a kernel has around it.
+# The delta rule without its width, one product in a function of its own, and what a kernel has around it.
 LOOP = """import triton
 import triton.language as tl
 
@@ -26,13 +26,19 @@ def helper():
 
 
 @triton.jit
+def corrected(left, right, scale):
+    product = tl.dot(tl.trans(left), right)
+    return product * scale
+
+
+@triton.jit
 def rule(k_ptr, v_ptr, out_ptr, steps, K: tl.constexpr):
     row = tl.arange(0, K)
     for step in range(0, steps):
         k = tl.load(k_ptr + row[:, None] * K + row[None, :])
         v = tl.load(v_ptr + step * K * K + row[:, None] * K + row[None, :], mask=row[:, None] < K, other=0.0)
         residual = tl.dot(k, v).to(tl.bfloat16)
-        tl.store(out_ptr + row[:, None] * K + row[None, :], tl.dot(tl.trans(k), residual) * 2)
+        tl.store(out_ptr + row[:, None] * K + row[None, :], corrected(k, residual, scale=2))
 """
 
 
@@ -65,6 +71,7 @@ def test_a_kernel_is_left_that_a_person_would_write(shared_home: Path, triage: T
     told = answer(triage, "reduce", tmp_path / "rule.yaml", "-t", "3.2.0", "--good", "3.1.0", "--out", tmp_path / "small")
     assert told["signature"].startswith("assertion:getTotalOutDimSize() == std::accumulate(")
     assert told["operations"]["after"] <= 9
+    assert told["program"].count("def ") == 1
     assert "for " not in told["program"]
     assert "mask" not in told["program"]
     folder = Path(told["reproducer"])

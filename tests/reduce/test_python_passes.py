@@ -17,6 +17,7 @@ from tests.reduce.test_search import CASE
 from triage.model.case import Case, Kernel
 from triage.recipes import load_recipes
 from triage.reduce.draft import Draft
+from triage.reduce.python.calls import inline_calls
 from triage.reduce.python.document import PythonDocument, kernel_function, kernel_of, parameters
 from triage.reduce.python.expressions import fold, take_parts
 from triage.reduce.python.format import PythonFormat, parsed
@@ -106,9 +107,9 @@ PROGRAMS = st.builds(
     lambda first, second: (
         "import os\nfrom sys import argv as f\n\ndef one(a, b, *, c=1, d=2):\n    "
         + first.replace("\n", "\n    ")
-        + "\n    return a\n\na = b = c = d = 1\n"
+        + "\n    return a\n\ndef two(a, b, c, d):\n    c = one(b, a + 1, d=c)\n    return c\n\na = b = c = d = 1\n"
         + second
-        + "\nprint(one(a, b), os)\n"
+        + "\nprint(two(a, b, c, d), os)\n"
     ),
     bodies(),
     bodies(),
@@ -159,6 +160,41 @@ def test_a_statement_goes_with_what_needs_it() -> None:
 def test_a_loop_is_run_once() -> None:
     one = draft("def f(n):\n    for i in range(2, n):\n        if i:\n            print(i)\n")
     assert text_of(open_blocks(one, Wanting("print(i)"))) == "def f(n):\n    i = 2\n    print(i)\n"
+
+
+@pytest.mark.parametrize(
+    ("helper", "call", "made"),
+    [
+        ("def f(x, s):\n    return x * s", "y = f(a + 1, 2)", "y = (a + 1) * 2"),
+        ("def f(x):\n    return x * x", "y = f(a + 1)", "x = a + 1\n    y = x * x"),
+        ("def f(x):\n    b = x + 1\n    return b", "b = f(a) * b", "b_1 = a + 1\n    b = b_1 * b"),
+        ("def f(x, y, *, z=3):\n    x += y\n    return (x, z)", "a, b = f(y=b, x=a)", "a += b\n    a, b = (a, 3)"),
+        ("def f(x):\n    print(x)", "f(a)", "print(a)"),
+        ("def f(x):\n    x += 1\n    return x", "y = f(7)", "x = 7\n    x += 1\n    y = x"),
+        ("def f(x):\n    return x", "for i in range(f(3)):\n        b = i", "for i in range(3):\n        b = i"),
+    ],
+)
+def test_a_body_stands_where_it_was_called(helper: str, call: str, made: str) -> None:
+    text = f"{helper}\n\n\ndef g(a, b):\n    {{}}\n    return b\n"
+    found = inline_calls(draft(text.format(call)), Wanting("def g"))
+    assert text_of(found) == text_of(draft(f"def g(a, b):\n    {made}\n    return b\n"))
+
+
+@pytest.mark.parametrize(
+    ("helper", "call"),
+    [
+        ("def f(x):\n    if x:\n        return 1\n    return 2", "y = f(a)"),
+        ("def f(*x):\n    return x", "y = f(a)"),
+        ("def f(x):\n    return f(x)", "y = f(a)"),
+        ("def f(x):\n    return x", "y = f(a, b)"),
+        ("def f(x):\n    return x", "y = f()"),
+        ("def f(x):\n    return x", "while f(a):\n        break"),
+        ("def f(x):\n    b = x\n    c = b\n    return c", "y = f(a) + f(b)"),  # twice would be more
+    ],
+)
+def test_a_call_that_cannot_be_opened_stays(helper: str, call: str) -> None:
+    one = draft(f"{helper}\n\n\ndef g(a, b):\n    {call}\n    return b\n")
+    assert inline_calls(one, Wanting("def g")) is one
 
 
 def test_names_that_are_the_same_become_one() -> None:

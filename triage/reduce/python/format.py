@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.model.case import Case, Kernel
 from triage.reduce.draft import Document
 from triage.reduce.loop import Step
-from triage.reduce.python import expressions, kernel, merging, numbers, statements
+from triage.reduce.python import calls, expressions, kernel, merging, numbers, statements
 from triage.reduce.python.document import PythonDocument
 from triage.reduce.python.scope import strangers
 from triage.reduce.settings import drop_flags, drop_options, plainer_chip
@@ -35,6 +35,7 @@ class PythonFormat:
             *((Step("sizes", numbers.shrink_all_constexprs),) if self._is_kernel else ()),  # small ones are soon compiled
             Step("statements", statements.drop_statements),
             Step("unread values", statements.drop_unread),
+            Step("calls", calls.inline_calls),
             Step("loops and branches", statements.open_blocks),
             Step("names", merging.merge_names),
             Step("values of names", merging.inline_names),
