@@ -13,7 +13,7 @@ TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5
 
 help:
 	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected and reduced, reports in $(OUT)/"
-	@echo "                and over its kernels with Triton $(TRITON_NEW) against $(TRITON_OLD), bisected, reports in $(OUT)/triton/"
+	@echo "                and over its kernels with Triton $(TRITON_NEW) against $(TRITON_OLD), likewise, reports in $(OUT)/triton/"
 	@echo "make reproducers  reduce what reproducers/orders.txt names, on all releases"
 	@echo "make test       the tests (installs released compilers on first use)"
 	@echo "make test-slow  the tests that take minutes: all recipes on all releases"
@@ -37,7 +37,7 @@ $(VENV)/.ready: pyproject.toml
 # Exit 1 says that regressions were found: for these pairs of releases that is the right answer.
 triage: setup
 	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
-	$(BIN)/triage nightly recipes/ --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --out $(OUT)/triton || [ $$? -eq 1 ]
+	$(BIN)/triage nightly recipes/ --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
 
 # Small programs that fail as the recipes named in reproducers/orders.txt do, with what every release makes of them.
 reproducers: setup

@@ -13,8 +13,9 @@ from tests.conftest import ROOT, Triage
 
 _BLOCK = re.compile(r"^```\n\$ triage (?P<words>[^\n]+)\n(?P<shown>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What differs from machine to machine and from day to day: times, bytes written with them, the folder that was written,
-# what other releases make of it, which depends on which are installed.
+# what other releases make of it, which depends on which are installed, and days of upload, which not every index tells.
 _NUMBERS = re.compile(r"\b\d+\.\d+ s\b|\b\d+ bytes written")
+_UPLOADED = re.compile(r" \(\d{4}-\d\d-\d\d\)")
 _MACHINES = re.compile(r"^ +(?:versions|cost|written|source) ")
 _ELSEWHERE = ("--repo", "--out")
 
@@ -30,7 +31,7 @@ def shown() -> Iterator[object]:
 
 def plain(line: str) -> str:
     """The line without what no two runs have in common."""
-    return re.sub(r" +", " ", _NUMBERS.sub("#", line)).strip()
+    return re.sub(r" +", " ", _NUMBERS.sub("#", _UPLOADED.sub("", line))).strip()
 
 
 def told(words: list[str]) -> list[str]:
