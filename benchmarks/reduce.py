@@ -29,6 +29,7 @@ from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS, Peer, Run, peers, timed
 from benchmarks.reduce_task import Task, fresh_home, planned, script, sized, started, task_of
 from triage.cli.bench import load_cases
+from triage.compilers.interpreters import interpreter
 from triage.reduce.ends import Baseline
 
 MAIN = "from triage.cli import main; main()"
@@ -168,6 +169,12 @@ def measured(name: str, size: int, large: bool, given: argparse.Namespace, tools
     return rows
 
 
+def _wanted() -> str:
+    """An interpreter that the newest Shrink Ray runs on, else this program's own, which may get no Shrink Ray."""
+    found = (interpreter(version) for version in ((3, 12), (3, 13), (3, 14)))
+    return str(next((path for path in found if path), sys.executable))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", default=",".join(PATTERNS), help="names, with commas between them")
@@ -175,7 +182,7 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=300.0, help="seconds for each peer; 0 leaves them out")
     parser.add_argument("--location", choices=("shown", "hidden", "both"), default="both", help="for triage")
     parser.add_argument("--large", action="store_true", help="one model with 100 MB of constants as well")
-    parser.add_argument("--python", default=sys.executable, help="for the peers' environment; Shrink Ray wants 3.12")
+    parser.add_argument("--python", default=_wanted(), help="for the peers' environment; Shrink Ray wants 3.12 or newer")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     given = parser.parse_args()
     names = [name for name in given.patterns.split(",") if name]
