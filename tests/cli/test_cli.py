@@ -245,6 +245,26 @@ def test_new_recipes_are_valid_and_never_overwrite(home: Path, triage: Triage, t
     assert triage("run", path).returncode == 0
 
 
+def test_a_command_line_becomes_a_recipe_that_compiles_the_same(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(GOOD)
+    path = tmp_path / "mine" / "pasted.yaml"
+    line = ["iree-compile", "../m.mlir", "--iree-hal-target-backends", "llvm-cpu", "--iree-opt-level=O2", "--compile-to=flow"]
+    done = triage("recipe", "new", path, "--", *line, "-o", "m.vmfb")
+    assert done.returncode == 0, done.stderr
+    assert "left out, as it changes nothing that is compiled: -o m.vmfb" in done.stderr
+    shown = triage("run", path, "--dry-run").stdout
+    assert "iree-compile --iree-hal-target-backends=llvm-cpu --compile-to=flow --iree-opt-level=O2" in shown
+    assert triage("run", path).returncode == 0
+    done = triage(
+        "recipe", "new", tmp_path / "other.yaml", "--", "iree-compile", "nothing.mlir", "--iree-hal-target-device=hip"
+    )
+    assert (done.returncode, "there is no input nothing.mlir" in done.stderr) == (2, True)
+    done = triage("recipe", "new", tmp_path / "other.yaml", "--input", tmp_path / "m.mlir", "--", *line)
+    assert (done.returncode, "--input" in done.stderr) == (2, True)
+    done = triage("run", tmp_path / "m.mlir")
+    assert (done.returncode, f"triage recipe new m.yaml --input {tmp_path}/m.mlir" in done.stderr) == (2, True)
+
+
 def test_a_dry_run_prints_command_lines_and_compiles_nothing(home: Path, triage: Triage, tmp_path: Path) -> None:
     done = triage("run", recipe(tmp_path, "good", GOOD), "--dry-run")
     assert "iree-compile --iree-hal-target-backends=llvm-cpu" in done.stdout

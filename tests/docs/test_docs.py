@@ -46,6 +46,7 @@ def test_every_command_line_in_the_documents_exists(page: Path) -> None:
         words = shlex.split(re.split(r"\s(?:[|>]|2>|&&|#)", line)[0])[1:]
         name = next((n for n in (" ".join(words[:2]), words[0]) if n in known), None)
         assert name, f"{page.name}:{number}: no command {words[0]!r} in {line!r}"
+        words = words[: words.index("--")] if "--" in words else words  # what follows is another program's
         options = {option for param in known[name].params for option in (*param.opts, *param.secondary_opts)}
         for word in words:
             if word.startswith("-") and len(word) > 1:

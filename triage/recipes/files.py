@@ -72,7 +72,8 @@ class _Search:
         elif not stat.S_ISREG(status.st_mode):
             self._refuse(path, "this is neither a file nor a folder; give a recipe file.")
         elif path.suffix in _INPUTS:
-            self._refuse(path, f"this is an input ({path.suffix}), not a recipe; name it as the input of a YAML recipe.")
+            new = f"triage recipe new {path.stem}.yaml --input {path}"
+            self._refuse(path, f"this is an input ({path.suffix}), not a recipe; `{new}` writes one, also from a command line.")
         else:
             self._keep(path, status)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from triage.model.errors import BadFiles
 from triage.recipes.loading import check_recipe
@@ -24,6 +24,8 @@ def new_recipe(
     compiler: str = "iree",
     devices: int | None = None,
     args: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    phase: str | None = None,
 ) -> str:
     """YAML text of a recipe with comments on what else it may hold. `input` is written as given.
 
@@ -43,30 +45,41 @@ def new_recipe(
     if args:
         lines.append("args: {" + ", ".join(f"{key}: {_scalar(value)}" for key, value in args.items()) + "}")
     lines.append("target: {" + ", ".join(target) + "}")
-    text = "\n".join(lines) + "\n" + _REST
+    if flags:
+        lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in flags)]
+    if phase is not None:
+        lines.append(f"phase: {_scalar(phase)}")
+    # What is said already is not offered again.
+    rest = _REST.replace(_FLAGS, "" if flags else _FLAGS).replace(_PHASE, "" if phase else _PHASE)
+    text = "\n".join(lines) + "\n" + rest
     problems = check_recipe("new recipe", text)
     if problems:
         raise BadFiles(problems)
     return text
 
 
-_REST = """\
-limits: {timeout: 120s, memory: 8GiB}
-
+_FLAGS = """\
 # Compiler flags; the second form only for versions from `since` on and before `until`.
 # flags:
 #   - "--iree-opt-level=O3"
 #   - {flag: "--iree-x=y", since: "3.5.0", until: "3.9.0"}
 
+"""
+_PHASE = """\
 # Stop after this phase instead of compiling to the end.
 # phase: executable-targets
 
-# One case for each value; ${dtype} is filled in within input, args, flags and target.
-# matrix: {dtype: [f16, f32]}
+"""
+_REST = f"""\
+limits: {{timeout: 120s, memory: 8GiB}}
+
+{_FLAGS}{_PHASE}\
+# One case for each value; ${{dtype}} is filled in within input, args, flags and target.
+# matrix: {{dtype: [f16, f32]}}
 
 # Failures that are known, so that only changes are news. until: the first version without it.
 # expect:
-#   - {failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}
+#   - {{failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}}
 """
 
 

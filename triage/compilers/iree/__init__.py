@@ -1,8 +1,9 @@
 """IREE: found in wheels, virtual environments and build trees; driven through its native `iree-compile`."""
 
 from triage.compilers.iree.adapter import Iree
+from triage.compilers.iree.pasted import Pasted, read_pasted
 from triage.compilers.port import Importer
 
-__all__ = ["ONNX_IMPORTER", "Iree"]
+__all__ = ["ONNX_IMPORTER", "Iree", "Pasted", "read_pasted"]
 
 ONNX_IMPORTER = Importer("iree.compiler.tools.import_onnx", ("iree-base-compiler", "onnx"))
