@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from triage.model.errors import BadFiles
 from triage.recipes.loading import check_recipe
+from triage.recipes.starter_kernel import KernelGuess
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*")
 # Words that YAML 1.1 reads as truth values or as nothing.
@@ -26,8 +27,10 @@ def new_recipe(
     args: Mapping[str, str] | None = None,
     flags: Sequence[str] = (),
     phase: str | None = None,
+    kernel: KernelGuess | None = None,
 ) -> str:
-    """YAML text of a recipe with comments on what else it may hold. `input` is written as given.
+    """YAML text of a recipe with comments on what else it may hold. `input` is written as given. kernel: of Triton, whatever
+    `compiler` says.
 
     Raises BadFiles when a value is none that a recipe may hold; whether the input exists is not looked at.
     """
@@ -39,18 +42,21 @@ def new_recipe(
     lines = [
         f"name: {_scalar(name)}",
         f"summary: {_scalar(summary or f'{name} on {chip or backend}')}",
-        f"compiler: {_scalar(compiler)}",
+        f"compiler: {_scalar('triton' if kernel else compiler)}",
         f"input: {_scalar(input)}",
     ]
     if args:
         lines.append("args: {" + ", ".join(f"{key}: {_scalar(value)}" for key, value in args.items()) + "}")
+    if kernel:
+        lines += _kernel_lines(kernel)
     lines.append("target: {" + ", ".join(target) + "}")
     if flags:
         lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in flags)]
     if phase is not None:
         lines.append(f"phase: {_scalar(phase)}")
     # What is said already is not offered again.
-    rest = _REST.replace(_FLAGS, "" if flags else _FLAGS).replace(_PHASE, "" if phase else _PHASE)
+    rest = _REST.replace(_FLAGS, "" if flags or kernel else _FLAGS).replace(_PHASE, "" if phase else _PHASE)
+    rest = rest.replace(_OF_IREE, _OF_TRITON) if kernel else rest
     text = "\n".join(lines) + "\n" + rest
     problems = check_recipe("new recipe", text)
     if problems:
@@ -70,6 +76,18 @@ _PHASE = """\
 # phase: executable-targets
 
 """
+_OF_IREE = """\
+# phase: executable-targets
+
+# One case for each value; ${dtype} is filled in within input, args, flags and target.
+# matrix: {dtype: [f16, f32]}
+"""
+_OF_TRITON = """\
+# phase: ttgir
+
+# One case for each value; ${num_warps} is filled in within options, constexprs, signature and target.
+# matrix: {num_warps: [4, 8]}
+"""
 _REST = f"""\
 limits: {{timeout: 120s, memory: 8GiB}}
 
@@ -81,6 +99,17 @@ limits: {{timeout: 120s, memory: 8GiB}}
 # expect:
 #   - {{failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}}
 """
+
+
+def _kernel_lines(kernel: KernelGuess) -> list[str]:
+    """What a recipe says of a kernel, with a note that it is a guess."""
+    lines = [f"kernel: {kernel.name}"] if kernel.several else []
+    given = [f"  {name}: {json.dumps(kind)}" for name, kind in kernel.signature.items()]
+    lines += ["# Guessed from how the kernel uses them: `*` is a pointer, :16 says divisible by 16.", "signature:", *given]
+    for key, values in (("constexprs", kernel.constexprs), ("options", kernel.options)):
+        if values:
+            lines.append(f"{key}: {{{', '.join(f'{name}: {json.dumps(value)}' for name, value in values.items())}}}")
+    return lines
 
 
 def _scalar(text: str) -> str:

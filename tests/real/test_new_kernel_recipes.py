@@ -1,0 +1,68 @@
+"""Recipes that `triage recipe new` makes of kernels, compiled as they are by a real release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Triage
+
+pytestmark = pytest.mark.real
+PACKAGE = {
+    "layers/__init__.py": "",
+    "layers/constants.py": "import triton.language as tl\n\nRATE = tl.constexpr(0.5)\n",
+    "layers/ops.py": """import triton
+import triton.language as tl
+from layers.constants import RATE
+
+
+@triton.jit
+def decay(x, p):
+    return x * tl.exp(tl.load(p).to(tl.float32))[:, None] * RATE
+""",
+    "layers/linear.py": """import torch
+import triton
+import triton.language as tl
+
+from layers.machine import WARPS
+from layers.ops import decay as fade
+
+
+@triton.autotune(configs=[triton.Config({}, num_warps=warps) for warps in WARPS], key=["T"])
+@triton.jit
+def state(k, g, out, starts, scale, K: tl.constexpr, USE_G: tl.constexpr):
+    first = tl.load(starts + tl.program_id(0))
+    rows = first + tl.arange(0, 16)
+    b_k = tl.load(k + rows[:, None] * K + tl.arange(0, K)[None, :]) * scale
+    if USE_G:
+        b_k = fade(b_k, g + rows)
+    tl.store(out + rows[:, None] * K + tl.arange(0, K)[None, :], b_k)
+""",
+}
+
+
+def test_kernels_compile_as_they_are_described(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    for kernel in sorted((ROOT / "recipes" / "kernels").glob("*.py")):
+        done = triage("recipe", "new", tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml", "--input", kernel)
+        assert done.returncode == 0, done.stderr
+        assert "triton:latest" in done.stderr
+    for name, text in PACKAGE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    words = ["--input", tmp_path / "layers" / "linear.py", "--kernel", "state"]
+    done = triage("recipe", "new", tmp_path / "new" / "state.yaml", *words, "--format", "json")
+    assert json.loads(done.stdout)["input"] == str(tmp_path / "new" / "state.py")
+    path = tmp_path / "new" / "state.yaml"
+    path.write_text(path.read_text().replace("USE_G: false", "USE_G: true"))
+    done = triage("run", tmp_path / "new", "-t", "triton:3.2.0", "--format", "json")
+    results = json.loads(done.stdout)["results"]
+    assert {one["case"]: one["status"] for one in results} == dict.fromkeys((one["case"] for one in results), "passed")
+    assert len(results) == 8
+    # Where the copy would go lies one already.
+    done = triage("recipe", "new", tmp_path / "new" / "other.yaml", *words)
+    assert done.returncode == 0
+    (tmp_path / "new" / "other.yaml").unlink()
+    done = triage("recipe", "new", tmp_path / "new" / "other.yaml", *words)
+    assert (done.returncode, "other.py is there already" in done.stderr) == (2, True)

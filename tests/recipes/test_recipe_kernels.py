@@ -1,0 +1,157 @@
+"""New recipes of kernels: what is read off their code, and a kernel out of a package."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from triage.model.case import Kernel
+from triage.model.errors import BadInput
+from triage.recipes import guess_kernel, is_alone, kernel_alone, load_recipes, new_recipe
+
+OURS = [
+    case
+    for case in load_recipes(sorted((ROOT / "recipes").glob("triton-*.yaml")))
+    if isinstance(case.how, Kernel) and case.input.path.suffix == ".py"
+]
+LINEAR = """import torch
+import triton
+import triton.language as tl
+
+from .parts.ops import decay as fade
+from layers.constants import RATE, widths
+from .machine import HAS_GPU
+
+
+@triton.heuristics({"USE_G": lambda args: args["g"] is not None})
+@triton.autotune(
+    configs=[triton.Config({"BV": 32}, num_warps=8, num_stages=2), triton.Config({"BV": 64}, num_warps=4)],
+    key=["T"],
+)
+@triton.jit(do_not_specialize=["T"])
+def state(k, g, out, starts, T, scale, K: tl.constexpr, BV: tl.constexpr, USE_G: tl.constexpr, FIRST: tl.constexpr,
+          TF32: tl.constexpr = True):
+    # a row for each step
+    begin, end = tl.load(starts).to(tl.int64), tl.load(starts + 1).to(tl.int64)
+    T = end - begin
+    k += begin * K
+    p_k = tl.make_block_ptr(k, (T, K), (K, 1), (0, 0), (16, BV), (1, 0))
+    b_k = tl.load(p_k, boundary_check=(0, 1)) * scale
+    if USE_G:
+        b_k = fade(b_k, g + tl.arange(0, 16)) * RATE
+    if not FIRST:
+        tl.store(out + tl.arange(0, 16)[:, None] * K + tl.arange(0, BV)[None, :], b_k)
+
+
+def launch(x):
+    torch.empty(widths)
+    return HAS_GPU
+"""
+OPS = """import os
+import triton
+import triton.language as tl
+from ..constants import RATE as SPEED
+
+if os.environ.get("FAST"):
+    @triton.jit
+    def exp(x): return tl.fast(x)
+else:
+    @triton.jit
+    def exp(x): return tl.exp(x)
+
+
+@triton.jit
+def decay(x, p):
+    return x * exp(tl.load(p))[:, None] * SPEED
+"""
+
+
+@pytest.mark.parametrize("case", OURS, ids=lambda case: case.name)
+def test_kinds_of_arguments_are_those_of_the_recipes_written_by_hand(case):
+    guess = guess_kernel(case.input.path.read_text())
+
+    def kinds(signature):
+        return {name: "pointer" if kind[0] == "*" else kind[0] for name, kind in signature.items()}
+
+    assert kinds(guess.signature) == kinds(case.how.signature)
+    assert set(guess.constexprs) == set(case.how.constexprs)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    for name, text in {
+        "layers/__init__.py": "",
+        "layers/linear.py": LINEAR,
+        "layers/constants.py": "RATE = 0.5\nwidths = (1, 2)\n",
+        "layers/machine.py": "import nothing_of_the_kind\nHAS_GPU = nothing_of_the_kind.gpu()\n",
+        "layers/parts/__init__.py": "",
+        "layers/parts/ops.py": OPS,
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path / "layers" / "linear.py"
+
+
+def test_a_kernel_leaves_its_package_with_what_it_uses(package):
+    assert not is_alone(package, LINEAR)
+    text = kernel_alone(package, LINEAR, "state")
+    tree = ast.parse(text)
+    assert [one.name for one in tree.body if isinstance(one, ast.FunctionDef)] == ["exp", "decay", "state"]
+    assert text.startswith("import triton\nimport triton.language as tl\n\n\nRATE = 0.5\n")
+    assert "SPEED = RATE" in text
+    assert "fade = decay" in text
+    assert "tl.fast" not in text
+    assert "# a row for each step" in text
+    assert "@triton.jit(do_not_specialize=['T'])\ndef state(" in text
+    for gone in ("autotune", "heuristics", "torch", "GPU", "launch", "import layers", "from "):
+        assert gone not in text
+    assert is_alone(package.with_name("alone.py"), text)
+
+
+def test_what_arguments_are_follows_from_how_they_are_used(package):
+    guess = guess_kernel(kernel_alone(package, LINEAR, "state"), "state")
+    assert guess.signature == {
+        "k": "*fp16:16",
+        "g": "*fp16:16",
+        "out": "*fp16:16",
+        "starts": "*i32:16",
+        "T": "i32",
+        "scale": "fp32",
+    }
+    of_the_original = guess_kernel(LINEAR)
+    assert of_the_original.constexprs == {"K": 64, "BV": 32, "USE_G": False, "FIRST": False, "TF32": True}
+    assert of_the_original.options == {"num_warps": 8, "num_stages": 2}
+
+
+def test_the_recipe_of_a_kernel_loads(folder):
+    Path("k.py").write_text(
+        "import triton\n\n@triton.jit\ndef one(x_ptr, n):\n    pass\n\n@triton.jit\ndef two(y_ptr):\n    pass\n"
+    )
+    guess = guess_kernel(Path("k.py").read_text(), "two")
+    Path("k.yaml").write_text(new_recipe("k", "k.py", "hip", "gfx942", kernel=guess))
+    [case] = load_recipes([Path("k.yaml")])
+    assert (case.compiler, case.how.name, case.how.signature) == ("triton", "two", {"y_ptr": "*fp16"})
+    assert case.how.hints == {"y_ptr": {"divisibility": 16}}
+
+
+def test_what_cannot_be_guessed_is_told(package):
+    several = "@triton.jit\ndef one(x): pass\n@triton.jit\ndef two(x): pass\n"
+    with pytest.raises(BadInput, match="several kernels; name one with --kernel: one, two"):
+        guess_kernel(several)
+    with pytest.raises(BadInput, match="no kernel 'three'; there is one, two"):
+        guess_kernel(several, "three")
+    assert guess_kernel("def f(x): pass") is None
+    assert guess_kernel("def f(") is None
+    with pytest.raises(BadInput, match="no function 'nothing'"):
+        kernel_alone(package, LINEAR, "nothing")
+    package.with_name("constants.py").write_text("RATE = 0.5\n\n@triton.jit\ndef decay(x): return x\n")
+    both = (
+        LINEAR.replace("RATE, widths", "RATE, decay")
+        .replace("b_k = fade(", "b_k = decay(fade(")
+        .replace(") * RATE", ")) * RATE")
+    )
+    with pytest.raises(BadInput, match="two different things are called 'decay'"):
+        kernel_alone(package, both, "state")
