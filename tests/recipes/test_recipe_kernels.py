@@ -144,6 +144,8 @@ def test_what_cannot_be_guessed_is_told(package):
     with pytest.raises(BadInput, match="no kernel 'three'; there is one, two"):
         guess_kernel(several, "three")
     assert guess_kernel("def f(x): pass") is None
+    assert guess_kernel("import numba\n@numba.jit\ndef f(x): pass") is None
+    assert guess_kernel("from triton import jit as kernel\n@kernel\ndef f(x): pass") is not None
     assert guess_kernel("def f(") is None
     with pytest.raises(BadInput, match="no function 'nothing'"):
         kernel_alone(package, LINEAR, "nothing")

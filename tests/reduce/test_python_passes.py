@@ -228,6 +228,7 @@ def test_parts_are_put_in_the_place_of_the_whole_where_their_shapes_agree() -> N
     assert text_of(take_parts(many, Wanting("f(", "b"))) == "def k(a, b, c):\n    d = f(a, b)\n    e = d\n    return e\n"
     assert text_of(inline_names(many, Wanting("f("))) == "def k(a, b, c):\n    d = f(a, b, c)\n    return d\n"
     assert text_of(fold(draft("x = 0 * y + 2 * 3 + z * 1\n"), Wanting("z"))) == "x = 6 + z\n"
+    assert text_of(fold(draft("@jit()\ndef f(): pass\n"), Wanting("jit"))) == text_of(draft("@jit\ndef f(): pass\n"))
 
 
 def test_shapes_follow_the_calls_that_kernels_are_made_of() -> None:

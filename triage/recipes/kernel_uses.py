@@ -32,27 +32,29 @@ def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], abo
                     bound.setdefault(made.id, []).append(value)
     addresses: list[ast.expr] = []
     wide: list[ast.expr] = []
-    numbers: list[ast.expr] = [one for one in ast.walk(kernel) if isinstance(one, ast.Compare)]
+    places: list[ast.expr] = []  # what says where in memory, or how often; what is compared may be read as a float
+    compared: list[ast.expr] = [one for one in ast.walk(kernel) if isinstance(one, ast.Compare)]
     for call in calls_in(kernel):
         what = ast.unparse(call.func).rpartition(".")[2]
         if (what in _MEMORY or what.startswith("atomic_")) and call.args:
             addresses.append(call.args[0])
-            masks = [word.value for word in call.keywords if word.arg != "other"]
-            numbers += [call.args[0], *masks, *(call.args[1:] if what.startswith(("make", "adv")) else [])]
+            compared += [word.value for word in call.keywords if word.arg != "other"]
+            places += [call.args[0], *(call.args[1:] if what.startswith(("make", "adv")) else [])]
         elif what in _WIDE and isinstance(call.func, ast.Attribute):
             wide += call.args
         elif what in ("range", "static_range", "arange", "cdiv"):
-            numbers += call.args
+            places += call.args
         elif what in kernels and kernels[what].name not in {kernel.name, *above}:
             inner = uses_of(kernels[what], kernels, above | {kernel.name})
             names = [one.arg for one in (*kernels[what].args.posonlyargs, *kernels[what].args.args)]
             words = {word.arg: word.value for word in call.keywords if word.arg}
             for name, value in {**dict(zip(names, call.args, strict=False)), **words}.items():
                 addresses += [value] if name in inner.pointers else []
-                numbers += [value] if name in inner.whole else []
-    whole = _reached(numbers, bound)
+                compared += [value] if name in inner.whole else []
+    placing = _reached(places, bound)
+    whole = placing | _reached(compared, bound)
     pointers = {name for address in addresses for name in _bases(address, bound, frozenset())}
-    indices = {name: values for name, values in bound.items() if name in whole}
+    indices = {name: values for name, values in bound.items() if name in placing}
     loaded = [one for values in indices.values() for value in values for one in _loads(value)]
     of_indices = {name for call in loaded for name in _bases(call.args[0], bound, frozenset())}
     of_floats = {name for call in _read_into(wide, bound) for name in _bases(call.args[0], bound, frozenset())} - of_indices

@@ -40,7 +40,8 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
-    kernels = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef) and _is_kernel(one)}
+    marks = _marks(tree)
+    kernels = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef) and marks & _decorators(one)}
     if not kernels:
         return None
     if name is not None and name not in kernels:
@@ -70,8 +71,14 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     return KernelGuess(kernel.name, len(kernels) > 1, signature, constexprs, options)
 
 
-def _is_kernel(function: ast.FunctionDef) -> bool:
-    return any(ast.unparse(one).partition("(")[0].rpartition(".")[2] == "jit" for one in function.decorator_list)
+def _marks(tree: ast.Module) -> set[str]:
+    """What makes a function a kernel, as this file calls it."""
+    imports = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == "triton"]
+    return {"triton.jit", *(one.asname or one.name for given in imports for one in given.names if one.name == "jit")}
+
+
+def _decorators(function: ast.FunctionDef) -> set[str]:
+    return {ast.unparse(one).partition("(")[0] for one in function.decorator_list}
 
 
 def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:

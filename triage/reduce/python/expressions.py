@@ -99,7 +99,7 @@ def _named(node: ast.expr, names: set[str]) -> bool:
 
 
 def fold(draft: Draft, hunt: Hunt) -> Draft:
-    """Work out what constants leave to be worked out: `0 * x`, `x + 0`, `2 * 8`."""
+    """Work out what constants leave to be worked out: `0 * x`, `x + 0`, `2 * 8`; of a decorator without arguments its name."""
     made = tree_of(draft)
     while edits := dict(_foldings(made)):
         made = edited(made, edits)
@@ -115,6 +115,10 @@ def _foldings(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
         if isinstance(node, ast.BinOp) and not taken & set(ast.walk(node)) and (new := _folded(node)) is not None:
             taken.update(ast.walk(node))
             yield node, new
+        if isinstance(node, ast.FunctionDef):
+            for one in node.decorator_list:
+                if isinstance(one, ast.Call) and not one.args and not one.keywords:
+                    yield one, one.func
 
 
 def _folded(node: ast.BinOp) -> ast.expr | None:
