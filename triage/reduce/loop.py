@@ -25,7 +25,7 @@ class Step:
 
 def reduce_to_fixpoint(draft: Draft, steps: Sequence[Step], reduction: Reduction) -> Draft:
     """Run the passes round after round. After each one that changed something the good toolchain is asked; where it no
-    longer compiles the program, the pass is undone and run once more with the good toolchain asked at every step.
+    longer compiles the program, the pass goes on from the last step that it did compile, and it is asked at every step.
     """
     pace = Pace([step.name for step in steps])
     for _ in range(_ROUNDS):
@@ -44,18 +44,35 @@ def checked(draft: Draft, step: Step, reduction: Reduction, where: str | None = 
     shown meanwhile, the pass's name unless said otherwise.
     """
     reduction.tell(where or step.name)
+    reduction.taken.clear()
     made = step.run(draft, reduction)
     if made is draft:
         return made
     if reduction.oracle.compiles(made, threading.Event()):
         reduction.settle(made, compiles=True)
         return made
-    reduction.settle(draft, compiles=True)
+    base = _last_compiled(draft, reduction.taken[:-1], reduction)
+    reduction.settle(base, compiles=True)
     reduction.strict = True
     try:
-        return step.run(draft, reduction)
+        return step.run(base, reduction)
     finally:
         reduction.strict = False
+
+
+def _last_compiled(draft: Draft, taken: Sequence[Draft], reduction: Reduction) -> Draft:
+    """By halving, a step of a pass that the good toolchain compiles and the next of which it does not: what a pass takes
+    away is seldom missed by the good toolchain and then no longer. `draft`, which it compiles, stands before them all.
+    """
+    steps = [draft, *taken]
+    low, high = 0, len(steps)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if reduction.oracle.compiles(steps[middle], threading.Event()):
+            low = middle
+        else:
+            high = middle
+    return steps[low]
 
 
 def _simpler(draft: Draft, before: Draft) -> bool:

@@ -21,6 +21,7 @@ class Reduction:
         """valid: the canonical content of a valid document, else None; keep: is told each better draft, at once."""
         self.oracle = oracle
         self.best: Draft | None = None
+        self.taken: list[Draft] = []  # the drafts that became the best one since the pass under way began
         self.strict = False  # ask the good toolchain about each draft that fails, not only about a pass's last
         self.invalid = 0
         self._valid, self._keep, self._task = valid, keep, task
@@ -33,6 +34,7 @@ class Reduction:
         """The first of the drafts, in order, that fails as it should; it becomes the best."""
         found = self._racing.first(drafts)
         if found is not None:
+            self.taken.append(found)
             self.settle(found)
         return found
 
