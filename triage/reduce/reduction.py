@@ -27,6 +27,7 @@ class Reduction:
         self._valid, self._keep, self._task = valid, keep, task
         self._what = "the original"
         self._known: dict[str, bool] = {}
+        self._asking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._racing = Racing(self._ask, jobs)
 
@@ -70,11 +71,14 @@ class Reduction:
                 self.invalid += 1
             return False
         key = sha256(content + repr((_settings(draft), self.strict)).encode()).hexdigest()
-        if key not in self._known:
-            verdict = self.oracle.fails(draft, cancelled) and (not self.strict or self.oracle.compiles(draft, cancelled))
-            self._known[key] = verdict
-            self._task.advance()
-        return self._known[key]
+        with self._lock:
+            alone = self._asking.setdefault(key, threading.Lock())
+        with alone:  # two ways to one program may be under way at once
+            if key not in self._known:
+                verdict = self.oracle.fails(draft, cancelled) and (not self.strict or self.oracle.compiles(draft, cancelled))
+                self._known[key] = verdict
+                self._task.advance()
+            return self._known[key]
 
 
 def _settings(draft: Draft) -> tuple[object, ...]:

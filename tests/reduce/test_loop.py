@@ -1,0 +1,94 @@
+"""Passes one after another, with a bad and a good toolchain that are asked as little as may be."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reduce.test_search import draft
+from triage.model.progress import Task
+from triage.reduce.draft import Document, Draft
+from triage.reduce.loop import Step, reduce_to_fixpoint
+from triage.reduce.oracle import Oracle, Tally
+from triage.reduce.plain.document import TextDocument
+from triage.reduce.reduction import Reduction
+from triage.reduce.search import Hunt, minimise
+
+
+class Quiet:
+    def describe(self, text: str) -> None: ...
+    def advance(self) -> None: ...
+
+
+class Asked:
+    """An oracle over lines. fails: on the bad toolchain; good: what the good one compiles; what each was asked is kept."""
+
+    def __init__(self, fails: Callable[[set[int]], bool], good: Callable[[set[int]], bool], seconds: float = 0.0) -> None:
+        self.bad, self.good = object(), object()
+        self.tally = Tally()
+        self.of_bad: list[bytes] = []
+        self.of_good: list[bytes] = []
+        self._fails, self._good, self._seconds = fails, good, seconds
+
+    def fails(self, one: Draft, cancelled: threading.Event) -> bool:
+        self.of_bad.append(one.document.content)
+        time.sleep(self._seconds)
+        return self._fails(items_of(one))
+
+    def compiles(self, one: Draft, cancelled: threading.Event) -> bool:
+        self.of_good.append(one.document.content)
+        return self._good(items_of(one))
+
+
+def items_of(one: Draft) -> set[int]:
+    assert isinstance(one.document, TextDocument)
+    return {int(line) for line in one.document.lines}
+
+
+def drop(one: Draft, hunt: Hunt) -> Draft:
+    _, found = minimise(sorted(items_of(one)), draft, hunt)
+    return found or one
+
+
+def reduction(asked: Asked, kept: list[Draft], jobs: int = 1) -> Reduction:
+    def valid(document: Document) -> bytes | None:
+        return document.content
+
+    return Reduction(cast("Oracle", asked), valid, kept.append, jobs, cast("Task", Quiet()))
+
+
+@given(st.sets(st.integers(0, 39), min_size=1, max_size=6), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 2))
+def test_what_is_left_fails_and_the_good_toolchain_compiles_it(wanted: set[int], needed: set[int], jobs: int) -> None:
+    asked = Asked(lambda items: wanted <= items, lambda items: needed <= items)
+    kept: list[Draft] = []
+    under_way = reduction(asked, kept, jobs)
+    found = reduce_to_fixpoint(draft(range(40)), [Step("drop", drop)], under_way)
+    under_way.close()
+    assert items_of(found) == wanted | needed
+    assert all(needed <= items_of(one) for one in kept)  # only these may be gone on from another day
+
+
+def test_a_pass_goes_on_from_its_last_step_that_the_good_toolchain_compiles() -> None:
+    count = 1 << 12
+    asked = Asked(lambda items: 0 in items, lambda items: len(items) >= 4)
+    under_way = reduction(asked, [])
+    found = reduce_to_fixpoint(draft(range(count)), [Step("drop", drop)], under_way)
+    under_way.close()
+    assert len(items_of(found)) == 4
+    assert 0 in items_of(found)
+    # Halving towards the step is cheap, and the halves before it are not asked about a second time.
+    large = [content for content in asked.of_good if content.count(b"\n") > count // 16]
+    assert len(large) <= 2
+
+
+def test_two_ways_to_one_program_are_one_question() -> None:
+    asked = Asked(lambda items: False, lambda items: True, seconds=0.1)
+    under_way = reduction(asked, [], jobs=4)
+    assert under_way.first([draft([1, 2]), draft([1, 2]), draft([1, 2]), draft([3])]) is None
+    under_way.close()
+    assert sorted(asked.of_bad) == [b"1\n2\n", b"3\n"]
