@@ -31,7 +31,7 @@ class ByLine:
 def oracle(folder: Path, slipped: Path | None = None) -> Oracle:
     bad = Toolchain("iree", Revision("1"), "id", folder, folder, None)  # type: ignore[arg-type]
     drafts = folder / "drafts"
-    drafts.mkdir()
+    drafts.mkdir(parents=True)
     match = same_signature(WANTED)
     return Oracle(ByLine(), drafts, bad, None, match, naming=Naming.NEVER, slipped=slipped)  # type: ignore[arg-type]
 
@@ -58,3 +58,6 @@ def test_the_smallest_program_of_another_failure_is_kept(tmp_path: Path) -> None
     [path] = kept.iterdir()
     assert path.name.startswith("other-told-")
     assert path.read_text() == "other 1\n"
+    [(smallest, where)] = asked.met()
+    assert (smallest.document.content, where) == (b"other 1\n", path)
+    assert oracle(tmp_path / "kept").met() == []

@@ -34,7 +34,7 @@ def reduce(
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing. Default: by how often it fails.")
     ] = None,
     slipped: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the smallest program of each other failure that is met, here.")
+        Path | None, typer.Option(metavar="DIR", help="Make a reproducer of each other failure that is met, here.")
     ] = None,
     jobs: JobsOption = None,
     resume: Annotated[
@@ -61,11 +61,15 @@ def reduce(
         better = bench.shed.place(good, chosen.compiler) if good else None
         reduced = reduce_case(bench, Order(chosen, bad, better, MATCHES[match], repeats, resume, metric, slipped))
         found = reduced if isinstance(reduced, NotReproducible) else reproducer_of(bench, reduced, bad)
-    folder = None if isinstance(found, NotReproducible) else write_reproducer(found, out)
+        folder = None if isinstance(found, NotReproducible) else write_reproducer(found, out)
+        met = []
+        for one, kept in () if isinstance(reduced, NotReproducible) else reduced.met:
+            met.append(write_reproducer(reproducer_of(bench, one, bad), kept.parent))
+            kept.unlink(missing_ok=True)  # the folder has it
     if output is Format.JSON:
-        show_json(reduction_json(found, folder))
+        show_json(reduction_json(found, folder, met))
     else:
-        show(reduction_blocks(found, folder))
+        show(reduction_blocks(found, folder, met))
     if isinstance(found, NotReproducible):
         return Exit.ENVIRONMENT if found.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) else Exit.INCONCLUSIVE
     return Exit.OK

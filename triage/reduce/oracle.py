@@ -52,6 +52,7 @@ class Oracle:
         self.tally = Tally()
         self._prober, self._folder, self._match = prober, folder, match
         self._naming, self._repeats, self._slipped = naming, repeats, slipped
+        self._smallest: dict[str, Draft] = {}  # by the signature of another failure
         self._lock = threading.Lock()
 
     def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
@@ -73,16 +74,26 @@ class Oracle:
         with self._lock:
             return [failure for failure, _ in sorted(self.tally.slipped.values(), key=lambda one: -one[1])]
 
+    def met(self) -> list[tuple[Draft, Path]]:
+        """For each other failure the smallest draft that showed it and the file it is kept in, the most frequent first; none
+        where nothing is kept.
+        """
+        drafts = [(failure.signature, self._smallest.get(failure.signature)) for failure in self.slipped_on()]
+        return [(draft, self._file(signature, draft)) for signature, draft in drafts if draft is not None]
+
     def note(self, failure: Failure, draft: Draft) -> None:
-        """Count another failure that was met, and keep its program where that is wanted."""
+        """Count another failure that was met, and keep its program where that is wanted: at once, for whoever interrupts."""
         with self._lock:
             _, count = self.tally.slipped.get(failure.signature, (failure, 0))
             self.tally.slipped[failure.signature] = failure, count + 1
-            if self._slipped:
-                content = draft.document.content
-                path = self._slipped / f"{_slug(failure.signature)}.{draft.document.suffix}"
-                if not path.exists() or path.stat().st_size > len(content):
-                    path.write_bytes(content)
+            best = self._smallest.get(failure.signature)
+            if self._slipped and (best is None or len(best.document.content) > len(draft.document.content)):
+                self._smallest[failure.signature] = draft
+                self._file(failure.signature, draft).write_bytes(draft.document.content)
+
+    def _file(self, signature: str, draft: Draft) -> Path:
+        assert self._slipped
+        return self._slipped / f"{_slug(signature)}.{draft.document.suffix}"
 
     def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Outcome:
         return self.tried(draft, toolchain, attempt, cancelled).outcome

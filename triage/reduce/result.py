@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from triage.model.case import Case
 from triage.model.failure import Failure
@@ -43,7 +44,8 @@ class Effort:
 @dataclass(frozen=True, slots=True)
 class Reduced:
     """A smaller program that fails as the first one did. text: what is in the reproducer; evidence: a probe for every
-    version it was tried on; others: different failures that were met on the way, the most frequent first.
+    version it was tried on; others: different failures that were met on the way, the most frequent first; met: what shows
+    them, where that is wanted, each with the file that it was kept in meanwhile.
     """
 
     case: Case
@@ -57,6 +59,7 @@ class Reduced:
     evidence: tuple[Probe, ...] = ()
     others: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
+    met: tuple[tuple[Reduced, Path], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

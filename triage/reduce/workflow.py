@@ -34,6 +34,7 @@ from triage.toolchains.shed import Place
 
 _PATIENCE = 4.0  # times the original's compile, for a draft
 _LEAST = 10.0  # seconds
+_MOST_MET = 5  # other failures that are probed on all versions; of the rest the programs are left
 _MOST_HANGING = 30.0  # seconds for a draft of a program that was stopped for its time
 
 
@@ -168,7 +169,35 @@ class _Work:
             evidence=chosen[1],
             others=tuple(self.oracle.slipped_on()),
             notes=(*self.start.notes, *self.notes),
+            met=tuple(self._met(_size(original.document, original.document.content))),
         )
+
+    def _met(self, before: Size) -> Iterator[tuple[Reduced, Path]]:
+        """The programs that fail otherwise, as reproducers of what they fail with now: no step was taken towards them."""
+        for draft, kept in self.oracle.met()[:_MOST_MET]:
+            case = replace(draft.case, limits=self.order.case.limits, phase=self.order.case.phase)
+            for content in self.format.written(draft.document):
+                probes = self._everywhere(self._as_case(case, draft.document, content))
+                found = next(one for one in probes if one.revision.name == self.bad.revision.name)
+                if not isinstance(found.outcome, Failed):
+                    continue
+                failure = found.outcome.failure
+                yield (
+                    Reduced(
+                        case=replace(case, name=f"{self.order.case.name} {kept.stem}"),
+                        failure=failure,
+                        bad=self.bad.revision,
+                        good=None,
+                        text=content.decode("utf-8", "replace"),
+                        before=before,
+                        after=_size(draft.document, content),
+                        effort=Effort(sum(not one.cached for one in probes), 0, 0, 0.0, found.measured.seconds),
+                        evidence=probes,
+                        notes=(f"Met while {self.order.case.name} was reduced; not reduced itself.",),
+                    ),
+                    kept,
+                )
+                break
 
     def _everywhere(self, small: Case) -> tuple[Probe, ...]:
         """Probes of a program on every version at hand, in the order of their versions."""

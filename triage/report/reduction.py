@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -22,17 +22,19 @@ from triage.report.words import headline_text, numbers_text, revision_text
 _SHOWN = 40  # lines of a program that are shown, longer ones are in the folder
 
 
-def reduction_blocks(found: Reproducer | NotReproducible, folder: Path | None) -> Iterable[RenderableType]:
+def reduction_blocks(
+    found: Reproducer | NotReproducible, folder: Path | None, met: Sequence[Path] = ()
+) -> Iterable[RenderableType]:
     """The small program, the failure it keeps, over which versions, and what it took; or why there is none."""
     match found:
         case NotReproducible():
             yield from _not_reproducible(found)
         case Reproducer():
-            yield from _reproducer(found, folder)
+            yield from _reproducer(found, folder, met)
 
 
-def reduction_json(found: Reproducer | NotReproducible, folder: Path | None) -> Json:
-    """The answer of `triage reduce`."""
+def reduction_json(found: Reproducer | NotReproducible, folder: Path | None, met: Sequence[Path] = ()) -> Json:
+    """The answer of `triage reduce`. met: reproducers of other failures."""
     if isinstance(found, NotReproducible):
         nothing = {"before": None, "after": None}
         return {
@@ -69,10 +71,11 @@ def reduction_json(found: Reproducer | NotReproducible, folder: Path | None) -> 
         "others": [failure_json(other) for other in reduced.others],
         "notes": list(reduced.notes),
         "reproducer": str(folder) if folder else None,
+        "slipped": [str(one) for one in met],
     }
 
 
-def _reproducer(found: Reproducer, folder: Path | None) -> Iterable[RenderableType]:
+def _reproducer(found: Reproducer, folder: Path | None, met: Sequence[Path]) -> Iterable[RenderableType]:
     reduced, effort, failure = found.reduced, found.reduced.effort, found.failure
     before, after = reduced.before, reduced.after
     table = _table()
@@ -90,8 +93,8 @@ def _reproducer(found: Reproducer, folder: Path | None) -> Iterable[RenderableTy
     known = f", {effort.cached} answers known before" if effort.cached else ""
     cost = f"{effort.calls} compiles, {effort.compile_seconds:.1f} s of them{known}; done in {effort.seconds:.1f} s"
     table.add_row("cost", cost)
-    if folder:
-        table.add_row("written", Text(str(folder)))
+    for path in ([folder] if folder else []) + list(met):
+        table.add_row("written", Text(str(path)))
     lines = found.text.rstrip().splitlines()
     more = [f"... {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
     yield Text.assemble((reduced.case.name, "bold"), " is now ", (str(after), "bold"), "\n")
