@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import cast
 
 from hypothesis import given
@@ -16,7 +17,7 @@ from triage.reduce.draft import Document, Draft
 from triage.reduce.loop import Step, reduce_to_fixpoint
 from triage.reduce.oracle import Oracle, Tally
 from triage.reduce.plain.document import TextDocument
-from triage.reduce.reduction import Reduction
+from triage.reduce.reduction import Reduction, Trail
 from triage.reduce.search import Hunt, minimise
 
 
@@ -84,6 +85,32 @@ def test_a_pass_goes_on_from_its_last_step_that_the_good_toolchain_compiles() ->
     # Halving towards the step is cheap, and the halves before it are not asked about a second time.
     large = [content for content in asked.of_good if content.count(b"\n") > count // 16]
     assert len(large) <= 2
+
+
+def test_of_a_long_pass_a_few_steps_are_kept() -> None:
+    def one_by_one(one: Draft, hunt: Hunt) -> Draft:
+        while found := hunt.first([draft(sorted(items_of(one))[1:])]):
+            one = found
+        return one
+
+    asked = Asked(lambda items: 99 in items, lambda items: len(items) >= 30)
+    under_way = reduction(asked, [])
+    found = reduce_to_fixpoint(draft(range(100)), [Step("drop", one_by_one)], under_way)
+    under_way.close()
+    assert items_of(found) == set(range(70, 100))
+    # It goes on from near the last step that compiles: from the beginning 71 are asked about.
+    assert len(asked.of_good) < 40
+
+
+@given(st.integers(0, 300))
+def test_a_trail_is_short_and_even(count: int) -> None:
+    trail = Trail()
+    for number in range(1, count + 1):
+        trail.add(draft([number]))
+    kept = [0, *(max(items_of(one)) for one in trail.drafts), count]
+    gaps = [after - before for before, after in pairwise(kept)]
+    assert len(trail.drafts) <= Trail.most
+    assert max(gaps, default=0) <= max(1, 2 * count // Trail.most)
 
 
 def test_two_ways_to_one_program_are_one_question() -> None:

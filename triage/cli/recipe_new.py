@@ -96,12 +96,12 @@ class _Start:
 def _start(
     path: Path, command: list[str] | None, source: Path | None, backend: str | None, chip: str | None, kernel: str | None
 ) -> _Start:
-    if command and source is None:
+    if command and source is None and kernel is None:
         pasted = read_pasted(command, backend)
         target = replace(pasted.target, chip=chip or pasted.target.chip)
         return _Start(_there(Path(pasted.input)), target, pasted.flags, pasted.phase, pasted.left_out)
     if command or source is None:
-        raise BadInput("name the model with --input, or give the command line that compiles it after --")
+        raise BadInput("name the model, or the file of the --kernel, with --input, or give the line that compiles it after --")
     text = _there(source).read_text("utf-8", "replace") if source.suffix == ".py" else ""
     guess = guess_kernel(text, kernel)
     if guess is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from string import Template
 
 from triage.model.errors import BadFiles
 from triage.recipes.loading import check_recipe
@@ -54,10 +55,11 @@ def new_recipe(
         lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in flags)]
     if phase is not None:
         lines.append(f"phase: {_scalar(phase)}")
-    # What is said already is not offered again.
-    rest = _REST.replace(_FLAGS, "" if flags or kernel else _FLAGS).replace(_PHASE, "" if phase else _PHASE)
-    rest = rest.replace(_OF_IREE, _OF_TRITON) if kernel else rest
-    text = "\n".join(lines) + "\n" + rest
+    lines.append("limits: {timeout: 120s, memory: 8GiB}")
+    # What is said already is not offered again, and Triton has no flags.
+    offers = ["" if flags or kernel else _FLAGS, "" if phase else _PHASE, _MATRIX, _EXPECT]
+    known = _OF_TRITON if kernel else _OF_IREE
+    text = "\n".join([*lines, *(f"\n{Template(offer).substitute(known)}" for offer in offers if offer), ""])
     problems = check_recipe("new recipe", text)
     if problems:
         raise BadFiles(problems)
@@ -68,37 +70,24 @@ _FLAGS = """\
 # Compiler flags; the second form only for versions from `since` on and before `until`.
 # flags:
 #   - "--iree-opt-level=O3"
-#   - {flag: "--iree-x=y", since: "3.5.0", until: "3.9.0"}
-
-"""
+#   - {flag: "--iree-x=y", since: "3.5.0", until: "3.9.0"}"""
 _PHASE = """\
 # Stop after this phase instead of compiling to the end.
-# phase: executable-targets
-
-"""
-_OF_IREE = """\
-# phase: executable-targets
-
-# One case for each value; ${dtype} is filled in within input, args, flags and target.
-# matrix: {dtype: [f16, f32]}
-"""
-_OF_TRITON = """\
-# phase: ttgir
-
-# One case for each value; ${num_warps} is filled in within options, constexprs, signature and target.
-# matrix: {num_warps: [4, 8]}
-"""
-_REST = f"""\
-limits: {{timeout: 120s, memory: 8GiB}}
-
-{_FLAGS}{_PHASE}\
-# One case for each value; ${{dtype}} is filled in within input, args, flags and target.
-# matrix: {{dtype: [f16, f32]}}
-
+# phase: $stage"""
+_MATRIX = """\
+# One case for each value; $${$key} is filled in within $places.
+# matrix: {$key: [$values]}"""
+_EXPECT = """\
 # Failures that are known, so that only changes are news. until: the first version without it.
 # expect:
-#   - {{failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}}
-"""
+#   - {failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}"""
+_OF_IREE = {"stage": "executable-targets", "key": "dtype", "values": "f16, f32", "places": "input, args, flags and target"}
+_OF_TRITON = {
+    "stage": "ttgir",
+    "key": "num_warps",
+    "values": "4, 8",
+    "places": "options, constexprs, signature and target",
+}
 
 
 def _kernel_lines(kernel: KernelGuess) -> list[str]:

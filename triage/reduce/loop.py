@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from triage.reduce.draft import Draft
 from triage.reduce.pace import Pace
-from triage.reduce.reduction import Reduction
+from triage.reduce.reduction import Reduction, Trail
 from triage.reduce.search import Hunt
 
 Pass = Callable[[Draft, Hunt], Draft]
@@ -44,14 +44,14 @@ def checked(draft: Draft, step: Step, reduction: Reduction, where: str | None = 
     shown meanwhile, the pass's name unless said otherwise.
     """
     reduction.tell(where or step.name)
-    reduction.taken.clear()
+    reduction.trail = Trail()
     made = step.run(draft, reduction)
     if made is draft:
         return made
     if reduction.oracle.compiles(made, threading.Event()):
         reduction.settle(made, compiles=True)
         return made
-    base = _last_compiled(draft, reduction.taken[:-1], reduction)
+    base = _last_compiled([draft, *(one for one in reduction.trail.drafts if one is not made)], reduction)
     reduction.settle(base, compiles=True)
     reduction.strict = True
     try:
@@ -60,11 +60,10 @@ def checked(draft: Draft, step: Step, reduction: Reduction, where: str | None = 
         reduction.strict = False
 
 
-def _last_compiled(draft: Draft, taken: Sequence[Draft], reduction: Reduction) -> Draft:
-    """By halving, a step of a pass that the good toolchain compiles and the next of which it does not: what a pass takes
-    away is seldom missed by the good toolchain and then no longer. `draft`, which it compiles, stands before them all.
+def _last_compiled(steps: Sequence[Draft], reduction: Reduction) -> Draft:
+    """The last of a pass's steps that the good toolchain compiles, as it does the first, found by halving. Where one in
+    between fails and a later one compiles again, either may be told.
     """
-    steps = [draft, *taken]
     low, high = 0, len(steps)
     while high - low > 1:
         middle = (low + high) // 2

@@ -14,6 +14,25 @@ from triage.reduce.search import Racing
 Valid = Callable[[Document], bytes | None]
 
 
+class Trail:
+    """The drafts that a pass took one after another, evenly thinned out: each may be as large as the model."""
+
+    most = 16
+
+    def __init__(self) -> None:
+        self.drafts: list[Draft] = []
+        self._taken, self._every = 0, 1
+
+    def add(self, draft: Draft) -> None:
+        """One more, which is kept if it is its turn."""
+        self._taken += 1
+        if self._taken % self._every == 0:
+            self.drafts.append(draft)
+        if len(self.drafts) > self.most:
+            self.drafts = self.drafts[1::2]
+            self._every *= 2
+
+
 class Reduction:
     """The hunt that passes are given. Nothing is asked twice, and what is not valid is not compiled."""
 
@@ -21,7 +40,7 @@ class Reduction:
         """valid: the canonical content of a valid document, else None; keep: is told each better draft, at once."""
         self.oracle = oracle
         self.best: Draft | None = None
-        self.taken: list[Draft] = []  # the drafts that became the best one since the pass under way began
+        self.trail = Trail()  # of the pass under way
         self.strict = False  # ask the good toolchain about each draft that fails, not only about a pass's last
         self.invalid = 0
         self._valid, self._keep, self._task = valid, keep, task
@@ -35,7 +54,7 @@ class Reduction:
         """The first of the drafts, in order, that fails as it should; it becomes the best."""
         found = self._racing.first(drafts)
         if found is not None:
-            self.taken.append(found)
+            self.trail.add(found)
             self.settle(found)
         return found
 

@@ -18,7 +18,7 @@ from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 
 # Newest spelling first; the first one a version lists is used.
-_CHIP_FLAGS = {
+CHIP_FLAGS = {
     "rocm": ("iree-rocm-target", "iree-hip-target"),
     "cuda": ("iree-cuda-target",),
     "vulkan-spirv": ("iree-vulkan-target",),
@@ -114,7 +114,7 @@ def _target_flags(target: Target, known: frozenset[str], given: set[str]) -> lis
     if not given & set(_NAMES_THE_TARGET):
         flags += device_flags(target)
     if target.chip is not None:
-        spellings = _CHIP_FLAGS.get(target.backend, ())
+        spellings = CHIP_FLAGS.get(target.backend, ())
         spelling = next((name for name in spellings if name in known), None)
         if spelling is None:
             return Untestable(Cause.FLAG, f"this version has no flag that names a chip for {target.backend}")

@@ -6,23 +6,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from triage.compilers.iree.adapter import CHIP_FLAGS, device_flags
 from triage.compilers.iree.placement import DEVICE_NAMES, IreePlacement
 from triage.model.case import Target
 from triage.model.errors import BadInput
 
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
-_DEVICE, _BACKENDS, _PHASE = "--iree-hal-target-device", "--iree-hal-target-backends", "--compile-to"
-_LOCAL = "--iree-hal-local-target-device-backends"
+_DEVICE, _PHASE = "--iree-hal-target-device=", "--compile-to="
 # A recipe names the chip once, and each version is told in its own spelling.
-_CHIPS = frozenset(
-    {"--iree-hip-target", "--iree-rocm-target", "--iree-cuda-target", "--iree-vulkan-target", "--iree-llvmcpu-target-cpu"}
-)
+_CHIPS = frozenset(f"--{name}" for spellings in CHIP_FLAGS.values() for name in spellings)
 # What changes nothing but what is written, where, and how it is told.
 _WRITING = re.compile(
     r"--(iree-hal-dump-|dump-compilation-phases-to|mlir-print-|mlir-elide-|mlir-timing|mlir-pass-statistics|mlir-disable-threading"
     r"|mlir-pass-pipeline-(crash|local)-reproducer|debug|verify-diagnostics|split-input-file|save-temp|iree-scheduling-dump-)"
 )
-_ALONE = frozenset({"--verify", "--debug", "--h", "--help"})  # that take no value, where a word follows
+_ALONE = frozenset({"--verify", "--debug"})  # that take no value, where a word follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +61,11 @@ def read_pasted(words: Sequence[str], backend: str | None = None) -> Pasted:
     if len(chips) == 1:
         chip = chips[0].partition("=")[2]
         flags.remove(chips[0])
-    phase = next((flag.partition("=")[2] for flag in flags if flag.startswith(f"{_PHASE}=")), None)
-    devices = _devices(flags, backend)
-    said = {f"{_BACKENDS}={backend}", *_said_by_devices(flags, backend, devices)}
-    kept = tuple(flag for flag in flags if flag not in said and not flag.startswith(f"{_PHASE}="))
-    return Pasted(inputs[0], Target(backend, chip if len(chips) < 2 else None, devices), kept, phase, tuple(left_out))
+    phase = next((flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)), None)
+    target = Target(backend, chip if len(chips) < 2 else None, _devices(flags, backend))
+    said = device_flags(target)  # by the recipe's target, whatever they are called in a version
+    kept = tuple(flag for flag in flags if flag not in said and not flag.startswith(_PHASE))
+    return Pasted(inputs[0], target, kept, phase, tuple(left_out))
 
 
 def _joined(words: Sequence[str]) -> Iterator[str]:
@@ -112,13 +110,8 @@ def _sorted(words: Iterator[str]) -> tuple[list[str], list[str], list[str]]:
 
 def _devices(flags: Sequence[str], backend: str) -> int | None:
     """How many devices of the backend are declared by number, from 0 on; None where they are declared otherwise."""
-    declared = [flag.partition("=")[2] for flag in flags if flag.startswith(f"{_DEVICE}=")]
-    name = DEVICE_NAMES.get(backend)
-    return len(declared) if declared and declared == [f"{name}[{index}]" for index in range(len(declared))] else None
-
-
-def _said_by_devices(flags: Sequence[str], backend: str, devices: int | None) -> list[str]:
-    """The flags that a recipe's number of devices stands for."""
-    if devices is None:
-        return []
-    return [flag for flag in flags if flag.startswith(f"{_DEVICE}=") or flag == f"{_LOCAL}={backend}"]
+    declared = [flag for flag in flags if flag.startswith(_DEVICE)]
+    if not declared or backend not in DEVICE_NAMES:
+        return None
+    counted = device_flags(Target(backend, devices=len(declared)))
+    return len(declared) if [flag for flag in counted if flag.startswith(_DEVICE)] == declared else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from triage.mlir import Module, Operation
 from triage.mlir.tree import free_values
@@ -60,40 +60,24 @@ def narrow(draft: Draft, hunt: Hunt) -> Draft:
     while True:
         module = module_of(draft)
         functions = sorted(module.functions(), key=lambda one: -len(pieces(one)))
-        found = None
-        # Nothing else is begun while a half may still do: nearly always one of them does.
-        for spans in (_halves, _others):
-            windows = (with_module(draft, made) for function in functions for made in _windows(module, function, spans))
-            found = found or hunt.first(one for one in windows if one.document.size < draft.document.size)
+        windows = (with_module(draft, made) for function in functions for made in _windows(module, function))
+        found = hunt.first(one for one in windows if one.document.size < draft.document.size)
         if found is None:
             return draft
         draft = found
 
 
-def _windows(module: Module, function: Operation, spans: Callable[[int, bool], list[tuple[int, int]]]) -> Iterator[Module]:
+def _windows(module: Module, function: Operation) -> Iterator[Module]:
     able = pieces(function)
-    for first, end in spans(len(able), len(module.functions()) > 1):
+    count = len(able)
+    if count <= _NARROW:
+        if len(module.functions()) > 1 and count and (made := cut(module, function, able)) is not None:
+            yield made
+        return
+    half, quarter = count // 2, count // 4
+    spans = [(0, half), (half, count), (quarter, quarter + half), (0, count - quarter), (quarter, count)]
+    if len(module.functions()) > 1:
+        spans.insert(0, (0, count))
+    for first, end in spans:
         if (made := cut(module, function, able[first:end])) is not None:
             yield made
-
-
-def _halves(count: int, alone: bool) -> list[tuple[int, int]]:
-    """The first windows of so many operations to be tried. alone: with the whole function, since there are others."""
-    whole = [(0, count)] if alone and count else []
-    return whole if count <= _NARROW else [*whole, (0, count // 2), (count // 2, count)]
-
-
-def _others(count: int, alone: bool) -> list[tuple[int, int]]:  # noqa: ARG001 - as the halves
-    """The windows that lie across the middle, the narrowest first."""
-    if count <= _NARROW:
-        return []
-    half, quarter = count // 2, count // 4
-    around = [(half - width, half + width) for width in _widths(quarter)]
-    return [*around, (quarter, quarter + half), (0, count - quarter), (quarter, count)]
-
-
-def _widths(most: int) -> Iterator[int]:
-    width = _NARROW
-    while width < most:
-        yield width
-        width *= 4
