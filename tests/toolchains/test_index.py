@@ -4,12 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.iree import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.index import Index, index_url
-from triage.toolchains.shed import Toolshed
+from triage.toolchains.shed import Toolshed, neighbours
 
 HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 
@@ -40,6 +41,19 @@ def test_names_of_revisions(shed: Toolshed) -> None:
 def test_an_unknown_version_names_its_neighbours(shed: Toolshed) -> None:
     with pytest.raises(EnvironmentFailure, match=r"no release 1\.9\.0 .*1\.10\.0"):
         shed.place("1.9.0", "iree")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "near"),
+    [
+        ("99.0.0", ["3.9.0", "3.10.0", "3.13.0"]),
+        ("1.0", ["2.9.0", "3.0.0", "3.9.0"]),
+        ("3.9.5", ["3.0.0", "3.9.0", "3.10.0"]),
+    ],
+)
+def test_neighbours_are_those_beside_it_in_the_order_of_versions(wanted: str, near: list[str]) -> None:
+    assert neighbours(["3.10.0", "3.9.0", "2.9.0", "3.13.0", "3.0.0"], Version(wanted)) == near
+    assert neighbours([], Version(wanted)) == []
 
 
 @pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
@@ -121,12 +122,9 @@ class Toolshed:
         for release in known:
             if Version(release.version) == wanted:
                 return _place(family, release)
-        stable = [release.version for release in known if not release.prerelease]
-        near = sorted(stable, key=lambda one: _distance(Version(one), wanted))[:3]
-        raise EnvironmentFailure(
-            f"no release {version} of {package} for this platform"
-            f" (near it: {', '.join(sorted(near, key=Version)) or 'none at all'})"
-        )
+        near = neighbours([release.version for release in known if not release.prerelease], wanted)
+        told = ", ".join(near) or "none at all"
+        raise EnvironmentFailure(f"no release {version} of {package} for this platform (near it: {told})")
 
     def _here(self, compiler: Compiler) -> list[Release]:
         return installed(self.folder, compiler.distribution, compiler.packaging)
@@ -281,6 +279,8 @@ def _place(family: str, release: Release) -> Place:
     return Place(family, Revision(release.version, date=release.date), release=release)
 
 
-def _distance(one: Version, other: Version) -> tuple[int, ...]:
-    pad = (0, 0, 0)
-    return tuple(abs(a - b) for a, b in zip((one.release + pad)[:3], (other.release + pad)[:3], strict=True))
+def neighbours(listed: Sequence[str], wanted: Version) -> list[str]:
+    """Up to three versions around one that is not among them, oldest first: two before it and one after, where there are."""
+    stable = sorted(listed, key=Version)
+    at = bisect_left(stable, wanted, key=Version)
+    return stable[max(0, min(at - 2, len(stable) - 3)) :][:3]
