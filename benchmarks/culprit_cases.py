@@ -18,8 +18,8 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, suspicion
 from triage.bisect.prior_features import feature_matrix, features
-from triage.bisect.prior_tables import project_table
-from triage.model.commit import ChangedFile, Commit
+from triage.bisect.prior_text import project_table
+from triage.model.revision import ChangedFile, Commit
 
 CLASSES = {
     "timeout/compile-time": "timeout",

@@ -25,8 +25,8 @@ from culprit_cases import Known, cross_validated, fitted, read_cases, start_weig
 from triage.bisect import prior_features
 from triage.bisect.prior import Clues, suspicion
 from triage.bisect.prior_features import feature_matrix, features
-from triage.bisect.prior_tables import project_table
-from triage.model.commit import ChangedFile, Commit
+from triage.bisect.prior_text import project_table
+from triage.model.revision import ChangedFile, Commit
 
 REACH = 300  # a revert that comes later than so many commits undoes something else
 LOG = ("--first-parent", "-m", "--reverse", "--no-renames", "--numstat", "--format=%x01%H%x02%P%x02%cI%x02%s%x02%b%x03")

@@ -25,11 +25,11 @@ import yaml
 
 from benchmarks.held_out_crossfeed import Judged, judged
 from benchmarks.held_out_remedies import case_of
-from triage.attribute.attribute import Depth, attribute
+from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution
-from triage.cli.bench import open_bench
+from triage.cli.context import open_bench
+from triage.execution.runner import ProbeRunner
 from triage.model.outcome import Failed
-from triage.probe.workbench import Workbench
 
 NEITHER = "both say that nothing parts"
 PAIRS = Path(__file__).with_name("held_out_pairs.yaml")
@@ -61,7 +61,7 @@ def _named(told: Attribution, passes: tuple[frozenset[str], ...]) -> bool:
     return bool(told.passes) and any(told.passes[0].removesuffix("Pass") in names for names in passes)
 
 
-def ask(bench: Workbench, entry: dict[str, Any]) -> tuple[str, str, str, bool]:
+def ask(bench: ProbeRunner, entry: dict[str, Any]) -> tuple[str, str, str, bool]:
     with TemporaryDirectory() as folder:
         case = case_of(entry, Path(folder))
         places = tuple(bench.shed.place(str(entry[side]), "iree") for side in ("good", "bad"))

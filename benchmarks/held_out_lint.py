@@ -17,13 +17,13 @@ from tempfile import TemporaryDirectory
 from benchmarks.held_out_faults import FAULTS, knotty
 from benchmarks.held_out_models import Made, model_of
 from triage.compilers.iree import Iree
-from triage.lint.finding import Finding, Severity
+from triage.execution.mlir_tools import Reader
+from triage.lint.finding import LintFinding, Severity
 from triage.lint.program import Program
 from triage.lint.rules import check
 from triage.mlir import parse_module
-from triage.probe.reading import Reader
 from triage.toolchains.home import open_home
-from triage.toolchains.shed import Toolshed
+from triage.toolchains.registry import ToolchainRegistry
 
 VERSIONS = ("3.0.0", "3.3.0", "3.6.0", "3.10.0", "3.13.0")
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=6, help="programs with each fault, and twice as many healthy ones")
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
-    shed = Toolshed(open_home(), {"iree": Iree()})
+    shed = ToolchainRegistry(open_home(), {"iree": Iree()})
     found: Counter[str] = Counter()
     planted: Counter[str] = Counter()
     healthy = alarms = advised = 0
@@ -59,7 +59,7 @@ def main() -> None:
     print(f"false alarms: {alarms} of {healthy} healthy programs ({alarms / healthy:.1%}); advice on {advised}")
 
 
-def findings(shed: Toolshed, version: str, made: Made) -> list[Finding]:
+def findings(shed: ToolchainRegistry, version: str, made: Made) -> list[LintFinding]:
     text, options, (backend, chip) = made
     tools = Iree().mlir_tools(shed.obtain(shed.place(version, "iree")))
     assert tools

@@ -24,10 +24,10 @@ import yaml
 from benchmarks.held_out_larger import LARGER
 from benchmarks.held_out_programs import PROGRAMS
 from benchmarks.held_out_remedies import FAILURES, case_of
-from triage.cli.bench import open_bench
+from triage.cli.context import open_bench
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.outcome import Compiled, Failed, Outcome
-from triage.probe.workbench import Job, Workbench
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 TARGETS = ["cuda sm_80", "rocm gfx942", "rocm gfx1100", "rocm gfx90a", "llvm-cpu znver4", "vulkan-spirv rdna3"]
 
@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 """The good release and the bad one, which may be the older."""
 
 
-def pair_of(one: Place, other: Place, outcomes: tuple[Outcome, Outcome]) -> Pair | None:
+def pair_of(one: ToolchainRef, other: ToolchainRef, outcomes: tuple[Outcome, Outcome]) -> Pair | None:
     """None where both fail, or one cannot be tested."""
     names = (one.revision.name, other.revision.name)
     match outcomes:
@@ -60,11 +60,11 @@ def anything(random: Random) -> Iterator[Entry]:
         yield {"program": random.choice(programs), "target": random.choice(TARGETS)}
 
 
-def failing(bench: Workbench, entries: Iterator[Entry], random: Random, folder: Path) -> Iterator[tuple[Entry, Pair]]:
+def failing(bench: ProbeRunner, entries: Iterator[Entry], random: Random, folder: Path) -> Iterator[tuple[Entry, Pair]]:
     releases = list(bench.shed.releases("iree"))
     for entry in entries:
         case = case_of(entry, folder)
-        by_name = {one.revision.name: one.outcome for one in bench.probe_all([Job(case, place) for place in releases])}
+        by_name = {one.revision.name: one.outcome for one in bench.probe_all([ProbeJob(case, place) for place in releases])}
         neighbours = pairwise(releases)
         outcomes = [(a, b, (by_name[a.revision.name], by_name[b.revision.name])) for a, b in neighbours]
         parted = [one for one in outcomes if any(isinstance(outcome, Failed) for outcome in one[2])]
@@ -73,13 +73,15 @@ def failing(bench: Workbench, entries: Iterator[Entry], random: Random, folder: 
             yield entry, random.choice(pairs)
 
 
-def different(bench: Workbench, entries: Iterator[Entry], random: Random, folder: Path) -> Iterator[tuple[Entry, Pair]]:
+def different(bench: ProbeRunner, entries: Iterator[Entry], random: Random, folder: Path) -> Iterator[tuple[Entry, Pair]]:
     releases = list(bench.shed.releases("iree"))
     for entry in entries:
         at = random.randrange(len(releases) - 1)
         case = case_of(entry, folder)
         one, other = releases[at : at + 2]
-        by_name = {probe.revision.name: probe.outcome for probe in bench.probe_all([Job(case, one), Job(case, other)])}
+        by_name = {
+            probe.revision.name: probe.outcome for probe in bench.probe_all([ProbeJob(case, one), ProbeJob(case, other)])
+        }
         if pair := pair_of(one, other, (by_name[one.revision.name], by_name[other.revision.name])):
             yield entry, pair
 

@@ -19,15 +19,15 @@ import yaml
 
 from benchmarks.held_out_larger import LARGER
 from benchmarks.held_out_programs import PROGRAMS
-from triage.cli.bench import open_bench
+from triage.cli.context import open_bench
+from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Failed
-from triage.probe.workbench import Workbench
 from triage.remedy.candidates import first_tier, second_tier
-from triage.remedy.change import Change
+from triage.remedy.change import CaseChange
 from triage.remedy.search import Trials, search
-from triage.remedy.workflow import Order, situation_of
+from triage.remedy.workflow import RemedyRequest, situation_of
 
 FAILURES = Path(__file__).with_name("held_out_failures.yaml")
 
@@ -63,14 +63,14 @@ def case_of(entry: dict[str, Any], folder: Path) -> Case:
     )
 
 
-def ask(bench: Workbench, case: Case, version: str, budget: int, number: int) -> Answer | None:
+def ask(bench: ProbeRunner, case: Case, version: str, budget: int, number: int) -> Answer | None:
     place = bench.shed.place(version, "iree")
     failing = bench.probe(case, place)
     if not isinstance(failing.outcome, Failed):
         print(f"{case.name} on {version} does not fail: {failing.outcome}")
         return None
     failures = (failing.outcome.failure, *failing.outcome.others)
-    situation = situation_of(bench, Order(case, place), failures)
+    situation = situation_of(bench, RemedyRequest(case, place), failures)
     first, second = first_tier(situation), second_tier(situation)
     both, alone = (Trials(bench, case, place, failures[0], budget) for _ in range(2))
     search(both, first, second)
@@ -94,7 +94,7 @@ def ask(bench: Workbench, case: Case, version: str, budget: int, number: int) ->
     )
 
 
-def _flags(trials: Trials) -> list[Change]:
+def _flags(trials: Trials) -> list[CaseChange]:
     return [change for change in trials.helpful if change.input_change is None and not change.checks_less]
 
 

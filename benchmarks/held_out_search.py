@@ -22,7 +22,7 @@ from benchmarks.held_out_larger import LARGER
 from benchmarks.held_out_programs import PROGRAMS
 from triage.compilers.iree import Iree
 from triage.toolchains.home import open_home
-from triage.toolchains.shed import Toolshed
+from triage.toolchains.registry import ToolchainRegistry
 
 PATIENCE = 15.0  # seconds for a compile; one that takes longer counts as failed, and is not mended either
 ONLY_TELLS = re.compile(
@@ -75,7 +75,7 @@ class Subject:
         return None
 
 
-def subjects(shed: Toolshed, options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, str, Subject]]:
+def subjects(shed: ToolchainRegistry, options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, str, Subject]]:
     chosen = {name: text for name, text in (PROGRAMS | LARGER).items() if name.startswith(tuple(options.programs))}
     for version in options.versions.split(","):
         binary = shed.obtain(shed.place(version, "iree")).program
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--programs", nargs="+", default=[""], help="how the names of the programs begin")
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
-    shed = Toolshed(open_home(), {"iree": Iree()})
+    shed = ToolchainRegistry(open_home(), {"iree": Iree()})
     with TemporaryDirectory() as folder:
         for name, version, target, subject in subjects(shed, options, Path(folder)):
             fine, said = subject.ends()

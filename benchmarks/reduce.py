@@ -28,9 +28,9 @@ from benchmarks.reduce_inputs import model
 from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS, Peer, Run, peers, timed
 from benchmarks.reduce_task import Task, fresh_home, planned, script, sized, started, task_of
-from triage.cli.bench import load_cases
+from triage.cli.context import load_cases
 from triage.compilers.interpreters import interpreter
-from triage.reduce.ends import Baseline
+from triage.reduce.baseline import Baseline
 
 MAIN = "from triage.cli import main; main()"
 HIDDEN = f"import triage.reduce.workflow as workflow; workflow._line = lambda failure: None; {MAIN}"

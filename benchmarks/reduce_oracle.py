@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 
 from triage.classify.diagnose import diagnose
 from triage.classify.passes import PassScanner
+from triage.execution.process import run
 from triage.model.execution import Limits
-from triage.probe.process import run
 
 
 @dataclass(frozen=True)

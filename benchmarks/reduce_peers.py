@@ -18,7 +18,7 @@ from pathlib import Path
 import platformdirs
 import psutil
 
-from triage.probe.process import die_with_parent
+from triage.execution.process import die_with_parent
 
 WORKERS = 2
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER

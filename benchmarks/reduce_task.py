@@ -15,15 +15,15 @@ from benchmarks.reduce_inputs import recipe
 from benchmarks.reduce_oracle import Plan
 from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS
-from triage.cli.bench import COMPILERS, load_cases, open_bench
-from triage.compilers.port import Invocation
+from triage.cli.context import COMPILERS, load_cases, open_bench
+from triage.compilers.base import Invocation
+from triage.execution.judge import same_signature
+from triage.execution.mlir_tools import Reader
+from triage.execution.prober import Naming
 from triage.model.case import Case
 from triage.model.revision import Toolchain
-from triage.probe.judge import same_signature
-from triage.probe.prober import Naming
-from triage.probe.reading import Reader
-from triage.reduce.ends import Baseline, baseline
-from triage.reduce.mlir.format import MlirFormat
+from triage.reduce.baseline import Baseline, baseline
+from triage.reduce.frontends.mlir.format import MlirFormat
 from triage.toolchains.home import home_path
 
 ROOT = Path(__file__).parent.parent

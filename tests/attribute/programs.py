@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from triage.attribute.reading import IrReader, Module
-from triage.compilers.vocabulary import Vocabulary
+from triage.attribute.ir_reader import IrReader, PrintedModule
+from triage.compilers.base import Vocabulary
 
 WORDS = Vocabulary(
     functions=frozenset({"t.func"}),
@@ -91,9 +91,9 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     return f"{head} ({{\n" + f"\n{pad}}}, {{\n".join(texts) + f"\n{pad}}}){tail}"
 
 
-def read(text: str, words: Vocabulary = WORDS, *, spell: bool = False) -> Module:
+def read(text: str, words: Vocabulary = WORDS, *, spell: bool = False) -> PrintedModule:
     """What a text means."""
-    found: list[Module] = []
+    found: list[PrintedModule] = []
     reader = IrReader(words, found.append, spell=spell)
     for line in text.split("\n"):
         reader.line(line)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.attribute.alignment import Parting, parting
-from triage.attribute.reading import PassName
-from triage.attribute.structure import Structure
-from triage.attribute.trace import State
+from triage.attribute.align import Parting, parting
+from triage.attribute.ir_reader import PassName
+from triage.attribute.trace import FunctionState, Structure
 
 
-def run(text: str) -> list[State]:
+def run(text: str) -> list[FunctionState]:
     """`Fuse:1 Tile:2`: passes and what each left, told apart by a number; `!` marks the pass that failed."""
     states = []
     for index, word in enumerate(text.split()):
         name, _, left = word.partition(":")
         failed = left.endswith("!")
-        states.append(State(PassName(f"{name}Pass"), Structure(int(left.rstrip("!"))), index, 1, failed))
+        states.append(FunctionState(PassName(f"{name}Pass"), Structure(int(left.rstrip("!"))), index, 1, failed))
     return states
 
 
@@ -76,7 +75,7 @@ def test_renamed_passes_are_the_same_pass() -> None:
 
 def test_the_suffix_of_a_class_means_nothing() -> None:
     good, bad = run("A:1 B:2"), run("A:1 B:3")
-    old = [State(PassName(state.by.name.removesuffix("Pass")), state.structure, state.index, 1) for state in good]
+    old = [FunctionState(PassName(state.by.name.removesuffix("Pass")), state.structure, state.index, 1) for state in good]
     found = parting(old, bad, {})
     assert found is not None
     assert found.lasting.good is not None
@@ -96,8 +95,8 @@ def test_choices_alone_can_part() -> None:
     def chosen(tiles: str) -> Structure:
         return Structure(5, choices=frozenset({("config.tiles", tiles)}))
 
-    good = [*run("A:1"), State(PassName("Choose"), chosen("[4]"), 1, 1)]
-    bad = [*run("A:1"), State(PassName("Choose"), chosen("[8]"), 1, 1)]
+    good = [*run("A:1"), FunctionState(PassName("Choose"), chosen("[4]"), 1, 1)]
+    bad = [*run("A:1"), FunctionState(PassName("Choose"), chosen("[8]"), 1, 1)]
     assert names(parting(good, bad, {})) == ("Choose", None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triage.attribute.excerpt import DumpText, Mark, side_by_side
-from triage.attribute.reading import PassName
+from triage.attribute.ir_reader import PassName
 
 TEXT = """in.mlir:1:1: warning: nothing
 // -----// IR Dump After TilePass (t-tile) //----- //

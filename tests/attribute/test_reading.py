@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.attribute.programs import WORDS, Op, printed, program
-from triage.attribute.reading import Dump, DumpReader, PassName, pass_of
+from triage.attribute.ir_reader import Dump, DumpReader, PassName, pass_of
 from triage.attribute.trace import Tracer
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))

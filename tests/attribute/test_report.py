@@ -7,10 +7,9 @@ from dataclasses import replace
 from rich.console import Console
 
 from tests.bisect.history_of import case_named, failure
-from triage.attribute.reading import PassName
-from triage.attribute.result import Attribution, Difference, Excerpt, Finding, PartedAt, PhaseComparison, Side
-from triage.model.outcome import Compiled, Failed, Measured
-from triage.model.probe import Probe
+from triage.attribute.ir_reader import PassName
+from triage.attribute.result import Attribution, ComparedRun, ComparisonResult, Difference, Excerpt, PartedAt, PhaseComparison
+from triage.model.outcome import Compiled, Failed, Measured, Probe
 from triage.model.revision import Revision
 from triage.report.attribution import attribution_blocks, attribution_json
 from triage.report.attribution_page import attribution_page
@@ -24,18 +23,18 @@ PARTED = Attribution(
     CASE,
     GOOD,
     BAD,
-    Finding.PARTED,
+    ComparisonResult.PARTED,
     failing=PassName("CheckPass"),
     function=("kernel", "kernel"),
     lasting=PartedAt(
-        Side(None, TILE),
+        ComparedRun(None, TILE),
         "kernel",
         (Difference("t.copy", "1", "3"),),
         (Difference("config.tiles", "[4]", "[8]"),),
         Excerpt((f"t.call {EVIL}", "t.end"), ("t.other", "t.end")),
         ("lib/Tile.cpp",),
     ),
-    first=PartedAt(Side(PassName("FusePass"), PassName("FusePass")), None),
+    first=PartedAt(ComparedRun(PassName("FusePass"), PassName("FusePass")), None),
     phases=(
         PhaseComparison("flow", {"dispatches": 2}, {"dispatches": 2}, same=True),
         PhaseComparison(
@@ -92,26 +91,26 @@ def test_the_json_has_the_suspects() -> None:
 
 
 def test_a_pass_that_chooses_otherwise_is_suspected_as_well() -> None:
-    found = replace(PARTED, decided=PartedAt(Side(PassName("ChoosePass"), PassName("ChoosePass")), "kernel"))
+    found = replace(PARTED, decided=PartedAt(ComparedRun(PassName("ChoosePass"), PassName("ChoosePass")), "kernel"))
     assert found.passes == ("TilePass", "ChoosePass")
     assert "then" in text_of(found)
 
 
 def test_each_other_finding_has_its_sentence() -> None:
     none = replace(PARTED, lasting=None, first=None, phases=())
-    assert "is the same on 3.2.0 and 3.3.0 up to CheckPass" in text_of(replace(none, finding=Finding.FAILING))
-    assert "the step that fails, which is no pass" in text_of(replace(none, finding=Finding.FAILING, failing=None))
-    assert "after every pass" in text_of(replace(none, finding=Finding.SAME))
-    assert "cannot be compared: why" in text_of(replace(none, finding=Finding.INCONCLUSIVE, reason="why"))
-    assert replace(none, finding=Finding.FAILING).passes == ("CheckPass",)
-    assert replace(none, finding=Finding.SAME).passes == ()
+    assert "is the same on 3.2.0 and 3.3.0 up to CheckPass" in text_of(replace(none, finding=ComparisonResult.FAILING))
+    assert "the step that fails, which is no pass" in text_of(replace(none, finding=ComparisonResult.FAILING, failing=None))
+    assert "after every pass" in text_of(replace(none, finding=ComparisonResult.SAME))
+    assert "cannot be compared: why" in text_of(replace(none, finding=ComparisonResult.INCONCLUSIVE, reason="why"))
+    assert replace(none, finding=ComparisonResult.FAILING).passes == ("CheckPass",)
+    assert replace(none, finding=ComparisonResult.SAME).passes == ()
 
 
 def test_the_phase_of_the_suspected_pass_is_known() -> None:
     collapse = PassName("CollapseDimensionsPass", "iree-dispatch-creation-collapse-dimensions")
-    at = PartedAt(Side(None, collapse), None)
+    at = PartedAt(ComparedRun(None, collapse), None)
     assert replace(PARTED, lasting=at).phase == "dispatch-creation"
-    assert replace(PARTED, finding=Finding.SAME, lasting=None).phase is None
+    assert replace(PARTED, finding=ComparisonResult.SAME, lasting=None).phase is None
 
 
 def test_a_narrow_terminal_gets_both_columns() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.attribute.programs import WORDS, Op
 from tests.attribute.test_reading import dump
-from triage.attribute.reading import DumpReader
-from triage.attribute.scope import Judgement, Runs, judge_runs
+from triage.attribute.align import Judgement, Runs, judge_runs
+from triage.attribute.ir_reader import DumpReader
 from triage.attribute.trace import Trace, Tracer
 
 

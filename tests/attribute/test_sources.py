@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from triage.attribute.reading import PassName
-from triage.attribute.sources import files_of
-from triage.timeline import Repository
+from triage.attribute.excerpt import files_of
+from triage.attribute.ir_reader import PassName
+from triage.git_history import Repository
 
 BESIDE = {"TilePass": ("lib/Config.cpp", "lib/Gone.cpp")}
 

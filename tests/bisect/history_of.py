@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triage.model.case import Case, Expectation, Input, InputKind, Target
-from triage.model.failure import Failure
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.progress import Silent
 from triage.model.revision import Revision
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 
 def case_named(name: str, *expect: Expectation) -> Case:
@@ -19,8 +17,8 @@ def case_named(name: str, *expect: Expectation) -> Case:
     return Case(name, name, "", "iree", Path(f"{name}.yaml"), Input(source, InputKind.MLIR), Target("llvm-cpu"), expect=expect)
 
 
-def places(count: int) -> list[Place]:
-    return [Place("iree", Revision(f"1.{number}.0")) for number in range(count)]
+def places(count: int) -> list[ToolchainRef]:
+    return [ToolchainRef("iree", Revision(f"1.{number}.0")) for number in range(count)]
 
 
 def failure(letter: str) -> Failure:

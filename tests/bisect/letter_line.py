@@ -12,13 +12,12 @@ from tests.bisect.history_of import outcome
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues
 from triage.bisect.result import CommitNote
+from triage.execution.runner import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Measured
-from triage.model.probe import Probe
+from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
 from triage.model.revision import Revision
-from triage.probe.workbench import Job
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 
 @dataclass
@@ -32,8 +31,8 @@ class LetterLine:
     def __len__(self) -> int:
         return len(self.price)
 
-    def place(self, index: int) -> Place:
-        return Place("iree", self.revision(index))
+    def place(self, index: int) -> ToolchainRef:
+        return ToolchainRef("iree", self.revision(index))
 
     def case(self, index: int, case: Case) -> Case:
         return case
@@ -75,7 +74,7 @@ class LetterBench:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def probe_all(self, jobs: Sequence[Job], what: str = "") -> Iterator[Probe]:
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:
             index = int(job.place.revision.name[1:])
             letter = self.letters[index]

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from tests.bisect.history_of import case_named, outcome
 from triage.bisect.commits import CommitSearch, bisect_commits
 from triage.bisect.line import CommitLine, spots_of
-from triage.bisect.result import Answer, Bisection, Kind
-from triage.model.outcome import Measured
-from triage.model.probe import Probe
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.git_history import CommitPosition, Timeline
+from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
-from triage.timeline import Placement, Timeline
 from triage.toolchains.sources import Offer
 
 COUNT = 40
@@ -60,7 +59,7 @@ class EverySpot:
             Offer(
                 self.name,
                 revision_of(timeline.commits[index]),
-                Placement(index, timeline.commits[index].sha),
+                CommitPosition(index, timeline.commits[index].sha),
                 self.seconds,
                 "",
                 "the artifact has expired" if index in self.missing else None,
@@ -115,7 +114,7 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
 
 
 def test_a_fix_is_found_the_same_way(timeline: Timeline) -> None:
-    found, _ = bisect(timeline, "F" * 30 + "P" * 10, kind=Kind.FIX)
+    found, _ = bisect(timeline, "F" * 30 + "P" * 10, kind=BisectKind.FIX)
     assert (found.answer, names(timeline, found)) == (Answer.CULPRIT, [30])
 
 
@@ -152,12 +151,12 @@ def test_a_probe_that_lied_once_does_not_convict(timeline: Timeline) -> None:
     noise=st.lists(st.sampled_from("...UG"), min_size=COUNT, max_size=COUNT),
     missing=st.lists(st.integers(1, COUNT - 2), max_size=24),
     jobs=st.integers(1, 4),
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(BisectKind),
 )
 def test_the_suspects_always_contain_the_culprit(
-    timeline: Timeline, culprit: int, noise: list[str], missing: list[int], jobs: int, kind: Kind
+    timeline: Timeline, culprit: int, noise: list[str], missing: list[int], jobs: int, kind: BisectKind
 ) -> None:
-    old, new = ("P", "F") if kind is Kind.REGRESSION else ("F", "P")
+    old, new = ("P", "F") if kind is BisectKind.REGRESSION else ("F", "P")
     letters = [old if index < culprit else new for index in range(COUNT)]
     for index in range(1, COUNT - 1):
         if noise[index] != ".":

@@ -6,10 +6,9 @@ import pytest
 
 from tests.bisect.history_of import case_named, outcome, places
 from triage.bisect.metric import reading_between
+from triage.execution.metrics import Metric, Reading, value_of
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
-from triage.model.probe import Probe
-from triage.probe.metric import Metric, Reading, value_of
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Probe, Untestable
 
 CASE = case_named("case")
 PLACES = places(3)

@@ -14,25 +14,29 @@ from triage.bisect.commits import CommitSearch, bisect_commits
 from triage.bisect.line import CommitLine, spots_of
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues, commit_prior
-from triage.bisect.result import Kind
-from triage.model.commit import ChangedFile, Commit
+from triage.bisect.result import BisectKind
+from triage.git_history import Timeline
+from triage.model.revision import ChangedFile, Commit
 from triage.report.bisection import bisection_block
 from triage.report.certificate import certificate
 from triage.report.shapes import bisection_json
-from triage.timeline import Timeline
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 TILE = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "flow", "3.2.0 and 3.3.0 part after TilePass (compiler/part2.cpp)")
 
 
 def search(
-    timeline: Timeline, letters: str, kind: Kind = Kind.REGRESSION, found: PassEvidence | None = TILE, seconds: float = 30.0
+    timeline: Timeline,
+    letters: str,
+    kind: BisectKind = BisectKind.REGRESSION,
+    found: PassEvidence | None = TILE,
+    seconds: float = 30.0,
 ) -> Any:
     asked: list[tuple[str, str]] = []
     source = EverySpot(seconds=seconds)
     spots = spots_of(timeline, timeline.between(timeline.commits[0].sha, timeline.commits[-1].sha), [source])
 
-    def witness(good: Place, bad: Place) -> PassEvidence | None:
+    def witness(good: ToolchainRef, bad: ToolchainRef) -> PassEvidence | None:
         asked.append((good.revision.name, bad.revision.name))
         return found
 
@@ -50,7 +54,7 @@ def test_it_is_asked_once_with_the_good_and_the_bad_end(timeline: Timeline) -> N
     made, asked = search(timeline, "P" * 20 + "F" * 20)
     bisect_commits(made)
     assert asked == [(timeline.commits[0].sha[:10], timeline.commits[-1].sha[:10])]
-    fixed, asked = search(timeline, "F" * 20 + "P" * 20, Kind.FIX)
+    fixed, asked = search(timeline, "F" * 20 + "P" * 20, BisectKind.FIX)
     bisect_commits(fixed)
     assert asked == [(timeline.commits[-1].sha[:10], timeline.commits[0].sha[:10])]
 

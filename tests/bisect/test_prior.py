@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from triage.bisect.prior import FLOOR, Clues, commit_prior, explain, project_names
 from triage.bisect.prior_features import feature_matrix, features
-from triage.bisect.prior_tables import project_table
-from triage.bisect.prior_words import letters, same_name, topics
-from triage.model.commit import ChangedFile, Commit
-from triage.model.failure import Failure
+from triage.bisect.prior_text import letters, project_table, same_name, topics
+from triage.model.outcome import Failure
+from triage.model.revision import ChangedFile, Commit
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
 GPU = ChangedFile(f"{CODEGEN}/LLVMGPU/KernelConfig.cpp", 30, 8)

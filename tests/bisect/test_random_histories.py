@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.bisect.history_of import case_named
 from tests.bisect.letter_line import LetterBench, LetterLine, plain_line
 from triage.bisect.commits import CommitSearch, bisect_commits, confirmations
-from triage.bisect.result import Answer, Bisection, Kind
+from triage.bisect.result import Answer, Bisection, BisectKind
 
 PRICES = (0.0, 5.0, 60.0, 1800.0)
 
@@ -25,7 +25,7 @@ class World:
     culprit: int
     line: LetterLine
     jobs: int
-    kind: Kind
+    kind: BisectKind
 
     @property
     def suspects(self) -> set[int]:
@@ -42,10 +42,10 @@ def worlds(draw: st.DrawFn) -> World:
     """
     places = draw(st.integers(2, 90))
     culprit = draw(st.integers(1, places - 1))
-    kind = draw(st.sampled_from(Kind))
+    kind = draw(st.sampled_from(BisectKind))
     silent = draw(st.floats(0, 0.6))
     randomly = random.Random(draw(st.integers(0, 1 << 32)))
-    old, new = ("P", "F") if kind is Kind.REGRESSION else ("F", "P")
+    old, new = ("P", "F") if kind is BisectKind.REGRESSION else ("F", "P")
     letters = [old if index < culprit else new for index in range(places)]
     for word in "UG":
         share = silent * (0.7 if word == "U" else 0.3)

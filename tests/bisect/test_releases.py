@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tests.bisect.history_of import HistoryBench, case_named, places
 from triage.bisect.releases import bisect_releases
-from triage.bisect.result import Answer, Bisection, Kind
-from triage.probe.judge import any_failure, same_family
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.execution.judge import any_failure, same_family
 
 
 def bisect(history: str, jobs: int = 1, **options: object) -> tuple[Bisection, HistoryBench]:
@@ -31,8 +31,8 @@ def test_the_change_that_led_to_the_newest_state_is_found_and_not_an_older_one()
 
 
 def test_a_fix_is_found_from_the_newest_passing_release() -> None:
-    found, _ = bisect("PPFFFFFFPPPPPPPP", kind=Kind.FIX)
-    assert (found.kind, at(found), found.answer) == (Kind.FIX, (7, 8), Answer.CULPRIT)
+    found, _ = bisect("PPFFFFFFPPPPPPPP", kind=BisectKind.FIX)
+    assert (found.kind, at(found), found.answer) == (BisectKind.FIX, (7, 8), Answer.CULPRIT)
 
 
 def test_the_bounds_given_are_verified() -> None:
@@ -111,8 +111,8 @@ def test_an_end_that_does_not_agree_with_itself_is_inconclusive() -> None:
 
 
 @settings(max_examples=300)
-@given(st.text("PFGU", min_size=2, max_size=40), st.integers(1, 4), st.sampled_from(Kind))
-def test_an_answer_is_always_true(history: str, jobs: int, kind: Kind) -> None:
+@given(st.text("PFGU", min_size=2, max_size=40), st.integers(1, 4), st.sampled_from(BisectKind))
+def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> None:
     found, bench = bisect(history, jobs, kind=kind)
     assert len({index for _, index, fresh in bench.asked if not fresh}) <= len(history)
     if found.answer is Answer.INCONCLUSIVE:
@@ -121,7 +121,7 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: Kind) -> None:
         return
     low, high = at(found)
     reference = found.failure.failure_class[-1]
-    old, new = ("P", reference) if kind is Kind.REGRESSION else (reference, "P")
+    old, new = ("P", reference) if kind is BisectKind.REGRESSION else (reference, "P")
     assert (history[low], history[high]) == (old, new)
     assert not set(history[low + 1 : high]) & {"P", reference}
     assert [one.name for one, _ in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]

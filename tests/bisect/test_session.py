@@ -17,10 +17,10 @@ from triage.bisect.journal import Entry, Journal, from_git_log, git_log
 from triage.bisect.line import CommitLine, spots_of
 from triage.bisect.result import Answer
 from triage.bisect.session import Session
-from triage.cli.session import lead
+from triage.cli.interactive_bisect import lead
+from triage.git_history import Timeline
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Verdict
-from triage.timeline import Timeline
 
 LETTERS = "P" * 17 + "F" * 23
 

@@ -26,7 +26,7 @@ from tests.classify.samples import (
     stamped,
 )  # fmt: skip
 from triage.classify import Scanner, classify_log
-from triage.classify.sieve import HEAD
+from triage.classify.prefilter import HEAD
 from triage.model.errors import BadInput
 
 EVERYTHING = (PYTEST_LOG + NINJA_LOG + QUIET_LOG + COLUMNS + VERIFIER + DUMP.format("APass", "iree-hal-a")).encode()

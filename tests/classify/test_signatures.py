@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.classify import Scanner
-from triage.classify.crash import frame, signal_name, symbol_of
 from triage.classify.signature import normalised
+from triage.classify.stack_dump import frame, signal_name, symbol_of
 
 MESSAGES = (
     "{path}:{line}:{col}: error: 'linalg.generic' op inferred input/output operand #{n} has shape's dimension #{m} to be {a}, but found {b}\n",

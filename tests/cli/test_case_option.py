@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.cli.bench import one_case
+from triage.cli.context import one_case
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes import load_recipes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.cli.shares import only_share, shares
+from triage.cli.context import only_share, shares
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import Triage
 from triage.compilers.command import Command
-from triage.compilers.families import Families
 from triage.compilers.iree import Iree
+from triage.compilers.registry import Families
 from triage.model.case import Case, CommandLine, Flag, Input, InputKind, Target, VersionRule
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain

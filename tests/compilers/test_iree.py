@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.compilers.iree.inquiry import _phases
+from triage.compilers.iree.introspect import _phases
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Untestable

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from triage.attribute.reading import IrReader, Module
-from triage.compilers.iree.ir import IreeIr
-from triage.compilers.port import Invocation
+from triage.attribute.ir_reader import IrReader, PrintedModule
+from triage.compilers.base import Invocation
+from triage.compilers.iree.passes import IreeIr
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 IR = IreeIr()
@@ -19,8 +19,8 @@ def toolchain(**known: object) -> Toolchain:
     return Toolchain("iree", Revision("3.3.0"), "i", Path(), Path("iree-compile"), Capabilities(**known))  # type: ignore[arg-type]
 
 
-def read(*lines: str) -> Module:
-    found: list[Module] = []
+def read(*lines: str) -> PrintedModule:
+    found: list[PrintedModule] = []
     reader = IrReader(IR.words, found.append)
     for line in ('"func.func"() <{sym_name = "f"}> ({', *(f"  {line}" for line in lines), "}) : () -> ()"):
         reader.line(line)

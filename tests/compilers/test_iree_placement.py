@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triage.compilers.iree.placement import IreePlacement
+from triage.compilers.iree.devices import IreePlacement
 from triage.mlir import parse_module
 
 PLACEMENT = IreePlacement()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.lines import lines_told
+from triage.compilers.base import lines_told
 from triage.compilers.triton import Triton
 from triage.compilers.triton.chips import chip_of
 from triage.model.case import Case, Input, InputKind, Kernel, Target

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.compilers.iree.placement import IreePlacement
+from triage.compilers.iree.devices import IreePlacement
+from triage.execution.mlir_tools import Reader
 from triage.lint.program import Program
 from triage.mlir import parse_module
 from triage.model.revision import Revision, Toolchain
-from triage.probe.reading import Reader
 
 Read = Callable[..., Program]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.probe.reading import Reader
-from triage.toolchains.shed import Toolshed
+from triage.execution.mlir_tools import Reader
+from triage.toolchains.registry import ToolchainRegistry
 
 Readers = Callable[[str], Reader]
 
@@ -19,7 +19,7 @@ Readers = Callable[[str], Reader]
 def readers(shared_home: Path) -> Iterator[Readers]:
     """A reader of a release, by its version; each is made once."""
     made: dict[str, Reader] = {}
-    shed = Toolshed(shared_home, {"iree": Iree()})
+    shed = ToolchainRegistry(shared_home, {"iree": Iree()})
 
     def of(version: str) -> Reader:
         if version not in made:

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.mlir.conftest import Readers
 from tests.mlir.programs import programs
 from triage.mlir import UnparsableError, parse_module, print_module
-from triage.mlir.scan import closing, entries, split, symbols
+from triage.mlir.tree import closing, entries, split, symbols
 
 MODELS = ROOT / "recipes" / "models"
 GENERIC = ("--mlir-print-op-generic",)

@@ -9,9 +9,8 @@ import pytest
 from tests.bisect.history_of import HistoryBench, case_named, outcome, places
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
-from triage.model.outcome import Measured
-from triage.model.probe import Probe
-from triage.nightly.compare import Change, Night, Pair, compare, pair_up
+from triage.model.outcome import Measured, Probe
+from triage.nightly.compare import CaseChangeKind, Night, Pair, compare, pair_up
 from triage.nightly.night import run_nightly, shard
 from triage.report.files import write_reports
 from triage.report.junit import junit
@@ -29,16 +28,16 @@ def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
 @pytest.mark.parametrize(
     ("old", "new", "change"),
     [
-        ("P", "P", Change.UNCHANGED),
-        ("P", "F", Change.REGRESSED),
-        ("F", "P", Change.FIXED),
-        ("F", "F", Change.UNCHANGED),
-        ("F", "G", Change.CHANGED),
-        ("U", "F", Change.UNTESTABLE),
-        ("P", "U", Change.UNTESTABLE),
+        ("P", "P", CaseChangeKind.UNCHANGED),
+        ("P", "F", CaseChangeKind.REGRESSED),
+        ("F", "P", CaseChangeKind.FIXED),
+        ("F", "F", CaseChangeKind.UNCHANGED),
+        ("F", "G", CaseChangeKind.CHANGED),
+        ("U", "F", CaseChangeKind.UNTESTABLE),
+        ("P", "U", CaseChangeKind.UNTESTABLE),
     ],
 )
-def test_what_a_pair_of_outcomes_means(old: str, new: str, change: Change) -> None:
+def test_what_a_pair_of_outcomes_means(old: str, new: str, change: CaseChangeKind) -> None:
     case = case_named("case")
     assert compare(probe(case, 0, old), probe(case, 1, new)) is change
 
@@ -46,14 +45,14 @@ def test_what_a_pair_of_outcomes_means(old: str, new: str, change: Change) -> No
 @pytest.mark.parametrize(
     ("old", "new", "change"),
     [
-        ("P", "F", Change.KNOWN),
-        ("P", "G", Change.REGRESSED),
-        ("F", "F", Change.KNOWN),
-        ("P", "P", Change.UNCHANGED),
-        ("F", "P", Change.FIXED),
+        ("P", "F", CaseChangeKind.KNOWN),
+        ("P", "G", CaseChangeKind.REGRESSED),
+        ("F", "F", CaseChangeKind.KNOWN),
+        ("P", "P", CaseChangeKind.UNCHANGED),
+        ("F", "P", CaseChangeKind.FIXED),
     ],
 )
-def test_an_expected_failure_is_known_and_any_other_is_not(old: str, new: str, change: Change) -> None:
+def test_an_expected_failure_is_known_and_any_other_is_not(old: str, new: str, change: CaseChangeKind) -> None:
     case = case_named("case", KNOWN)
     assert compare(probe(case, 0, old), probe(case, 1, new)) is change
 
@@ -104,7 +103,7 @@ def night() -> Night:
 
 
 def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
-    assert [pair.name for pair in night.of(Change.REGRESSED)] == ["comes-and-goes", "stays", "hidden"]
+    assert [pair.name for pair in night.of(CaseChangeKind.REGRESSED)] == ["comes-and-goes", "stays", "hidden"]
     told = {pair.name: [(b.kind.value, b.before.name, b.after.name) for b in pair.bisections] for pair in night.pairs}
     assert told["comes-and-goes"] == [("regression", "1.3.0", "1.4.0"), ("fix", "1.5.0", "1.6.0")]
     assert told["stays"] == [("regression", "1.2.0", "1.3.0")]
@@ -164,10 +163,10 @@ def test_toolchain_and_baseline_must_differ() -> None:
 
 def test_a_slower_compile_is_told_only_when_it_is_much() -> None:
     case = case_named("case")
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), Change.UNCHANGED).slower == 4.5
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), Change.UNCHANGED).slower is None
-    assert Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), Change.UNCHANGED).slower is None
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "F", 9.0), Change.REGRESSED).slower is None
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), CaseChangeKind.UNCHANGED).slower == 4.5
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), CaseChangeKind.UNCHANGED).slower is None
+    assert Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), CaseChangeKind.UNCHANGED).slower is None
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "F", 9.0), CaseChangeKind.REGRESSED).slower is None
 
 
 def test_pairs_come_in_the_order_of_the_recipes() -> None:

@@ -13,14 +13,14 @@ from rich.console import Console
 from tests.nightly.test_compare import night_of
 from tests.reduce.made import reproducer
 from triage.model.errors import EnvironmentFailure
-from triage.nightly import examples
+from triage.nightly import night as night_module
 from triage.nightly.compare import Night
-from triage.nightly.examples import with_examples
-from triage.reduce.result import NotReproducible, Reduced
-from triage.reduce.workflow import Order
+from triage.nightly.night import with_examples
+from triage.reduce.state import NotReproducible, Reduced
+from triage.reduce.workflow import ReductionRequest
 from triage.report.files import write_reports
 from triage.report.night import night_blocks
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def night() -> Night:
     return night_of({"one": "PF", "two": "PF", "other": "PG", "broken": "PH", "fine": "PP", "known": "FF"}, old=0, new=1)
 
 
-def reduced(order: Order) -> Reduced | NotReproducible:
+def reduced(order: ReductionRequest) -> Reduced | NotReproducible:
     match order.case.name:
         case "other":
             return NotReproducible(order.case, "it fails in <none> of 8 further compiles")
@@ -42,13 +42,13 @@ def reduced(order: Order) -> Reduced | NotReproducible:
 def richer(night: Night, monkeypatch: pytest.MonkeyPatch) -> list[Night]:
     orders: list[tuple[str, str, str | None]] = []
 
-    def reduce_case(_: object, order: Order) -> Reduced | NotReproducible:
+    def reduce_case(_: object, order: ReductionRequest) -> Reduced | NotReproducible:
         orders.append((order.case.name, order.bad.revision.name, order.good.revision.name if order.good else None))
         return reduced(order)
 
-    monkeypatch.setattr(examples, "reduce_case", reduce_case)
-    monkeypatch.setattr(examples, "reproducer_of", lambda _, found, __: replace(reproducer(), reduced=found))
-    places = [Place("iree", one) for one in (night.toolchain, night.baseline)]
+    monkeypatch.setattr(night_module, "reduce_case", reduce_case)
+    monkeypatch.setattr(night_module, "reproducer_of", lambda _, found, __: replace(reproducer(), reduced=found))
+    places = [ToolchainRef("iree", one) for one in (night.toolchain, night.baseline)]
     found = list(with_examples(None, night, *places, lambda made: Path("out/reproducers") / made.slug))  # type: ignore[arg-type]
     assert orders == [(name, "1.1.0", "1.0.0") for name in ("one", "other", "broken")]
     return found

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triage.classify import FailingPass
+from triage.execution.cache import Evidence, Record, key_of
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Captured, Ending, Execution
-from triage.probe.evidence import Evidence, Record, key_of
 
 
 def record(key: str = "k", text: str = "error: x", at: str = "2026-01-01T00:00:00+00:00") -> Record:
@@ -103,7 +103,7 @@ def test_several_threads_write_at_once(tmp_path: Path) -> None:
 def test_a_kill_at_any_moment_leaves_what_was_finished(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from tests.probe.test_evidence import record; from triage.probe.evidence import Evidence\n"
+        "from tests.probe.test_evidence import record; from triage.execution.cache import Evidence\n"
         "store = Evidence(Path(sys.argv[1]))\n"
         "for n in range(100000):\n    store.add(record(str(n)))\n    print(n, flush=True)\n"
     )

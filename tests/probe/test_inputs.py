@@ -3,11 +3,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from triage.compilers.port import Importer
+from triage.compilers.base import Importer
+from triage.execution.inputs import Inputs, Prepared
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Untestable
-from triage.probe.inputs import Inputs, Prepared
 
 
 def case(path: Path, kind: InputKind, **args: str) -> Case:

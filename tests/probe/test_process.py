@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from triage.execution.process import run
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
-from triage.probe.process import run
 
 ORPHANS = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}])"
 
@@ -108,7 +108,7 @@ def test_kill_9_of_this_program_ends_the_compiler_as_well(tmp_path: Path) -> Non
     mark = f"mark-{os.getpid()}-kill9"
     code = (
         "import sys; from pathlib import Path\n"
-        "from triage.model.execution import Limits; from triage.probe.process import run\n"
+        "from triage.model.execution import Limits; from triage.execution.process import run\n"
         f"run([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}], Limits(), Path({str(tmp_path)!r}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])

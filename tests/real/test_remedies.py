@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, Triage
 from triage.compilers.iree import Iree
-from triage.toolchains.shed import Toolshed
+from triage.toolchains.registry import ToolchainRegistry
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes"
@@ -35,7 +35,7 @@ def compiles_with(triage: Triage, tmp_path: Path, recipe: Path, version: str, *f
 
 
 def test_a_compiler_tells_which_of_its_options_are_switches(shared_home: Path) -> None:
-    shed = Toolshed(shared_home, {"iree": Iree()})
+    shed = ToolchainRegistry(shared_home, {"iree": Iree()})
     known = shed.obtain(shed.place("3.3.0", "iree")).capabilities
     assert {"iree-codegen-llvmgpu-use-igemm", "iree-opt-data-tiling"} <= known.switches < known.flags
     assert not {"iree-opt-level", "iree-llvmcpu-stack-allocation-limit", "iree-hal-target-device"} & known.switches

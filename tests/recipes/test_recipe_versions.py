@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
-from triage.model.failure import Failure
+from triage.model.outcome import Failure
 from triage.recipes import expectation_for, expectations_at, flag_applies, matches
 
 

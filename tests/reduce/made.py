@@ -7,12 +7,10 @@ from pathlib import Path
 
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
-from triage.model.failure import Failure
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer
-from triage.reduce.result import Effort, Reduced, Size
+from triage.reduce.state import Effort, Reduced, Size
 
 PROGRAM = """module {
   func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {

@@ -14,9 +14,9 @@ from benchmarks.reduce_inputs import model, recipe
 from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_task import planned, script, sized, started, task_of
 from tests.conftest import Triage
-from triage.cli.bench import COMPILERS
-from triage.probe.reading import Reader
-from triage.reduce.mlir.format import MlirFormat
+from triage.cli.context import COMPILERS
+from triage.execution.mlir_tools import Reader
+from triage.reduce.frontends.mlir.format import MlirFormat
 
 pytestmark = pytest.mark.real
 

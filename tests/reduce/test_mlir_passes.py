@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.mlir.programs import programs
 from tests.reduce.test_search import CASE
+from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.probe.reading import Reader
-from triage.reduce.draft import Draft
-from triage.reduce.mlir.cut import cut, pieces
-from triage.reduce.mlir.document import MlirDocument, module_of
-from triage.reduce.mlir.format import MlirFormat
+from triage.reduce.frontends.base import Draft
+from triage.reduce.frontends.mlir.cut import cut, pieces
+from triage.reduce.frontends.mlir.document import MlirDocument, module_of
+from triage.reduce.frontends.mlir.format import MlirFormat
 
 pytestmark = pytest.mark.real
 OLD, NEW = "3.3.0", "3.13.0"

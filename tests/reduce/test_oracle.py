@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.reduce.test_search import draft
+from triage.execution.judge import same_signature
+from triage.execution.prober import Naming
 from triage.model.case import Case
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Measured, Outcome
-from triage.model.probe import Probe
+from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
 from triage.model.revision import Revision, Toolchain
-from triage.probe.judge import same_signature
-from triage.probe.prober import Naming
 from triage.reduce.oracle import Oracle
 
 WANTED, OTHER = (Failure(name, name, f"{name}:told", "told") for name in ("wanted", "other"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Triage
-from triage.cli.bench import expectable, load_cases, one_case
-from triage.reduce.recorded import open_reproducers
+from triage.cli.context import expectable, load_cases, one_case
+from triage.reduce.replay import open_reproducers
 from triage.reduce.reproducer import slug
 
 HERE = ROOT / "reproducers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from triage.reduce.pace import Pace
+from triage.reduce.fixpoint import Pace
 
 
 def test_the_first_round_only_says_where_it_is_and_later_ones_what_is_left() -> None:

@@ -16,17 +16,16 @@ from tests.conftest import ROOT
 from tests.reduce.test_search import CASE
 from triage.model.case import Case, Kernel
 from triage.recipes import load_recipes
-from triage.reduce.draft import Draft
-from triage.reduce.python.calls import inline_calls
-from triage.reduce.python.document import PythonDocument, kernel_function, kernel_of, parameters
-from triage.reduce.python.expressions import fold, take_parts
-from triage.reduce.python.format import PythonFormat, parsed
-from triage.reduce.python.kernel import drop_parameters, merge_parameters, put_values_in
-from triage.reduce.python.merging import inline_names, merge_names
-from triage.reduce.python.scope import strangers
-from triage.reduce.python.shapes import Kind, Shapes
-from triage.reduce.python.statements import drop_statements, drop_unread, open_blocks
-from triage.reduce.python.tree import edited, statements
+from triage.reduce.frontends.base import Draft
+from triage.reduce.frontends.python.calls import inline_calls
+from triage.reduce.frontends.python.document import PythonDocument, kernel_function, kernel_of, parameters
+from triage.reduce.frontends.python.expressions import fold, take_parts
+from triage.reduce.frontends.python.format import PythonFormat, parsed
+from triage.reduce.frontends.python.kernel import drop_parameters, merge_parameters, put_values_in
+from triage.reduce.frontends.python.names import inline_names, merge_names
+from triage.reduce.frontends.python.shapes import Kind, Shapes
+from triage.reduce.frontends.python.source_tree import edited, statements, strangers
+from triage.reduce.frontends.python.statements import drop_statements, drop_unread, open_blocks
 from triage.reduce.state import State
 
 KERNELS = [

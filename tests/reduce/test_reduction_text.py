@@ -8,7 +8,7 @@ import pytest
 
 from tests.reduce.made import CASE, OVERFLOW, probes, reproducer
 from triage.cli.screen import show
-from triage.reduce.result import NotReproducible
+from triage.reduce.state import NotReproducible
 from triage.report.reduction import reduction_blocks, reduction_json
 
 

@@ -12,14 +12,12 @@ import pytest
 from tests.reduce.made import outcome, reproducer
 from triage.cli.replay import _exit_of
 from triage.model.errors import BadFiles
-from triage.model.outcome import Measured
-from triage.model.probe import Probe
+from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
-from triage.reduce.recorded import open_reproducers
-from triage.reduce.replay import Replay, replay
+from triage.reduce.replay import Replay, open_reproducers, replay
 from triage.report.replay import replay_json
 from triage.report.reproducer import write_reproducer
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 
 class Bench:
@@ -28,8 +26,8 @@ class Bench:
     def __init__(self, letters: str) -> None:
         self.letters, self.shed = letters, self
 
-    def place(self, text: str, family: str) -> Place:
-        return Place(family, Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text))
+    def place(self, text: str, family: str) -> ToolchainRef:
+        return ToolchainRef(family, Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text))
 
     def probe_all(self, jobs: Sequence, what: str) -> Iterator[Probe]:
         for job in reversed(jobs):

@@ -17,11 +17,9 @@ from tests.reduce.made import CASE, PROGRAM, of_class, probes, reproducer
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
-from triage.model.failure import Failure
-from triage.model.outcome import Failed
+from triage.model.outcome import Failed, Failure
 from triage.recipes import load_recipes
-from triage.reduce.recorded import open_reproducers
-from triage.reduce.replay import Replay
+from triage.reduce.replay import Replay, open_reproducers
 from triage.reduce.reproducer import _without_paths, slug
 from triage.report import folder as folders
 from triage.report.folder import write_folder

@@ -9,8 +9,8 @@ import pytest
 
 from tests.reduce.test_search import CASE, draft
 from triage.model.case import Target
-from triage.reduce.draft import Draft
-from triage.reduce.settings import plainer_chip
+from triage.reduce.frontends.base import Draft
+from triage.reduce.frontends.case_settings import plainer_chip
 
 
 class On:

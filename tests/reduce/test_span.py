@@ -6,8 +6,8 @@ import pytest
 
 from tests.reduce.made import OVERFLOW, probes
 from triage.model.case import Expectation
-from triage.model.probe import Probe
-from triage.reduce.span import expectations, in_order, span_around
+from triage.model.outcome import Probe
+from triage.reduce.reproducer import expectations, in_order, span_around
 from triage.report.reproducer import span_text
 
 

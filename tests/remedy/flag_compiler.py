@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from triage.execution.runner import ProbeJob
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
-from triage.model.failure import Failure
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.progress import Silent
 from triage.model.revision import Capabilities, Revision, Toolchain
-from triage.probe.workbench import Job
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 Behaviour = Callable[[frozenset[str], str], Outcome]
 """What comes of flags on the revision of that name."""
@@ -52,18 +50,18 @@ def a_toolchain(
     return Toolchain("iree", Revision(name), name, Path(), Path("iree-compile"), known, version or name)
 
 
-def a_place(name: str = "3.3.0") -> Place:
-    return Place("iree", Revision(name))
+def a_place(name: str = "3.3.0") -> ToolchainRef:
+    return ToolchainRef("iree", Revision(name))
 
 
 @dataclass
 class FlagShed:
     newest: str | None = None
 
-    def obtain(self, place: Place) -> Toolchain:
+    def obtain(self, place: ToolchainRef) -> Toolchain:
         return a_toolchain(place.revision.name)
 
-    def place(self, text: str, family: str) -> Place:
+    def place(self, text: str, family: str) -> ToolchainRef:
         if self.newest is None:
             raise EnvironmentFailure("no network")
         return a_place(self.newest)
@@ -88,11 +86,11 @@ class FlagBench:
     def shed(self) -> FlagShed:
         return FlagShed(self.newest)
 
-    def probe(self, case: Case, place: Place) -> Probe:
-        [probe] = self.probe_all([Job(case, place)])
+    def probe(self, case: Case, place: ToolchainRef) -> Probe:
+        [probe] = self.probe_all([ProbeJob(case, place)])
         return probe
 
-    def probe_all(self, jobs: Sequence[Job], what: str = "") -> Iterator[Probe]:
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in reversed(jobs):  # answers come in any order
             flags, name = frozenset(flag.text for flag in job.case.flags), job.place.revision.name
             self.asked.append((name, flags))

@@ -10,9 +10,9 @@ from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, fai
 from triage.classify import packaged_rules, rule_for
 from triage.classify.candidates import GiveFlag, LeastValue
 from triage.model.case import Case, Flag, Kernel
-from triage.model.failure import Failure
+from triage.model.outcome import Failure
 from triage.remedy.candidates import Situation, first_tier, second_tier
-from triage.remedy.change import Change
+from triage.remedy.change import CaseChange
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 
@@ -21,7 +21,7 @@ def situation(case: Case, *failures: Failure, **more: object) -> Situation:
     return Situation(case, failures or (failed().failure,), a_toolchain(), **more)  # type: ignore[arg-type]
 
 
-def texts(changes: tuple[Change, ...]) -> list[str]:
+def texts(changes: tuple[CaseChange, ...]) -> list[str]:
     return [change.text for change in changes]
 
 

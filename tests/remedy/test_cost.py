@@ -9,12 +9,11 @@ import pytest
 
 from tests.remedy.flag_compiler import a_case, failed
 from triage.classify.candidates import GiveFlag
-from triage.model.outcome import Cause, Compiled, Measured, Outcome, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.remedy.change import one
 from triage.remedy.cost import differences, least, numbers, steps_above
-from triage.remedy.result import Check, Remedy
+from triage.remedy.workflow import Check, Remedy
 from triage.report.remedy import cost_text, price_text
 
 

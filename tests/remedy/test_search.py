@@ -8,13 +8,10 @@ import pytest
 
 from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed, mended_by
 from triage.classify.candidates import GiveFlag, LeastValue
-from triage.model.outcome import Cause, Compiled, Measured, Outcome, Untestable
-from triage.model.probe import Probe
-from triage.remedy.change import Change, Neighbour, Rewritten, SetOption, Step, one
-from triage.remedy.least import narrowed
-from triage.remedy.result import NothingToRemedy, Remedies, Remedy
-from triage.remedy.search import Trials, pairs, search
-from triage.remedy.workflow import Order, find_remedies, ranked
+from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
+from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption, Step, one
+from triage.remedy.search import Trials, narrowed, pairs, search
+from triage.remedy.workflow import NothingToRemedy, Remedies, Remedy, RemedyRequest, find_remedies, ranked
 from triage.report.remedy import remedy_json
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
@@ -23,7 +20,7 @@ THING = "--iree-codegen-new-thing=true"
 
 
 def found(bench: FlagBench, *flags: str, good: str | None = None, budget: int = 60) -> Remedies:
-    order = Order(a_case(*flags), a_place(), a_place(good) if good else None, budget)
+    order = RemedyRequest(a_case(*flags), a_place(), a_place(good) if good else None, budget)
     answer = find_remedies(bench, order)  # type: ignore[arg-type]
     assert isinstance(answer, Remedies)
     return answer
@@ -137,7 +134,7 @@ def test_a_recipe_s_own_flag_that_the_version_does_not_know_is_left_away() -> No
 )
 def test_what_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
     bench = FlagBench(lambda flags, name: outcome)
-    answer = find_remedies(bench, Order(a_case(), a_place()))  # type: ignore[arg-type]
+    answer = find_remedies(bench, RemedyRequest(a_case(), a_place()))  # type: ignore[arg-type]
     assert isinstance(answer, NothingToRemedy)
     assert len(bench.asked) == 1
     told = remedy_json(answer)
@@ -156,7 +153,7 @@ def test_the_smallest_value_is_found_whatever_it_is(needed: int, jobs: int) -> N
         return Compiled() if int(text.partition("=")[2]) >= needed else failed()
 
     bench = FlagBench(behaviour, jobs=jobs)
-    largest = Change((GiveFlag("--limit=65536"),), LeastValue("limit", 32, 65536))
+    largest = CaseChange((GiveFlag("--limit=65536"),), LeastValue("limit", 32, 65536))
     change, probe, seen_to_fail = narrowed(trials(bench), largest, bench.probe(a_case("--limit=65536"), a_place()))
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Compiled)
@@ -172,7 +169,7 @@ def test_the_smallest_power_of_two() -> None:
         return Compiled() if value >= 200_000 else failed()
 
     bench = FlagBench(behaviour)
-    largest = Change((GiveFlag("--limit=16777216"),), LeastValue("limit", 32768, 1 << 24, doubling=True))
+    largest = CaseChange((GiveFlag("--limit=16777216"),), LeastValue("limit", 32768, 1 << 24, doubling=True))
     change, _, seen_to_fail = narrowed(trials(bench), largest, bench.probe(a_case("--limit=16777216"), a_place()))
     assert (change.flags, seen_to_fail) == (("--limit=262144",), True)
 
@@ -182,10 +179,10 @@ def test_the_smallest_power_of_two() -> None:
     [
         one(GiveFlag("--half", checks_less=True)),
         one(GiveFlag("--half", recomputes=True)),
-        Change((GiveFlag("--half"), Rewritten(Path("/nowhere/other.mlir"), "another", another="It is another."))),
+        CaseChange((GiveFlag("--half"), Rewritten(Path("/nowhere/other.mlir"), "another", another="It is another."))),
     ],
 )
-def test_what_is_not_the_program_itself_does_not_end_the_search(half: Change) -> None:
+def test_what_is_not_the_program_itself_does_not_end_the_search(half: CaseChange) -> None:
     bench = FlagBench(lambda flags, name: Compiled() if flags & {"--half", "--b"} else failed())
     run = trials(bench)
     search(run, [half], [one(GiveFlag("--a")), one(GiveFlag("--b"))])

@@ -11,9 +11,7 @@ from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed
 from triage.model.case import Kernel
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
-from triage.remedy.dependence import Observed, Seen, depends_on
-from triage.remedy.grid import compare_variants
-from triage.remedy.variants import differences, neighbourhood, varied
+from triage.remedy.variants import Observed, Seen, compare_variants, depends_on, differences, neighbourhood, varied
 from triage.report.variants import variants_json
 
 F, P, X, U = Seen.FAILS, Seen.COMPILES, Seen.OTHER, Seen.UNTESTABLE

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.timeline.history import History
-from triage.model.commit import ChangedFile, Commit
-from triage.timeline import PinMove, Timeline, pull_request
-from triage.timeline.links import Links, links_of
-from triage.timeline.log import read_line, read_sizes, write_line
+from triage.git_history import PinMove, Timeline, pull_request
+from triage.git_history.refs import Links, links_of
+from triage.git_history.repository import read_line, read_sizes, write_line
+from triage.model.revision import ChangedFile, Commit
 
 
 def files(timeline: Timeline, index: int) -> dict[str, tuple[int, int]]:

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.timeline.history import History
+from triage.git_history import Timeline, UnknownCommit
+from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
-from triage.timeline import Timeline, UnknownCommit
-from triage.timeline.repository import Repository
 
 
 def test_commits_are_the_first_parents_oldest_first(history: History) -> None:

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.timeline.history import History
+from triage.git_history import CommitPosition, Timeline
+from triage.git_history.first_parent import moment, newest_at
+from triage.git_history.refs import day_in
 from triage.model.errors import BadInput
-from triage.timeline import Placement, Timeline
-from triage.timeline.dates import moment, newest_at
-from triage.timeline.tags import day_in
 
 
 @pytest.fixture
@@ -35,18 +35,18 @@ def branched(history: History) -> dict[str, str]:
 
 def test_commits_of_the_line_are_exact_by_any_name(history: History, branched: dict[str, str]) -> None:
     timeline = Timeline(history.path)
-    assert timeline.place(branched["b"]) == Placement(1, branched["b"])
-    assert timeline.place(branched["b"][:9]) == Placement(1, branched["b"])
+    assert timeline.place(branched["b"]) == CommitPosition(1, branched["b"])
+    assert timeline.place(branched["b"][:9]) == CommitPosition(1, branched["b"])
     assert timeline.index_of("main") == timeline.index_of("HEAD") == 3
     assert timeline.index_of("HEAD~1") == 2
 
 
 def test_commits_of_a_branch_are_placed_where_it_left_the_line(history: History, branched: dict[str, str]) -> None:
     timeline = Timeline(history.path)
-    assert timeline.place("release") == Placement(1, branched["r2"], exact=False)
-    assert timeline.place("v1.0") == Placement(1, branched["r2"], exact=False)
+    assert timeline.place("release") == CommitPosition(1, branched["r2"], exact=False)
+    assert timeline.place("v1.0") == CommitPosition(1, branched["r2"], exact=False)
     # What a merge brought in was written on top of the commit it left from.
-    assert timeline.place("side") == Placement(0, branched["s"], exact=False)
+    assert timeline.place("side") == CommitPosition(0, branched["s"], exact=False)
     with pytest.raises(BadInput, match="is no commit of the first-parent line of HEAD; the last one it contains is"):
         timeline.index_of("release")
     with pytest.raises(BadInput, match="no history in common"):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.port import Description
+from triage.compilers.base import Description
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Capabilities
-from triage.toolchains.described import describe
+from triage.toolchains.capability_cache import describe
 
 
 class TwoFiles:

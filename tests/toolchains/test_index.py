@@ -10,26 +10,26 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.iree import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.index import Index, index_url
-from triage.toolchains.shed import Toolshed, neighbours
+from triage.toolchains.registry import ToolchainRegistry, neighbours
 
 HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 
 
 @pytest.fixture
-def shed(loopback: LoopbackIndex, home: Path) -> Toolshed:
+def shed(loopback: LoopbackIndex, home: Path) -> ToolchainRegistry:
     home.mkdir()
-    return Toolshed(home, {"iree": Iree()})
+    return ToolchainRegistry(home, {"iree": Iree()})
 
 
-def names(shed: Toolshed) -> list[str]:
+def names(shed: ToolchainRegistry) -> list[str]:
     return [place.revision.name for place in shed.releases("iree")]
 
 
-def test_releases_are_sorted_as_versions_and_candidates_left_out(shed: Toolshed) -> None:
+def test_releases_are_sorted_as_versions_and_candidates_left_out(shed: ToolchainRegistry) -> None:
     assert names(shed) == ["1.0.0", "1.1.0", "1.10.0"]
 
 
-def test_names_of_revisions(shed: Toolshed) -> None:
+def test_names_of_revisions(shed: ToolchainRegistry) -> None:
     assert shed.place("latest", "iree").revision.name == "1.10.0"
     assert shed.place("previous", "iree").revision.name == "1.1.0"
     assert shed.place("iree:1.1.0", "iree").revision.name == "1.1.0"
@@ -38,7 +38,7 @@ def test_names_of_revisions(shed: Toolshed) -> None:
     assert [place.revision.name for place in shed.between("iree", "1.1.0", "latest")] == ["1.1.0", "1.10.0"]
 
 
-def test_an_unknown_version_names_its_neighbours(shed: Toolshed) -> None:
+def test_an_unknown_version_names_its_neighbours(shed: ToolchainRegistry) -> None:
     with pytest.raises(EnvironmentFailure, match=r"no release 1\.9\.0 .*1\.10\.0"):
         shed.place("1.9.0", "iree")
 
@@ -57,12 +57,12 @@ def test_neighbours_are_those_beside_it_in_the_order_of_versions(wanted: str, ne
 
 
 @pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])
-def test_what_names_no_revision_says_what_would(shed: Toolshed, text: str) -> None:
+def test_what_names_no_revision_says_what_would(shed: ToolchainRegistry, text: str) -> None:
     with pytest.raises(BadInput, match=r"names no revision: write `3\.13\.0`"):
         shed.place(text, "iree")
 
 
-def test_a_range_without_releases(shed: Toolshed) -> None:
+def test_a_range_without_releases(shed: ToolchainRegistry) -> None:
     with pytest.raises(BadInput, match="no release of iree lies between"):
         shed.between("iree", "1.10.0", "1.0.0")
 

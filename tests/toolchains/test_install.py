@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
-from triage.compilers.port import Environment
+from triage.compilers.base import Environment
 from triage.model.errors import EnvironmentFailure
 from triage.model.progress import Silent
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install
-from triage.toolchains.kept import is_whole
+from triage.toolchains.install import install, is_whole
 from triage.toolchains.prune import hold, prune, stored
 
 NAME = "iree-base-compiler"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from triage.attribute.reading import Lines, PassName, pass_of
+from triage.attribute.ir_reader import Lines, PassName, pass_of
+from triage.git_history import Repository
+from triage.git_history.repository import GitRefused
 
 _LINES = 3000
 _WIDTH = 600  # characters kept of one line
@@ -89,3 +91,47 @@ def _meaning(line: str) -> str:
 
 def _lines(count: int) -> str:
     return f"{count} line{'' if count == 1 else 's'}"
+
+
+_SOURCES = ("*.cpp", "*.cc", "*.h")
+_IDENTIFIER = re.compile(r"\w+")
+
+
+def files_of(
+    by: PassName, repository: Repository | None, commit: str | None, known: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Paths relative to the repository: the file that defines the pass, then those `known` to hold its decisions.
+
+    Empty where there is no clone, or the pass comes from a dependency and not from this repository.
+    """
+    beside = known.get(by.name, ())
+    if repository is None or commit is None or not _IDENTIFIER.fullmatch(by.name):
+        return ()
+    try:
+        beside = tuple(path for path in beside if _exists(path, repository, commit))
+    except GitRefused:  # a clone that lacks the commit
+        return ()
+    own = _defined(by.name, repository, commit)
+    return tuple(dict.fromkeys((*own, *beside)))
+
+
+def _defined(name: str, repository: Repository, commit: str) -> tuple[str, ...]:
+    """The files with the class of a pass, which is called with or without `Pass` at its end."""
+    stem = name.removesuffix("Pass")
+    pattern = rf"^ *(struct|class) +{stem}(Pass)?( final| *:|$| *\{{)"
+    found = _grep(repository, commit, pattern)
+    wanted = stem.lower()
+    # The pass's own file is mostly called like it.
+    return tuple(sorted(found, key=lambda path: path.rsplit("/", 1)[-1].partition(".")[0].lower() != wanted))
+
+
+def _grep(repository: Repository, commit: str, pattern: str) -> tuple[str, ...]:
+    try:
+        told = repository.ask("grep", "--name-only", "-I", "-z", "-E", "-e", pattern, commit, "--", *_SOURCES)
+    except GitRefused:  # its way of saying that no line matches, too
+        return ()
+    return tuple(path.partition(":")[2] for path in told.decode("utf-8", "replace").split("\0") if path)[:5]
+
+
+def _exists(path: str, repository: Repository, commit: str) -> bool:
+    return bool(repository.ask("ls-tree", "--name-only", commit, "--", path).strip())

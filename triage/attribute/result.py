@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from triage.attribute.reading import PassName
+from triage.attribute.ir_reader import PassName
 from triage.classify import FailingPass
 from triage.model.case import Case
-from triage.model.failure import Failure
-from triage.model.outcome import Cause, Failed
-from triage.model.probe import Probe
+from triage.model.outcome import Cause, Failed, Failure, Probe
 
 
-class Finding(StrEnum):
+class ComparisonResult(StrEnum):
     """What the comparison says."""
 
     PARTED = "parted"  # there is a pass after which the IR is another
@@ -42,7 +40,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedRun:
     """Who changed the IR in a step: a pass of both sides, or one that did nothing on the other or is not there."""
 
     good: PassName | None
@@ -65,7 +63,7 @@ class PartedAt:
     types or nesting differ. files: the source of the pass, relative to the repository, best first.
     """
 
-    by: Side
+    by: ComparedRun
     function: str | None
     operations: tuple[Difference, ...] = ()
     choices: tuple[Difference, ...] = ()
@@ -99,7 +97,7 @@ class Attribution:
     case: Case
     good: Probe
     bad: Probe
-    finding: Finding
+    finding: ComparisonResult
     reason: str | None = None
     failing: PassName | None = None
     function: tuple[str | None, str | None] = (None, None)
@@ -128,7 +126,9 @@ class Attribution:
     @property
     def phase(self) -> str | None:
         """The phase that the pass to suspect belongs to; None where it is not known."""
-        suspect = self.lasting.by.pass_name if self.lasting else self.failing if self.finding is Finding.FAILING else None
+        suspect = (
+            self.lasting.by.pass_name if self.lasting else self.failing if self.finding is ComparisonResult.FAILING else None
+        )
         return FailingPass(suspect.name, suspect.argument).phase if suspect else None
 
     @property
@@ -136,4 +136,4 @@ class Attribution:
         """The passes to suspect, by their class, the likeliest first."""
         if self.lasting is not None:
             return tuple(dict.fromkeys(at.by.pass_name.name for at in (self.lasting, self.decided) if at))
-        return (self.failing.name,) if self.finding is Finding.FAILING and self.failing else ()
+        return (self.failing.name,) if self.finding is ComparisonResult.FAILING and self.failing else ()

@@ -10,17 +10,16 @@ from pathlib import Path
 from triage.bisect.belief import EXACT, FLAKY, Belief, Block
 from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.ends import chased, wrong_end
-from triage.bisect.line import Line
+from triage.bisect.line import CandidateLine
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues
-from triage.bisect.result import Answer, Bisection, Kind
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.execution.judge import Match, same_signature, verdict_of
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
-from triage.model.failure import Failure
-from triage.model.outcome import Failed, Outcome, Untestable, Verdict
+from triage.model.outcome import Failed, Failure, Outcome, Untestable, Verdict
 from triage.model.revision import Revision
-from triage.probe.judge import Match, same_signature, verdict_of
-from triage.probe.workbench import Job, Workbench
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 CONFIDENCE = 0.995
 _LEAST_SECONDS = 0.05  # of a compile whose price is not known yet
@@ -35,10 +34,10 @@ _NOTED = 20  # suspects that are described
 class CommitSearch:
     """One search under way: what was asked and what was answered."""
 
-    bench: Workbench
+    bench: ProbeRunner
     case: Case
-    line: Line
-    kind: Kind = Kind.REGRESSION
+    line: CandidateLine
+    kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
     repeats: int = 1
@@ -46,7 +45,7 @@ class CommitSearch:
     belief: Belief | None = None
     failure: Failure | None = None
     #: Asked once, with the good and the bad end's compilers, for what their passes tell of the culprit.
-    witness: Callable[[Place, Place], PassEvidence | None] | None = None
+    witness: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
     evidence: PassEvidence | None = None
     probes: int = 0
     rounds: int = 0
@@ -80,16 +79,16 @@ class CommitSearch:
         """Verify both ends and weigh the places between; why the search cannot begin, or None when it can."""
         self.ask([0, self.last])
         for index, new in ((0, False), (self.last, True)):
-            must_fail = new == (self.kind is Kind.REGRESSION)
+            must_fail = new == (self.kind is BisectKind.REGRESSION)
             wrong = wrong_end(self.line.revision(index).name, self.outcomes[index][-1], must_fail=must_fail)
             if wrong is not None:
                 return wrong
-        outcome = self.outcomes[self.last if self.kind is Kind.REGRESSION else 0][-1]
+        outcome = self.outcomes[self.last if self.kind is BisectKind.REGRESSION else 0][-1]
         assert isinstance(outcome, Failed)
         self.failure = outcome.failure
         self.bench.progress.note(chased(self.case, self.failure))
         if self.witness is not None and self._worth_a_witness():
-            good, bad = (0, self.last) if self.kind is Kind.REGRESSION else (self.last, 0)
+            good, bad = (0, self.last) if self.kind is BisectKind.REGRESSION else (self.last, 0)
             self.evidence = self.witness(self.line.place(good), self.line.place(bad))
         self.belief = Belief.from_weights(self.line.weights(self.clues))
         return None
@@ -112,14 +111,14 @@ class CommitSearch:
 
     def ask(self, indices: Iterable[int], *, fresh: bool = False) -> None:
         """Probe those places at once, each as many times as `repeats` says, and take in the verdicts."""
-        wanted: dict[tuple[Path, str], tuple[Job, list[int]]] = {}
+        wanted: dict[tuple[Path, str], tuple[ProbeJob, list[int]]] = {}
         for index in indices:
             case, place = self.line.case(index, self.case), self.line.place(index)
             if isinstance(case, Untestable):
                 self.take(index, case)
                 continue
             # Spots of a line of cases share their compiler, and some share their input as well.
-            wanted.setdefault(_key(case, place.revision), (Job(case, place, fresh), []))[1].append(index)
+            wanted.setdefault(_key(case, place.revision), (ProbeJob(case, place, fresh), []))[1].append(index)
         self.rounds += bool(wanted)
         for turn in range(self.repeats):
             jobs = [replace(job, fresh=fresh or turn > 0) for job, _ in wanted.values()]
@@ -140,7 +139,7 @@ class CommitSearch:
         """GOOD for the old state and BAD for the new one, whichever way the change goes."""
         assert self.failure is not None
         said = verdict_of(outcome, self.match(self.failure))
-        if self.kind is Kind.REGRESSION or said is Verdict.SKIP:
+        if self.kind is BisectKind.REGRESSION or said is Verdict.SKIP:
             return said
         return Verdict.BAD if said is Verdict.GOOD else Verdict.GOOD
 

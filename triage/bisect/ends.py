@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from triage.model.case import Case
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable
+from triage.model.outcome import Compiled, Failed, Failure, Outcome, Untestable
 from triage.recipes import matches
 
 

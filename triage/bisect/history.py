@@ -10,18 +10,17 @@ from itertools import pairwise
 from packaging.version import Version
 
 from triage.bisect.survey import Survey
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Compiled, Failed, Outcome, Probe, Untestable
 from triage.model.revision import Revision
-from triage.probe.workbench import Job, Workbench
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 _COST_OF_A_WINDOW = 3  # compiles: the one that hits it, and one to narrow down each of its ends
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StatusChange:
     """Two releases with different outcomes and nothing that was looked at between them."""
 
     before: Probe
@@ -41,15 +40,15 @@ class History:
     compiles: int
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[StatusChange, ...]:
         """Neighbours among the asked places whose statuses differ."""
-        return tuple(Change(a, b) for a, b in pairwise(self.probes) if plain_status(a.outcome) != plain_status(b.outcome))
+        return tuple(StatusChange(a, b) for a, b in pairwise(self.probes) if plain_status(a.outcome) != plain_status(b.outcome))
 
     @property
-    def failure_changes(self) -> tuple[Change, ...]:
+    def failure_changes(self) -> tuple[StatusChange, ...]:
         """Neighbours among the asked places that both fail, in different classes."""
         return tuple(
-            Change(a, b)
+            StatusChange(a, b)
             for a, b in pairwise(self.probes)
             if plain_status(a.outcome) == plain_status(b.outcome) and _state(a.outcome) != _state(b.outcome)
         )
@@ -75,7 +74,7 @@ def _state(outcome: Outcome) -> Hashable:
 
 
 def histories(
-    bench: Workbench, cases: Sequence[Case], places: Sequence[Place], *, share: float = 0.5, fresh: bool = False
+    bench: ProbeRunner, cases: Sequence[Case], places: Sequence[ToolchainRef], *, share: float = 0.5, fresh: bool = False
 ) -> tuple[History, ...]:
     """The history of every case along `places` (oldest first).
 
@@ -90,7 +89,7 @@ def histories(
     allowed = math.floor(share * len(cases) * len(places))
 
     def ask(wanted: Sequence[tuple[str, int]]) -> None:
-        jobs = [Job(by_name[name], places[index], fresh) for name, index in sorted(wanted, key=lambda one: one[1])]
+        jobs = [ProbeJob(by_name[name], places[index], fresh) for name, index in sorted(wanted, key=lambda one: one[1])]
         for probe in bench.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe
@@ -121,7 +120,7 @@ def histories(
     )
 
 
-def _hints(case: Case, places: Sequence[Place]) -> list[int]:
+def _hints(case: Case, places: Sequence[ToolchainRef]) -> list[int]:
     """Both sides of every bound of a window that the recipe names."""
     versions = [Version(place.revision.name) for place in places]
     hints: set[int] = set()

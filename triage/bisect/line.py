@@ -14,26 +14,25 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain
 from triage.bisect.result import CommitNote
+from triage.git_history import CommitRange, Links, Timeline, pull_request
+from triage.git_history.refs import links_of
 from triage.model.case import Case
-from triage.model.commit import Commit
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Untestable
-from triage.model.revision import Revision
-from triage.timeline import Links, Span, Timeline, pull_request
-from triage.timeline.links import links_of
-from triage.toolchains.shed import Place, Toolshed
+from triage.model.revision import Commit, Revision
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources import Offer, Source, Unobtainable
 
 _NAME = 10  # digits of a sha that name a commit
 _DOWNLOAD = 10.0  # seconds for a release that is not installed
 
 
-class Line(Protocol):
+class CandidateLine(Protocol):
     """Spots 0 .. N-1: 0 is the good end, N-1 the bad one."""
 
     def __len__(self) -> int: ...
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> ToolchainRef:
         """What is asked for a toolchain of a spot."""
 
     def case(self, index: int, case: Case) -> Case | Untestable:
@@ -56,7 +55,7 @@ class Line(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Candidate:
     """One commit of a span. `offers`: what can be had for it, cheapest first; `untestable`: why there is nothing."""
 
     commit: Commit
@@ -73,9 +72,9 @@ class CommitLine:
     timeline: Timeline
     family: str
     first: int
-    spots: tuple[Spot, ...]
+    spots: tuple[Candidate, ...]
     sources: Mapping[str, Source]
-    ends: tuple[Place | None, Place | None] = (None, None)
+    ends: tuple[ToolchainRef | None, ToolchainRef | None] = (None, None)
     project: str | None = None
     pin: str | None = None
     web: str | None = None
@@ -83,9 +82,9 @@ class CommitLine:
     def __len__(self) -> int:
         return len(self.spots)
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> ToolchainRef:
         spot = self.spots[index]
-        return self._end(index) or Place(self.family, revision_of(spot.commit), bring=partial(self._bring, spot))
+        return self._end(index) or ToolchainRef(self.family, revision_of(spot.commit), bring=partial(self._bring, spot))
 
     def case(self, index: int, case: Case) -> Case:  # noqa: ARG002 - the port's name
         return case
@@ -126,10 +125,10 @@ class CommitLine:
     def _commits(self) -> tuple[Commit, ...]:
         return self.timeline.with_files(range(self.first + 1, self.first + len(self.spots)))
 
-    def _end(self, index: int) -> Place | None:
+    def _end(self, index: int) -> ToolchainRef | None:
         return self.ends[0] if index == 0 else self.ends[1] if index == len(self.spots) - 1 else None
 
-    def _bring(self, spot: Spot) -> Path:
+    def _bring(self, spot: Candidate) -> Path:
         """The cheapest offer that holds what it promises. Unobtainable when none does, with each one's reason."""
         reasons: list[str] = []
         for offer in spot.offers:
@@ -144,13 +143,13 @@ class CommitLine:
 class ReleaseLine:
     """Releases of the index, from the good end to the bad one."""
 
-    places: tuple[Place, ...]
-    shed: Toolshed
+    places: tuple[ToolchainRef, ...]
+    shed: ToolchainRegistry
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> ToolchainRef:
         return self.places[index]
 
     def case(self, index: int, case: Case) -> Case:  # noqa: ARG002 - the port's name
@@ -190,7 +189,7 @@ def note_of(commit: Commit, links: Links | None) -> CommitNote:
     )
 
 
-def spots_of(timeline: Timeline, span: Span, sources: Iterable[Source]) -> tuple[Spot, ...]:
+def spots_of(timeline: Timeline, span: CommitRange, sources: Iterable[Source]) -> tuple[Candidate, ...]:
     """Ask every source what it has for the span's commits, its good end included. A source that cannot be asked now is
     left out when another can; EnvironmentFailure when none can.
     """
@@ -207,9 +206,9 @@ def spots_of(timeline: Timeline, span: Span, sources: Iterable[Source]) -> tuple
     return tuple(_spot(timeline.commits[index], index, offers) for index in range(first, last + 1))
 
 
-def _spot(commit: Commit, index: int, offers: Sequence[Offer]) -> Spot:
+def _spot(commit: Commit, index: int, offers: Sequence[Offer]) -> Candidate:
     # An offer from a branch holds more than the commit it left the line at, so that it says nothing of that commit.
     here = [offer for offer in offers if offer.placement.index == index and offer.placement.exact]
     usable = sorted((offer for offer in here if offer.untestable is None), key=lambda offer: offer.seconds)
     why = next((offer.untestable for offer in here if offer.untestable), "no source offers a compiler of this commit")
-    return Spot(commit, tuple(usable), None if usable else why)
+    return Candidate(commit, tuple(usable), None if usable else why)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 
+from triage.execution.metrics import TIMES, Metric, Reading, value_of
+from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Untestable
-from triage.model.probe import Probe
-from triage.probe.metric import TIMES, Metric, Reading, value_of
-from triage.probe.workbench import Workbench
-from triage.toolchains.shed import Place
+from triage.model.outcome import Cause, Probe, Untestable
+from triage.toolchains.registry import ToolchainRef
 
 _APART = 1.25  # the worse end must be this many times the better one ...
 _APART_EXACT = 1.01  # ... or this, of what does not hang on the machine
 
 
-def reading_between(bench: Workbench, case: Case, good: Place, bad: Place, metric: Metric) -> Reading:
+def reading_between(bench: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, metric: Metric) -> Reading:
     """The reading whose threshold lies halfway, as a factor, between two ends, each measured several times.
 
     BadInput when an end does not compile, or when the ends are too much alike to tell what lies between them;

@@ -6,14 +6,25 @@ import io
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
+from triage.bisect.belief import Floats
+from triage.bisect.line import note_of, revision_of
+from triage.bisect.prior import Clues
+from triage.bisect.result import CommitNote
+from triage.git_history import CommitRange, Repository, Timeline
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.timeline import Repository
+from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors
+from triage.toolchains.registry import ToolchainRef
 
 _LFS = b"version https://git-lfs.github.com/spec/"
 
@@ -100,3 +111,51 @@ def _inside(recipe: Path, repository: Repository) -> PurePosixPath:
     if recipe.is_absolute() or ".." in recipe.parts:
         raise BadInput(f"{recipe} does not lie in the repository {repository.path}")
     return PurePosixPath(recipe)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLine:
+    """`indices`: of the spots' commits on the timeline, the good end's first; `compiler`: compiles at every spot."""
+
+    timeline: Timeline
+    models: ModelHistory
+    indices: tuple[int, ...]
+    compiler: ToolchainRef
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def place(self, index: int) -> ToolchainRef:  # noqa: ARG002 - the port's name
+        return self.compiler
+
+    def case(self, index: int, case: Case) -> Case | Untestable:  # noqa: ARG002
+        try:
+            return self.models.at(self.timeline.commits[self.indices[index]].sha)
+        except BadInput as error:
+            return Untestable(Cause.RECIPE, str(error))
+
+    def revision(self, index: int) -> Revision:
+        return revision_of(self.timeline.commits[self.indices[index]])
+
+    def closed(self) -> Mapping[int, str]:
+        return {}
+
+    def prices(self) -> Floats:
+        return np.zeros(len(self.indices))
+
+    def weights(self, clues: Clues) -> Floats:  # noqa: ARG002
+        return np.ones(len(self.indices))
+
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002
+        commits = self.timeline.with_files(self.indices[index] for index in indices if index > 0)
+        return {commit.sha: note_of(commit, self.timeline.links) for commit in commits}
+
+
+def model_line(timeline: Timeline, span: CommitRange, models: ModelHistory, compiler: ToolchainRef) -> ModelLine:
+    """The span's good end, and those of its commits that changed anything the case is made of: no other can have changed
+    the outcome. Where the bad end changed nothing, the last one that did stands for it.
+    """
+    places = range(span.good.index, span.bad.index + 1)
+    contents = models.contents([timeline.commits[index].sha for index in places])
+    changed = [index for index, (old, new) in zip(places[1:], pairwise(contents), strict=True) if old != new]
+    return ModelLine(timeline, models, (span.good.index, *changed), compiler)

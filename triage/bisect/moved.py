@@ -12,24 +12,22 @@ from enum import StrEnum
 from triage.bisect.commits import bisect_commits
 from triage.bisect.ends import wrong_end
 from triage.bisect.line import ReleaseLine
-from triage.bisect.model_line import model_line
-from triage.bisect.models import ModelHistory
+from triage.bisect.models import ModelHistory, model_line
 from triage.bisect.plan import Chase, bisect_between, compilers_at, line_to, search_on, tell
-from triage.bisect.result import Answer, Bisection, Kind
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.execution.judge import verdict_of
+from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.failure import Failure
-from triage.model.outcome import Failed, Outcome, Untestable, Verdict
+from triage.model.outcome import Failed, Failure, Outcome, Untestable, Verdict
 from triage.model.revision import Revision
-from triage.probe.judge import verdict_of
-from triage.probe.workbench import Job
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 _OLD, _NEW = 0, 1
 _At = tuple[int, int]  # which compiler, which model
 
 
-class Moved(StrEnum):
+class ChangedSide(StrEnum):
     """Which repository brought the change. `EITHER`: each alone would have; `BOTH`: neither alone does."""
 
     COMPILER = "compiler"
@@ -41,18 +39,18 @@ class Moved(StrEnum):
     def story(self) -> str:
         """The same as a sentence."""
         match self:
-            case Moved.COMPILER:
+            case ChangedSide.COMPILER:
                 return "the compiler moved: its change alone is enough, the model's alone is not"
-            case Moved.MODEL:
+            case ChangedSide.MODEL:
                 return "the model moved: its change alone is enough, the compiler's alone is not"
-            case Moved.EITHER:
+            case ChangedSide.EITHER:
                 return "both moved, and each change alone is enough"
-            case Moved.BOTH:
+            case ChangedSide.BOTH:
                 return "both moved, and only the two changes together are enough"
 
 
 @dataclass(frozen=True, slots=True)
-class Corner:
+class Combination:
     """One compiler with one commit of the model."""
 
     compiler: Revision
@@ -66,8 +64,8 @@ class TwoRepositories:
     repositories it names have a bisect each, along which the other repository stood still.
     """
 
-    moved: Moved | None
-    corners: tuple[Corner, ...]
+    moved: ChangedSide | None
+    corners: tuple[Combination, ...]
     compiler: Bisection | None = None
     model: Bisection | None = None
     undecided: Bisection | None = None
@@ -83,7 +81,7 @@ class _Corners:
     """The corners under way. `compilers`, `cases`, `models`: old and new of each."""
 
     chase: Chase
-    compilers: tuple[Place, Place]
+    compilers: tuple[ToolchainRef, ToolchainRef]
     cases: tuple[Case, Case]
     models: tuple[Revision, Revision]
     outcomes: dict[_At, Outcome] = field(default_factory=dict)
@@ -92,7 +90,7 @@ class _Corners:
         bench = self.chase.bench
         # Whatever is alike is asked once: keys are what a probe tells of itself.
         keys = {at: (self.cases[at[1]].source, self.compilers[at[0]].revision.name) for at in corners}
-        jobs = {key: Job(self.cases[at[1]], self.compilers[at[0]], fresh) for at, key in keys.items()}
+        jobs = {key: ProbeJob(self.cases[at[1]], self.compilers[at[0]], fresh) for at, key in keys.items()}
         told = {
             (probe.case.source, probe.revision.name): probe.outcome for probe in bench.probe_all(list(jobs.values()), "corners")
         }
@@ -101,14 +99,14 @@ class _Corners:
     @property
     def failure(self) -> Failure:
         """What is chased. Precondition: the ends were found to be what they must be."""
-        end = self.outcomes[(_NEW, _NEW) if self.chase.kind is Kind.REGRESSION else (_OLD, _OLD)]
+        end = self.outcomes[(_NEW, _NEW) if self.chase.kind is BisectKind.REGRESSION else (_OLD, _OLD)]
         assert isinstance(end, Failed)
         return end.failure
 
     def is_new(self, at: _At) -> bool | None:
         """Whether a corner is in the new state; None when it tells nothing."""
         said = verdict_of(self.outcomes[at], self.chase.match(self.failure))
-        return None if said is Verdict.SKIP else (said is Verdict.BAD) == (self.chase.kind is Kind.REGRESSION)
+        return None if said is Verdict.SKIP else (said is Verdict.BAD) == (self.chase.kind is BisectKind.REGRESSION)
 
     def name(self, at: _At) -> str:
         return f"{self.compilers[at[0]].revision.name} with the model of {self.models[at[1]].name}"
@@ -116,7 +114,7 @@ class _Corners:
     def wrong(self) -> str | None:
         """Why the ends are none; None when they are."""
         for at, new in (((_OLD, _OLD), False), ((_NEW, _NEW), True)):
-            must_fail = new == (self.chase.kind is Kind.REGRESSION)
+            must_fail = new == (self.chase.kind is BisectKind.REGRESSION)
             if (why := wrong_end(self.name(at), self.outcomes[at], must_fail=must_fail)) is not None:
                 return why
         return None
@@ -167,22 +165,22 @@ def bisect_two(chase: Chase, models: ModelHistory, before: tuple[str, str], afte
     if (why := corners.wrong()) is not None:
         return _told(corners, None, why)
     if stands:
-        return replace(_told(corners, Moved.MODEL), model=along_models(_NEW))
+        return replace(_told(corners, ChangedSide.MODEL), model=along_models(_NEW))
     if same_model:
-        return replace(_told(corners, Moved.COMPILER), compiler=along_compilers(_NEW))
+        return replace(_told(corners, ChangedSide.COMPILER), compiler=along_compilers(_NEW))
     moved = _decide(corners)
-    if not isinstance(moved, Moved):
+    if not isinstance(moved, ChangedSide):
         return _told(corners, None, moved)
     chase.bench.progress.note(moved.story)
-    other = _OLD if moved is Moved.EITHER else _NEW  # the other repository, where it does not bring the change itself
+    other = _OLD if moved is ChangedSide.EITHER else _NEW  # the other repository, where it does not bring the change itself
     return replace(
         _told(corners, moved),
-        compiler=None if moved is Moved.MODEL else along_compilers(other),
-        model=None if moved is Moved.COMPILER else along_models(other),
+        compiler=None if moved is ChangedSide.MODEL else along_compilers(other),
+        model=None if moved is ChangedSide.COMPILER else along_models(other),
     )
 
 
-def _decide(corners: _Corners) -> Moved | str:
+def _decide(corners: _Corners) -> ChangedSide | str:
     """Which repository moved, or why that cannot be told. Both corners that say so are probed twice."""
     crossed = ((_NEW, _OLD), (_OLD, _NEW))
     corners.ask(crossed)
@@ -196,20 +194,20 @@ def _decide(corners: _Corners) -> Moved | str:
             return f"{corners.name(at)} does not give the same result twice"
     by_compiler, by_model = first
     if by_compiler:
-        return Moved.EITHER if by_model else Moved.COMPILER
-    return Moved.MODEL if by_model else Moved.BOTH
+        return ChangedSide.EITHER if by_model else ChangedSide.COMPILER
+    return ChangedSide.MODEL if by_model else ChangedSide.BOTH
 
 
-def _along_compilers(chase: Chase, names: tuple[str, str], places: tuple[Place, Place]) -> Bisection:
+def _along_compilers(chase: Chase, names: tuple[str, str], places: tuple[ToolchainRef, ToolchainRef]) -> Bisection:
     """The change between two compilers with one case. Between two that are no releases nothing is known to lie."""
     if chase.repo is not None or all(place.release for place in places):
         return bisect_between(chase, *names)
     return bisect_commits(search_on(chase, ReleaseLine(places, chase.bench.shed)), tell)
 
 
-def _told(corners: _Corners, moved: Moved | None, reason: str | None = None) -> TwoRepositories:
+def _told(corners: _Corners, moved: ChangedSide | None, reason: str | None = None) -> TwoRepositories:
     seen = tuple(
-        Corner(corners.chase.bench.shed.revision(corners.compilers[compiler]), corners.models[model], outcome)
+        Combination(corners.chase.bench.shed.revision(corners.compilers[compiler]), corners.models[model], outcome)
         for (compiler, model), outcome in corners.outcomes.items()
     )
     if moved is not None:

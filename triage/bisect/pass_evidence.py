@@ -9,16 +9,16 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from triage.attribute.attribute import Depth, attribute
-from triage.attribute.result import Attribution, Finding
+from triage.attribute.divergence import Depth, attribute
+from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.prior import Clues
+from triage.execution.runner import ProbeRunner
+from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
 from triage.model.outcome import Untestable
-from triage.probe.workbench import Workbench
-from triage.timeline import Repository
 from triage.toolchains.home import disk_errors, write_whole
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 _PATIENCE = 60.0  # seconds for each of the two compiles that print their IR
 
@@ -49,7 +49,7 @@ _EVIDENCE: TypeAdapter[PassEvidence | None] = TypeAdapter(PassEvidence | None)
 
 
 def pass_evidence(
-    bench: Workbench, case: Case, good: Place, bad: Place, repository: Repository | None = None
+    bench: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None = None
 ) -> PassEvidence | None:
     """What two compilers' passes tell; None where they tell nothing, or the IR cannot be printed. Two compiles, each ended
     after a minute; what they told is kept, so that a bisect that goes on another day does not make them again.
@@ -65,7 +65,7 @@ def pass_evidence(
     return found
 
 
-def _kept_at(bench: Workbench, case: Case, good: Place, bad: Place) -> Path | None:
+def _kept_at(bench: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef) -> Path | None:
     """Where the answer about these compilers and this program is kept; None where one of them cannot be had."""
     try:
         identities = [bench.shed.obtain(place).identity for place in (good, bad)]
@@ -78,7 +78,9 @@ def _kept_at(bench: Workbench, case: Case, good: Place, bad: Place) -> Path | No
     return bench.shed.home / "attributions" / f"{sha256(repr(about).encode()).hexdigest()[:32]}.json"
 
 
-def _asked(bench: Workbench, case: Case, good: Place, bad: Place, repository: Repository | None) -> PassEvidence | None:
+def _asked(
+    bench: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None
+) -> PassEvidence | None:
     try:
         found = attribute(bench, case, good, bad, repository, Depth(phases=False, excerpts=False, patience=_PATIENCE))
     except Interrupted:
@@ -91,6 +93,6 @@ def _asked(bench: Workbench, case: Case, good: Place, bad: Place, repository: Re
 
 def _told(found: Attribution) -> str:
     good, bad = found.good.revision.name, found.bad.revision.name
-    how = "part after" if found.finding is Finding.PARTED else "are the same up to"
+    how = "part after" if found.finding is ComparisonResult.PARTED else "are the same up to"
     files = f" ({', '.join(found.files)})" if found.files else ""
     return f"{good} and {bad} {how} {' and '.join(found.passes)}{files}"

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from triage.bisect.commits import CONFIDENCE, CommitSearch, answer, bisect_commits
 from triage.bisect.journal import Journal
-from triage.bisect.line import CommitLine, Line, ReleaseLine, spots_of
+from triage.bisect.line import CandidateLine, CommitLine, ReleaseLine, spots_of
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.releases import bisect_releases
-from triage.bisect.result import Bisection, Kind
+from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.session import Session
+from triage.execution.judge import Match, same_signature
+from triage.execution.runner import ProbeRunner
+from triage.git_history import CommitRange, Repository, Timeline, UnknownCommit
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.failure import Failure
-from triage.probe.judge import Match, same_signature
-from triage.probe.workbench import Workbench
-from triage.timeline import Repository, Span, Timeline, UnknownCommit
-from triage.toolchains.shed import Place
+from triage.model.outcome import Failure
+from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources import ProjectFormat, Workplace, find_project, load_project, sources_of
 
 _LINES = ("HEAD", "origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -32,7 +32,7 @@ class End:
 
     text: str
     commit: str
-    place: Place | None = None
+    place: ToolchainRef | None = None
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Chase:
     both ends are compared first, for what that tells of the commit.
     """
 
-    bench: Workbench
+    bench: ProbeRunner
     case: Case
     repo: Path | None = None
     file: Path | None = None
-    kind: Kind = Kind.REGRESSION
+    kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
     repeats: int = 1
@@ -113,7 +113,7 @@ def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | 
     return search
 
 
-def compilers_at(chase: Chase, before: str, after: str) -> tuple[Place, Place]:
+def compilers_at(chase: Chase, before: str, after: str) -> tuple[ToolchainRef, ToolchainRef]:
     """The compilers of two revisions, or of one given twice; nothing is probed. BadInput as in `plan`."""
     if chase.repo is None:
         family = chase.case.compiler
@@ -156,7 +156,7 @@ def _plan_releases(chase: Chase, before: str | None, after: str | None) -> Commi
     return search_on(chase, ReleaseLine(shed.between(family, before, after), shed))
 
 
-def search_on(chase: Chase, line: Line) -> CommitSearch:
+def search_on(chase: Chase, line: CandidateLine) -> CommitSearch:
     """The search for what is chased along a line; nothing is probed yet."""
     return CommitSearch(
         chase.bench,
@@ -169,7 +169,7 @@ def search_on(chase: Chase, line: Line) -> CommitSearch:
     )
 
 
-def span_between(chase: Chase, good: str, bad: str) -> tuple[Timeline, Span]:
+def span_between(chase: Chase, good: str, bad: str) -> tuple[Timeline, CommitRange]:
     """The commits between two revisions and the line they lie on; nothing is probed."""
     old, new = end_of(chase, good), end_of(chase, bad)
     timeline = line_to(chase.repository, chase.bench.shed.home, new.commit)

@@ -14,10 +14,9 @@ import numpy as np
 import yaml
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior_clues import Clues
-from triage.bisect.prior_tables import BUILT, Project, Sense
-from triage.bisect.prior_words import letters, same_name, topics
-from triage.model.commit import ChangedFile, Commit
+from triage.bisect.prior import Clues
+from triage.bisect.prior_text import BUILT, Project, Sense, letters, same_name, topics
+from triage.model.revision import ChangedFile, Commit
 
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _OWN_NUMBER = re.compile(r"\s*\(#\d+\)\s*$")

@@ -6,24 +6,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from triage.bisect.ends import chased, wrong_end
-from triage.bisect.result import Answer, Bisection, Kind
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import Search, Side
+from triage.execution.judge import Match, same_signature, verdict_of
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
-from triage.model.probe import Probe
+from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable, Verdict
 from triage.model.revision import Revision
-from triage.probe.judge import Match, same_signature, verdict_of
-from triage.probe.workbench import Job, Workbench
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 _CONFIRMATIONS = 3  # rounds of doubt before a pair that will not agree with itself is given up
 
 
-class Line:
+class ReleaseVerdicts:
     """One case along a line of places: what each probe said, and what it cost."""
 
-    def __init__(self, bench: Workbench, case: Case, places: Sequence[Place]) -> None:
+    def __init__(self, bench: ProbeRunner, case: Case, places: Sequence[ToolchainRef]) -> None:
         self.bench, self.case, self.places = bench, case, places
         self.outcomes: dict[int, Outcome] = {}
         self.revisions: dict[int, Revision] = {}
@@ -35,7 +33,7 @@ class Line:
         if not wanted:
             return
         self.rounds += 1
-        jobs = [Job(self.case, self.places[index], fresh) for index in wanted.values()]
+        jobs = [ProbeJob(self.case, self.places[index], fresh) for index in wanted.values()]
         for probe in self.bench.probe_all(jobs, f"bisect {self.case.name}"):
             self._take(wanted[probe.revision.name], probe)
 
@@ -56,11 +54,11 @@ class Line:
 
 
 def bisect_releases(
-    bench: Workbench,
+    bench: ProbeRunner,
     case: Case,
-    places: Sequence[Place],
+    places: Sequence[ToolchainRef],
     *,
-    kind: Kind = Kind.REGRESSION,
+    kind: BisectKind = BisectKind.REGRESSION,
     before: int | None = None,
     after: int | None = None,
     match: Callable[[Failure], Match] = same_signature,
@@ -71,7 +69,7 @@ def bisect_releases(
     be. Without `after` the newest place that can be tested is it; without `before` it is looked for backwards, in steps
     that double. `match` makes, from the failure being chased, what recognises it.
     """
-    line = Line(bench, case, places)
+    line = ReleaseVerdicts(bench, case, places)
     if before is not None and after is not None:
         line.ask([before, after])
     after = _newest_testable(line) if after is None else after
@@ -85,12 +83,12 @@ def bisect_releases(
             return _inconclusive(line, kind, _never(line, after, kind))
     elif (wrong := _wrong_state(line, before, new=False, kind=kind)) is not None:
         return _inconclusive(line, kind, wrong, at=before)
-    failure = _failure_at(line, after if kind is Kind.REGRESSION else before)
+    failure = _failure_at(line, after if kind is BisectKind.REGRESSION else before)
     bench.progress.note(chased(case, failure))
     return _narrow(line, kind, before, after, failure, match(failure))
 
 
-def _narrow(line: Line, kind: Kind, before: int, after: int, failure: Failure, match: Match) -> Bisection:
+def _narrow(line: ReleaseVerdicts, kind: BisectKind, before: int, after: int, failure: Failure, match: Match) -> Bisection:
     distrusted: set[int] = set()
     for _ in range(_CONFIRMATIONS):
         search = _search(line, kind, before, after, match, distrusted)
@@ -115,7 +113,7 @@ def _narrow(line: Line, kind: Kind, before: int, after: int, failure: Failure, m
     return _answer(line, kind, search, failure, confirmed=False)
 
 
-def _search(line: Line, kind: Kind, before: int, after: int, match: Match, distrusted: set[int]) -> Search:
+def _search(line: ReleaseVerdicts, kind: BisectKind, before: int, after: int, match: Match, distrusted: set[int]) -> Search:
     sides = {
         index: Side.UNKNOWN if index in distrusted else _side(outcome, kind, match)
         for index, outcome in line.outcomes.items()
@@ -124,26 +122,26 @@ def _search(line: Line, kind: Kind, before: int, after: int, match: Match, distr
     return Search(before, after, sides)
 
 
-def _side(outcome: Outcome, kind: Kind, match: Match) -> Side:
+def _side(outcome: Outcome, kind: BisectKind, match: Match) -> Side:
     verdict = verdict_of(outcome, match)
     if verdict is Verdict.SKIP:
         return Side.UNKNOWN
-    return Side.AFTER if (verdict is Verdict.BAD) == (kind is Kind.REGRESSION) else Side.BEFORE
+    return Side.AFTER if (verdict is Verdict.BAD) == (kind is BisectKind.REGRESSION) else Side.BEFORE
 
 
-def _newest_testable(line: Line) -> int | None:
+def _newest_testable(line: ReleaseVerdicts) -> int | None:
     for index in range(len(line.places) - 1, -1, -1):
         if not isinstance(line.outcome(index), Untestable):
             return index
     return None
 
 
-def _wrong_state(line: Line, index: int, *, new: bool, kind: Kind) -> str | None:
+def _wrong_state(line: ReleaseVerdicts, index: int, *, new: bool, kind: BisectKind) -> str | None:
     """Why a place cannot be an end of the search; None when it can."""
-    return wrong_end(line.places[index].revision.name, line.outcome(index), must_fail=new == (kind is Kind.REGRESSION))
+    return wrong_end(line.places[index].revision.name, line.outcome(index), must_fail=new == (kind is BisectKind.REGRESSION))
 
 
-def _old_state(line: Line, after: int, kind: Kind) -> int | None:
+def _old_state(line: ReleaseVerdicts, after: int, kind: BisectKind) -> int | None:
     """The nearest place found that is in the other state: 1, 2, 4, ... places back, then whatever was left out."""
     strides = [after - (1 << power) for power in range(after.bit_length()) if after - (1 << power) > 0]
     rest = [index for index in range(after - 1, -1, -1) if index not in strides and index != 0]
@@ -153,16 +151,16 @@ def _old_state(line: Line, after: int, kind: Kind) -> int | None:
         line.ask(some)
         for index in some:
             outcome = line.outcomes[index]
-            if kind is Kind.FIX and isinstance(outcome, Failed) and not outcome.flaky:
+            if kind is BisectKind.FIX and isinstance(outcome, Failed) and not outcome.flaky:
                 return index
-            if kind is Kind.REGRESSION and isinstance(outcome, Compiled):
+            if kind is BisectKind.REGRESSION and isinstance(outcome, Compiled):
                 return index
     return None
 
 
-def _never(line: Line, after: int, kind: Kind) -> str:
+def _never(line: ReleaseVerdicts, after: int, kind: BisectKind) -> str:
     oldest, newest = line.places[0].revision.name, line.places[after].revision.name
-    if kind is Kind.FIX:
+    if kind is BisectKind.FIX:
         return f"nothing was fixed: no release from {oldest} to {newest} fails"
     failing = [index for index, outcome in line.outcomes.items() if isinstance(outcome, Failed)]
     if len(failing) == after + 1:
@@ -170,13 +168,13 @@ def _never(line: Line, after: int, kind: Kind) -> str:
     return f"no release from {oldest} to {newest} compiles it; some could not be tested"
 
 
-def _failure_at(line: Line, index: int) -> Failure:
+def _failure_at(line: ReleaseVerdicts, index: int) -> Failure:
     outcome = line.outcomes[index]
     assert isinstance(outcome, Failed)
     return outcome.failure
 
 
-def _answer(line: Line, kind: Kind, search: Search, failure: Failure, *, confirmed: bool) -> Bisection:
+def _answer(line: ReleaseVerdicts, kind: BisectKind, search: Search, failure: Failure, *, confirmed: bool) -> Bisection:
     low, high = search.bounds
     suspects = search.suspects
     return replace(
@@ -191,7 +189,7 @@ def _answer(line: Line, kind: Kind, search: Search, failure: Failure, *, confirm
     )
 
 
-def _inconclusive(line: Line, kind: Kind, reason: str | None, at: int | None = None) -> Bisection:
+def _inconclusive(line: ReleaseVerdicts, kind: BisectKind, reason: str | None, at: int | None = None) -> Bisection:
     """`at`: the place whose state made it inconclusive."""
     end = line.outcomes.get(at) if at is not None else None
     untestable = [
@@ -212,7 +210,7 @@ def _inconclusive(line: Line, kind: Kind, reason: str | None, at: int | None = N
     )
 
 
-def _others(line: Line, between: range) -> tuple[tuple[Revision, Failure], ...]:
+def _others(line: ReleaseVerdicts, between: range) -> tuple[tuple[Revision, Failure], ...]:
     return tuple(
         (line.revision(index), outcome.failure) for index in between if isinstance(outcome := line.outcomes.get(index), Failed)
     )

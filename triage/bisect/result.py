@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.model.case import Case
-from triage.model.failure import Failure
-from triage.model.outcome import Cause
+from triage.model.outcome import Cause, Failure
 from triage.model.revision import Revision
 
 
-class Kind(StrEnum):
+class BisectKind(StrEnum):
     """Which way the sought change goes."""
 
     REGRESSION = "regression"
@@ -57,7 +56,7 @@ class Bisection:
     """
 
     case: Case
-    kind: Kind
+    kind: BisectKind
     answer: Answer
     failure: Failure | None = None
     before: Revision | None = None

@@ -10,8 +10,7 @@ from triage.bisect.choose import information
 from triage.bisect.commits import CommitSearch
 from triage.bisect.journal import Entry, Journal
 from triage.model.errors import BadInput
-from triage.model.failure import Failure
-from triage.model.outcome import Failed, Outcome, Untestable, Verdict
+from triage.model.outcome import Failed, Failure, Outcome, Untestable, Verdict
 
 
 @dataclass(slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from triage.classify.claims import unclear
 from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.load import load_rules, packaged_rules
-from triage.classify.logs import classify_log, open_log
+from triage.classify.log_lines import classify_log, open_log
 from triage.classify.passes import FailingPass, PassScanner, phase_of
 from triage.classify.rule import Rule
+from triage.classify.rules_file import load_rules, packaged_rules
 from triage.classify.scanner import Scanner
-from triage.model.failure import Failure
+from triage.classify.unexplained import unclear
+from triage.model.outcome import Failure
 
 __all__ = [
     "Diagnosis",

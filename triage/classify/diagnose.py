@@ -6,16 +6,15 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.claims import silent, unclear, with_pass
-from triage.classify.crash import signal_name
 from triage.classify.findings import Finding, one
-from triage.classify.load import packaged_rules
 from triage.classify.passes import FailingPass
 from triage.classify.rule import Rule
+from triage.classify.rules_file import packaged_rules
 from triage.classify.scanner import Scanner
-from triage.classify.unread import unread
+from triage.classify.stack_dump import signal_name
+from triage.classify.unexplained import silent, unclear, unread, with_pass
 from triage.model.execution import Captured, Ending, Execution
-from triage.model.failure import Failure
+from triage.model.outcome import Failure
 
 
 @dataclass(frozen=True, slots=True)

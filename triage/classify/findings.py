@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from triage.classify.crash import Stack, signal_name
 from triage.classify.passes import FailingPass
 from triage.classify.rule import Rule, detail
 from triage.classify.signature import normalised, signature
-from triage.model.failure import Detail, Failure
+from triage.classify.stack_dump import Stack, signal_name
+from triage.model.outcome import Detail, Failure
 
 LIMIT = 500
 """Different signatures that are kept of one output; a log that holds more is broken as a whole."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from triage.classify.line import HEADLINE, Diagnostic, Line
+from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine
 from triage.classify.rule import Pattern, Rule, Where, compiled
 
 EXCEPTION = re.compile(
@@ -46,7 +46,7 @@ class Matcher:
         self._choices = cache(self._compiled)
         self._known: dict[tuple[str, str | None], tuple[Rule, Pattern] | None] = {}
 
-    def find(self, line: Line, said: Diagnostic | None) -> Hit | None:
+    def find(self, line: LogLine, said: Diagnostic | None) -> Hit | None:
         """The rule for a line, which is parsed as `said` where it has a severity."""
         if said and said.severity in ("warning", "note"):
             return None
@@ -67,7 +67,7 @@ class Matcher:
             text = text[match.start() :]  # without the program and the path before it
         return Hit(rule, pattern.where, text[:HEADLINE], captures(match))
 
-    def exception(self, line: Line, files: Sequence[str]) -> Hit | None:
+    def exception(self, line: LogLine, files: Sequence[str]) -> Hit | None:
         """The rule for the exception that ends a traceback through `files`."""
         trace = "\n".join(files)
         for search, rule, pattern in self._choices(frozenset({Where.EXCEPTION})):
@@ -75,7 +75,7 @@ class Matcher:
                 return Hit(rule, pattern.where, line.text[:HEADLINE], captures(match))
         return None
 
-    def _search(self, line: Line, said: Diagnostic | None) -> tuple[Rule, Pattern] | None:
+    def _search(self, line: LogLine, said: Diagnostic | None) -> tuple[Rule, Pattern] | None:
         if said is None:
             kind = _EXCEPTION if EXCEPTION.match(line.text) else _PLAIN
         else:
@@ -95,12 +95,12 @@ def captures(match: re.Match[str]) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value}
 
 
-def _key(line: Line, said: Diagnostic | None) -> str:
+def _key(line: LogLine, said: Diagnostic | None) -> str:
     """Diagnostics with a place differ in numbers only; elsewhere a number can be an exit code."""
     if said and said.location:
         return _DIGITS.sub("0", line.text[:1024])
     return line.text[:1024]
 
 
-def _subject(pattern: Pattern, line: Line, said: Diagnostic | None) -> str:
+def _subject(pattern: Pattern, line: LogLine, said: Diagnostic | None) -> str:
     return said.message if said and pattern.where in (Where.ERROR, Where.REMARK) else line.text

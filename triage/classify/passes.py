@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from triage.classify.line import clean
-from triage.classify.sieve import Sieve
+from triage.classify.log_lines import clean
+from triage.classify.prefilter import Sieve
 
 _DUMP = re.compile(r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?")
 _BEFORE = re.compile(

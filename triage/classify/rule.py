@@ -10,8 +10,7 @@ from functools import cache
 
 from triage.classify.candidates import Candidate
 from triage.model.execution import Ending
-from triage.model.failure import Detail
-from triage.model.outcome import Cause
+from triage.model.outcome import Cause, Detail
 
 CONSEQUENCE = 80
 """Ranks from here on are what a failure causes: told only when nothing better stands in the output."""

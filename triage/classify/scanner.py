@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from triage.classify import crash
-from triage.classify.claims import unclear, with_pass
+from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings
-from triage.classify.line import Diagnostic, Line, clean, diagnostic
-from triage.classify.load import packaged_rules
+from triage.classify.log_lines import Diagnostic, LogLine, clean, diagnostic
 from triage.classify.matching import EXCEPTION, Matcher
 from triage.classify.passes import FailingPass, failing_pass
+from triage.classify.prefilter import Sieve
 from triage.classify.rule import NEEDLES, Rule, Where
-from triage.classify.sieve import Sieve
-from triage.model.failure import Failure
+from triage.classify.rules_file import packaged_rules
+from triage.classify.unexplained import unclear, with_pass
+from triage.model.outcome import Failure
 
 _BEGINNINGS = (
     "remark: ",
@@ -103,7 +103,7 @@ class Scanner:
             self._words = words
             self._line(number, clean(raw))
 
-    def _line(self, number: int, line: Line) -> None:
+    def _line(self, number: int, line: LogLine) -> None:
         if self._echoed(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
             return
         if self._stack(number, line.text):
@@ -119,7 +119,7 @@ class Scanner:
             return
         self._match(number, line, diagnostic(line))
 
-    def _match(self, number: int, line: Line, said: Diagnostic | None) -> None:
+    def _match(self, number: int, line: LogLine, said: Diagnostic | None) -> None:
         echoed = self._open and said is None and line.indented and not line.annotation  # the source, under an error
         hit = None if echoed else self._matcher.find(line, said)
         if hit is None:
@@ -133,8 +133,8 @@ class Scanner:
         if hit.where is Where.CRASH:
             self._settle()
             self._settle_crash()
-            finding.headline = crash.told_briefly(hit.captures) or finding.headline
-            finding.stack = crash.Stack()
+            finding.headline = stack_dump.told_briefly(hit.captures) or finding.headline
+            finding.stack = stack_dump.Stack()
             self._crash = finding
             self._sieve.follow = max(self._sieve.follow, 2)
         else:
@@ -162,7 +162,7 @@ class Scanner:
         finding, self._crash = self._crash, None
         if finding is None:
             return
-        stack = finding.stack or crash.Stack()
+        stack = finding.stack or stack_dump.Stack()
         if finding.rule.name == "segfault" and stack.symbols:
             claimed = next((rule for rule in self._framed if _claims(rule, stack)), finding.rule)
             top = stack.meaningful[:1]
@@ -175,8 +175,8 @@ class Scanner:
 
     def _stack(self, number: int, text: str) -> bool:
         """Whether the line belongs to a stack dump."""
-        found = crash.frame(text)
-        if found is None and not crash.trailer(text):
+        found = stack_dump.frame(text)
+        if found is None and not stack_dump.trailer(text):
             return False
         self._settle()
         if self._crash is None:
@@ -190,9 +190,9 @@ class Scanner:
 
     def _unnamed_crash(self, number: int) -> Finding | None:
         rule = self._by_name.get("segfault")
-        return Finding(rule, "", number, stack=crash.Stack()) if rule else None
+        return Finding(rule, "", number, stack=stack_dump.Stack()) if rule else None
 
-    def _traced(self, number: int, line: Line) -> bool:
+    def _traced(self, number: int, line: LogLine) -> bool:
         """Whether the line belongs to a Python traceback; its last line is what the rules read."""
         if _CHAINED.match(line.text) and self._open:
             self._cause, self._open = self._open, None
@@ -220,7 +220,7 @@ class Scanner:
                 return True
         return False
 
-    def _exception(self, number: int, line: Line, files: Sequence[str]) -> None:
+    def _exception(self, number: int, line: LogLine, files: Sequence[str]) -> None:
         hit = self._matcher.exception(line, files)
         if hit is None:
             return
@@ -228,7 +228,7 @@ class Scanner:
         cause, self._cause = self._cause, None  # one failure, told by the rule that knows it best
         self._begin(cause if cause and cause.rule.rank < hit.rule.rank else finding)
 
-    def _echoed(self, number: int, line: Line) -> bool:
+    def _echoed(self, number: int, line: LogLine) -> bool:
         """Whether the line is part of a CI step's script, which may quote any message without meaning it."""
         if line.annotation == "group":
             self._echo_until = number + ECHO if line.text.startswith("Run ") else 0
@@ -239,5 +239,5 @@ class Scanner:
         return number <= self._echo_until
 
 
-def _claims(rule: Rule, stack: crash.Stack) -> bool:
+def _claims(rule: Rule, stack: stack_dump.Stack) -> bool:
     return any(re.search(regex, symbol) for regex in rule.frames for symbol in stack.symbols[:40])

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import load_cases, one_case, open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import load_cases, one_case, open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import CaseOption, JobsOption, RecipePath
 from triage.cli.screen import show, show_json
 from triage.model.outcome import Cause
@@ -48,12 +48,12 @@ def attribute(
 
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree --out out`
     """
-    from triage.attribute.attribute import Depth
-    from triage.attribute.attribute import attribute as compare
-    from triage.attribute.result import Finding
+    from triage.attribute.divergence import Depth
+    from triage.attribute.divergence import attribute as compare
+    from triage.attribute.result import ComparisonResult
+    from triage.git_history import Repository
     from triage.report.attribution import attribution_blocks, attribution_json
     from triage.report.attribution_page import attribution_page, write_attribution
-    from triage.timeline import Repository
 
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
@@ -69,6 +69,6 @@ def attribute(
             show(attribution_blocks(found))
     if out:
         typer.echo(f"written: {write_attribution(found, out)}", err=output is not PageFormat.TEXT)
-    if found.finding is not Finding.INCONCLUSIVE:
+    if found.finding is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
     return Exit.ENVIRONMENT if found.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) else Exit.INCONCLUSIVE

@@ -1,8 +1,8 @@
-"""`triage bisect`."""
+"""`triage bisect --model-repo`: which of two repositories moved."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,25 +10,51 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.bisect.metric import reading_between
+from triage.bisect.models import ModelHistory
+from triage.bisect.moved import TwoRepositories, bisect_two
+from triage.bisect.plan import Chase
 from triage.bisect.releases import bisect_releases
-from triage.bisect.result import Answer, Bisection, Kind
-from triage.cli.bench import load_cases, one_case, open_bench
-from triage.cli.endings import Exit, guarded
-from triage.cli.identity import MATCHES, Identity
-from triage.cli.options import AttributeOption, CaseOption, JobsOption, ProjectOption, RecipePath, RepoOption
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.cli.context import load_cases, one_case, open_bench
+from triage.cli.exit_codes import Exit, guarded
+from triage.cli.options import MATCHES, AttributeOption, CaseOption, Identity, JobsOption, ProjectOption, RecipePath, RepoOption
 from triage.cli.screen import show, show_json, tell
+from triage.execution.metrics import Metric, Reading
+from triage.execution.runner import ProbeRunner
+from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause
-from triage.probe.metric import Metric, Reading
-from triage.probe.workbench import Workbench
 from triage.report.bisection import bisection_block
 from triage.report.certificate import certificate
 from triage.report.shapes import bisection_json
+from triage.toolchains.home import home_path
 
 if TYPE_CHECKING:
     from triage.bisect.moved import TwoRepositories
     from triage.bisect.plan import Chase
+
+
+Ends = tuple[str | None, str | None]
+
+
+def bisect_across(
+    chase: Callable[[Case], Chase], recipe: Path, name: str | None, folder: Path | None, compilers: Ends, refs: Ends
+) -> TwoRepositories:
+    """chase: what is chased of a case; name: of the case, where the recipe has several; folder: of the model repository;
+    compilers, refs: the good end and the bad one. BadInput when one of them is missing.
+    """
+    if folder is None or None in refs:
+        raise BadInput("a bisect over two repositories needs --model-repo, --model-good and --model-bad")
+    if None in compilers:
+        raise BadInput("--model-repo needs --good and --bad as well; for a compiler that stays name the same one twice")
+    repository = Repository(folder)
+    ends = [repository.resolve(str(ref)) for ref in refs]
+    models = ModelHistory(repository, recipe, home_path(), lambda path: one_case(load_cases([path]), name), ends)
+    chased = chase(models.at(ends[1]))
+    pairs = [(str(compiler), sha) for compiler, sha in zip(compilers, ends, strict=True)]
+    old, new = pairs if chased.kind is BisectKind.REGRESSION else reversed(pairs)
+    return bisect_two(chased, models, old, new)
 
 
 class BisectFormat(StrEnum):
@@ -46,8 +72,8 @@ def bisect(
     good: Annotated[str | None, typer.Option(help="REV that compiles. Default: looked for.")] = None,
     bad: Annotated[str | None, typer.Option(help="REV that fails. Default: the newest, or looked for with --find fix.")] = None,
     find: Annotated[
-        Kind, typer.Option(help="Look for the change that brought the failure, or the one that fixed it.")
-    ] = Kind.REGRESSION,
+        BisectKind, typer.Option(help="Look for the change that brought the failure, or the one that fixed it.")
+    ] = BisectKind.REGRESSION,
     match: Annotated[
         Identity, typer.Option(help="What counts as the same failure; any other one says nothing.")
     ] = Identity.SIGNATURE,
@@ -90,7 +116,7 @@ def bisect(
 
     - `triage bisect models/llama.yaml --good 3.2.0 --bad 3.3.0 --model-repo . --model-good v1 --model-bad main`
     """
-    before, after = (good, bad) if find is Kind.REGRESSION else (bad, good)
+    before, after = (good, bad) if find is BisectKind.REGRESSION else (bad, good)
     across = (model_repo, model_good, model_bad)
     if any(across) and (metric or interactive or import_log or export_log):
         raise BadInput("a bisect over two repositories goes with neither --metric, --interactive nor the logs of git")
@@ -103,7 +129,7 @@ def bisect(
             return Chase(bench, one, repo, project, find, MATCHES[match], confidence, repeats, attribute and metric is None)
 
         if any(across):
-            from triage.cli.two_repositories import bisect_across
+            from triage.cli.bisect import bisect_across
 
             return _show_two(bisect_across(chase, recipe, case, model_repo, (good, bad), (model_good, model_bad)), output)
         chosen = one_case(cases, case)
@@ -152,9 +178,9 @@ def _reading(chase: Chase, good: str | None, bad: str | None, metric: Metric) ->
 
     if good is None or bad is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
-    older, newer = (good, bad) if chase.kind is Kind.REGRESSION else (bad, good)
+    older, newer = (good, bad) if chase.kind is BisectKind.REGRESSION else (bad, good)
     places = compilers_at(chase, older, newer)
-    better, worse = places if chase.kind is Kind.REGRESSION else reversed(places)
+    better, worse = places if chase.kind is BisectKind.REGRESSION else reversed(places)
     return reading_between(chase.bench, chase.case, better, worse, metric)
 
 
@@ -171,7 +197,7 @@ def _led(
     from triage.bisect.commits import bisect_commits
     from triage.bisect.journal import from_git_log, git_log
     from triage.bisect.plan import open_session
-    from triage.cli.session import lead
+    from triage.cli.interactive_bisect import lead
 
     session = open_session(chase, before, after)
     if isinstance(session, Bisection):
@@ -191,7 +217,7 @@ def _led(
 
 
 def _along_releases(
-    bench: Workbench, case: Case, find: Kind, before: str | None, after: str | None, match: Identity
+    bench: ProbeRunner, case: Case, find: BisectKind, before: str | None, after: str | None, match: Identity
 ) -> Bisection:
     places = bench.shed.releases(case.compiler)
     first, last = (_index(bench, case.compiler, name) if name else None for name in (before, after))
@@ -200,7 +226,7 @@ def _along_releases(
     return bisect_releases(bench, case, places, kind=find, before=first, after=last, match=MATCHES[match])
 
 
-def _index(bench: Workbench, family: str, text: str) -> int:
+def _index(bench: ProbeRunner, family: str, text: str) -> int:
     name = bench.shed.place(text, family).revision.name
     names = [place.revision.name for place in bench.shed.releases(family)]
     if name not in names:
@@ -210,6 +236,6 @@ def _index(bench: Workbench, family: str, text: str) -> int:
     return names.index(name)
 
 
-def _wrong_order(find: Kind, before: str | None, after: str | None) -> str:
-    other = "--find fix" if find is Kind.REGRESSION else "no --find fix"
+def _wrong_order(find: BisectKind, before: str | None, after: str | None) -> str:
+    other = "--find fix" if find is BisectKind.REGRESSION else "no --find fix"
     return f"{before} is not older than {after}: a {find.value} has its old state first; for the other direction use {other}"

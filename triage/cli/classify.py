@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from triage.classify import classify_log, load_rules, open_log
-from triage.cli.endings import Exit, guarded
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, open_progress, progress_of, show, show_json, tell
-from triage.model.failure import Failure
+from triage.model.outcome import Failure
 from triage.report.shapes import classify_json
 from triage.report.terminal import log_blocks
 

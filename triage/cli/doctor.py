@@ -6,12 +6,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from triage.cli.bench import COMPILERS
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import COMPILERS
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show, show_json
 from triage.compilers.iree import ONNX_IMPORTER
-from triage.probe.checkup import Grade, checkup
+from triage.execution.machine import Grade, checkup
 
 _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show_json, tell
 from triage.model.errors import BadInput

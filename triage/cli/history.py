@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from triage.bisect.history import History, histories
-from triage.cli.bench import cases_named, load_cases, open_bench
-from triage.cli.endings import Exit, exit_of, guarded
+from triage.cli.context import cases_named, load_cases, only_share, open_bench
+from triage.cli.exit_codes import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import Format, console, show, show_json
-from triage.cli.shares import only_share
 from triage.report.shapes import history_json
 from triage.report.timeline import history_blocks
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import COMPILERS, load_cases, open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import COMPILERS, load_cases, open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.screen import show, show_json, tell
 from triage.lint.workflow import lint as look
 from triage.model.case import Case, Flag, Input, InputKind, Target

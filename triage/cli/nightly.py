@@ -10,16 +10,14 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import load_cases, open_bench
-from triage.cli.endings import Exit, exit_of, guarded
+from triage.cli.context import load_cases, only_share, open_bench
+from triage.cli.exit_codes import Exit, exit_of, guarded
 from triage.cli.options import FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import show, show_json
-from triage.cli.shares import only_share
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.nightly.compare import Change
-from triage.nightly.examples import with_examples
-from triage.nightly.night import run_nightly, shard
+from triage.nightly.compare import CaseChangeKind
+from triage.nightly.night import run_nightly, shard, with_examples
 from triage.report.night import night_blocks
 from triage.report.shapes import night_json
 
@@ -95,7 +93,7 @@ def nightly(
             show(night_blocks(night))
             for path in reports.values():
                 typer.echo(f"written: {path}")
-    if night.of(Change.REGRESSED) or night.of(Change.CHANGED):
+    if night.of(CaseChangeKind.REGRESSED) or night.of(CaseChangeKind.CHANGED):
         return Exit.FOUND
     code = exit_of([probe for pair in night.pairs for probe in (pair.baseline, pair.probe)])
     return Exit.OK if code is Exit.FOUND else code

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from triage.cli.screen import Format
+from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
+from triage.model.outcome import Failure
 
 RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of them.")]
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
@@ -32,3 +36,20 @@ AttributeOption = Annotated[
     typer.Option("--attribute/--no-attribute", help="Of commits: compare the passes of both ends first, for what they tell."),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the answer is written to stdout.")]
+
+
+class Identity(StrEnum):
+    """What counts as the same failure."""
+
+    SIGNATURE = "signature"
+    CLASS = "class"
+    FAMILY = "family"
+    ANY = "any"
+
+
+MATCHES: dict[Identity, Callable[[Failure], Match]] = {
+    Identity.SIGNATURE: same_signature,
+    Identity.CLASS: same_class,
+    Identity.FAMILY: same_family,
+    Identity.ANY: lambda _: any_failure,
+}

@@ -7,16 +7,15 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import load_cases, one_case, open_bench
-from triage.cli.endings import Exit, guarded
-from triage.cli.identity import MATCHES, Identity
-from triage.cli.options import CaseOption, FormatOption, JobsOption, RecipePath
+from triage.cli.context import load_cases, one_case, open_bench
+from triage.cli.exit_codes import Exit, guarded
+from triage.cli.options import MATCHES, CaseOption, FormatOption, Identity, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
+from triage.execution.metrics import Metric
 from triage.model.outcome import Cause
-from triage.probe.metric import Metric
 from triage.reduce.reproducer import reproducer_of
-from triage.reduce.result import NotReproducible
-from triage.reduce.workflow import Order, reduce_case
+from triage.reduce.state import NotReproducible
+from triage.reduce.workflow import ReductionRequest, reduce_case
 
 
 @guarded
@@ -59,7 +58,7 @@ def reduce(
     with open_bench(jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
-        reduced = reduce_case(bench, Order(chosen, bad, better, MATCHES[match], repeats, resume, metric, slipped))
+        reduced = reduce_case(bench, ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, metric, slipped))
         found = reduced if isinstance(reduced, NotReproducible) else reproducer_of(bench, reduced, bad)
         folder = None if isinstance(found, NotReproducible) else write_reproducer(found, out)
         met = []

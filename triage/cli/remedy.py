@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import load_cases, one_case, open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import load_cases, one_case, open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import CaseOption, FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
+from triage.execution.runner import ProbeJob
 from triage.model.outcome import Cause
-from triage.probe.workbench import Job
 
 
 @guarded
@@ -42,8 +42,7 @@ def remedy(
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
-    from triage.remedy.result import NothingToRemedy
-    from triage.remedy.workflow import Order, candidates, find_remedies
+    from triage.remedy.workflow import NothingToRemedy, RemedyRequest, candidates, find_remedies
     from triage.report.remedy import candidates_lines, remedy_blocks, remedy_json
 
     cases = load_cases([recipe])
@@ -51,9 +50,9 @@ def remedy(
     with open_bench(jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
-        order = Order(chosen, bad, better, budget, cases, run)
+        order = RemedyRequest(chosen, bad, better, budget, cases, run)
         if dry_run and not isinstance(planned := candidates(bench, order), NothingToRemedy):
-            todo = [Job(change.applied(chosen), bad) for change in planned]
+            todo = [ProbeJob(change.applied(chosen), bad) for change in planned]
             for line in candidates_lines(planned, bench.command_lines(todo)):
                 typer.echo(line)
             return Exit.OK

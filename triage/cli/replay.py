@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import check_compilers, expectable, open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import check_compilers, expectable, open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption
 from triage.cli.screen import Format, show, show_json
 from triage.model.outcome import Cause, Untestable
-from triage.reduce.recorded import open_reproducers
-from triage.reduce.replay import Replay
+from triage.reduce.replay import Replay, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.report.replay import replay_blocks, replay_json
 

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import cases_named, load_cases, open_bench, places_of
-from triage.cli.endings import Exit, exit_of, guarded
+from triage.cli.context import cases_named, load_cases, open_bench, places_of, shares
+from triage.cli.exit_codes import Exit, exit_of, guarded
 from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
 from triage.cli.screen import Format, console, show, show_json
-from triage.cli.shares import shares
+from triage.execution.runner import ProbeJob
 from triage.model.case import Case
-from triage.probe.workbench import Job
 from triage.report.grid import grid
 from triage.report.shapes import run_json
 from triage.report.terminal import run_blocks
@@ -44,11 +43,11 @@ def run(
     """
     cases = cases_named(load_cases(paths), case)
     with open_bench(jobs, fresh=fresh) as bench:
-        todo: list[Job] = []
+        todo: list[ProbeJob] = []
         grids: list[tuple[Sequence[Case], list[str]]] = []
         for share in shares(cases, toolchain or ["installed"]):
             places = places_of(bench, share.family, share.revs)
-            todo += [Job(one, place, fresh) for place in places for one in share.cases]
+            todo += [ProbeJob(one, place, fresh) for place in places for one in share.cases]
             grids.append((share.cases, [place.revision.name for place in places]))
         if dry_run:
             for line in bench.command_lines(todo):

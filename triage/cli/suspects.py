@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.classify import classify_log, open_log
-from triage.cli.bench import COMPILERS, load_cases, one_case, open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import COMPILERS, load_cases, one_case, open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import AttributeOption, CaseOption, FormatOption, ProjectOption
 from triage.cli.screen import Format, show, show_json
+from triage.execution.judge import known_failure
 from triage.model.case import Case, Input, InputKind, Target
-from triage.model.failure import Failure
-from triage.probe.judge import known_failure
+from triage.model.outcome import Failure
 from triage.report.bisection import suspects_blocks
 from triage.report.shapes import suspects_json
 
@@ -51,8 +51,7 @@ def suspects(
     compilers of both revisions are installed, their passes are compared, and the one where they part is suspected.
     """
     from triage.bisect.plan import Chase, span_between
-    from triage.bisect.prior import Clues
-    from triage.bisect.ranking import rank
+    from triage.bisect.prior import Clues, rank
 
     with open_bench() as bench:
         if source.suffix in _RECIPES:

@@ -9,13 +9,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from triage.cli.bench import open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show, show_json, tell
+from triage.config.quantities import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Toolchain
-from triage.recipes.quantities import parse_size
 from triage.report.shapes import revision_json
 from triage.toolchains.prune import prune as prune_folder
 from triage.toolchains.prune import stored

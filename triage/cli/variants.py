@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.bench import load_cases, one_case, open_bench
-from triage.cli.endings import Exit, guarded
+from triage.cli.context import load_cases, one_case, open_bench
+from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
+from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Untestable
-from triage.probe.workbench import Job
 from triage.remedy.variants import neighbourhood, varied
 
 
@@ -43,7 +43,7 @@ def variants(
 
     - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
     """
-    from triage.remedy.grid import compare_variants
+    from triage.remedy.variants import compare_variants
     from triage.report.variants import variants_blocks, variants_json
 
     cases = load_cases([recipe])
@@ -59,7 +59,7 @@ def variants(
     with open_bench(jobs) as bench:
         place = bench.shed.place(toolchain, chosen[0].compiler)
         if dry_run:
-            for line in bench.command_lines([Job(one, place) for one in chosen]):
+            for line in bench.command_lines([ProbeJob(one, place) for one in chosen]):
                 typer.echo(line)
             return Exit.OK
         found = compare_variants(bench, chosen, place, about)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triage.lint.finding import Finding, Rule, Severity
+from triage.lint.finding import LintFinding, LintRule, Severity
 from triage.lint.flow import is_tensor
 from triage.lint.program import Program, arguments
 from triage.mlir import Operation, Value
 
 
-def missing(program: Program) -> Iterator[Finding]:
+def missing(program: Program) -> Iterator[LintFinding]:
     """A value that everything else says to be on the first device ends there anyhow: that is advice."""
     first = _first(program)
     for function in program.functions:
@@ -22,25 +22,25 @@ def missing(program: Program) -> Iterator[Finding]:
             if is_tensor(value) and (index >= len(given) or given[index] is None):
                 used = consumed.get(value, set())
                 text = f"argument {index} of @{function.symbol} has no affinity, and others have one{_where('used', used)}"
-                yield Finding("missing-affinity", _risk(used, first), text, value.place or function.place)
+                yield LintFinding("missing-affinity", _risk(used, first), text, value.place or function.place)
         end = function.regions[0].blocks[-1].operations[-1]
         for index, value in enumerate(end.operands):
             if is_tensor(value) and (index >= len(wanted) or wanted[index] is None):
                 made = {program.on[value]} if value in program.on else set()
                 text = f"result {index} of @{function.symbol} has no affinity, and others have one{_where('computed', made)}"
-                yield Finding("missing-affinity", _risk(made, first), text, end.place or function.place)
+                yield LintFinding("missing-affinity", _risk(made, first), text, end.place or function.place)
 
 
-def redundant(program: Program) -> Iterator[Finding]:
+def redundant(program: Program) -> Iterator[LintFinding]:
     """Transfers that move nothing."""
     for one, source, target in _transfers(program):
         if source == target:
-            yield Finding(
+            yield LintFinding(
                 "redundant-transfer", Severity.ADVICE, f"this moves nothing: the value is on @{target} already", one.place
             )
 
 
-def mixed(program: Program) -> Iterator[Finding]:
+def mixed(program: Program) -> Iterator[LintFinding]:
     """Operations whose operands are known to be on different devices."""
     if len(set(program.on.values())) < 2:
         return
@@ -51,20 +51,20 @@ def mixed(program: Program) -> Iterator[Finding]:
             devices = sorted({program.on[value] for value in program.uses(one) if value in program.on})
             if len(devices) > 1:
                 text = f"{one.name} reads values on {_names(devices)}, and nothing transfers them to one device"
-                yield Finding("mixed-devices", Severity.WARNING, text, one.place)
+                yield LintFinding("mixed-devices", Severity.WARNING, text, one.place)
         yield from _returned(program, function)
 
 
-def _returned(program: Program, function: Operation) -> Iterator[Finding]:
+def _returned(program: Program, function: Operation) -> Iterator[LintFinding]:
     wanted, end = program.interface(function, "res_attrs"), function.regions[0].blocks[-1].operations[-1]
     for index, (value, device) in enumerate(zip(end.operands, wanted, strict=False)):
         made = program.on.get(value)
         if device and made and made != device:
             text = f"result {index} of @{function.symbol} belongs on @{device} and is on @{made}, without a transfer"
-            yield Finding("mixed-devices", Severity.WARNING, text, end.place)
+            yield LintFinding("mixed-devices", Severity.WARNING, text, end.place)
 
 
-def unplaced(program: Program) -> Iterator[Finding]:
+def unplaced(program: Program) -> Iterator[LintFinding]:
     """Constant tensors that nobody places, and that are read on a device other than the first; loads of such globals too."""
     first = _first(program)
     mutable = {f"@{one.symbol}" for one in program.module.body.operations if one.attribute("is_mutable") is not None}
@@ -79,7 +79,7 @@ def unplaced(program: Program) -> Iterator[Finding]:
             devices = consumed.get(one.results[0], set())
             if devices - {first}:
                 text = f"a constant without affinity is read on {_names(sorted(devices))}; each device needs it there"
-                yield Finding("unplaced-constant", Severity.ADVICE, text, one.place)
+                yield LintFinding("unplaced-constant", Severity.ADVICE, text, one.place)
 
 
 def _transfers(program: Program) -> Iterator[tuple[Operation, str | None, str | None]]:
@@ -136,20 +136,20 @@ def _names(devices: list[str]) -> str:
 
 
 RULES = (
-    Rule(
+    LintRule(
         "missing-affinity",
         Severity.WARNING,
         "An argument or result without affinity where others of the function have one.",
         missing,
     ),
-    Rule(
+    LintRule(
         "mixed-devices",
         Severity.WARNING,
         "Operands on different devices, or a result on another one than it belongs on, without a transfer.",
         mixed,
     ),
-    Rule("redundant-transfer", Severity.ADVICE, "A transfer to the device that the value is on already.", redundant),
-    Rule(
+    LintRule("redundant-transfer", Severity.ADVICE, "A transfer to the device that the value is on already.", redundant),
+    LintRule(
         "unplaced-constant",
         Severity.ADVICE,
         "A constant tensor without affinity that is read on another device than the first.",

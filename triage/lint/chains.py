@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from triage.lint.finding import Finding, Rule, Severity
+from triage.lint.finding import LintFinding, LintRule, Severity
 from triage.lint.flow import entering, is_tensor, leaving, loops
 from triage.lint.program import Program
-from triage.mlir import Block, Operation, Place, Value
+from triage.mlir import Block, Operation, SourcePosition, Value
 
 TIED = 32  # the iterations that the analysis was allowed at first
 MOVED = 32
@@ -21,7 +21,7 @@ class Chain:
     """length: links; end: where the last one is."""
 
     length: int
-    end: Place | None
+    end: SourcePosition | None
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def chains(program: Program) -> tuple[Chain, Mapping[str, Chain]]:
     return tied, moved
 
 
-def long(program: Program) -> Iterator[Finding]:
+def long(program: Program) -> Iterator[LintFinding]:
     """Advice only: a program's shape alone does not tell how many iterations its analysis takes."""
     tied, moved = chains(program)
     if tied.length > TIED:
@@ -108,11 +108,11 @@ def long(program: Program) -> Iterator[Finding]:
             f"{tied.length} operations in a row hand a tensor on in place, and this is the last; analyses of devices and of"
             " usage walk such a chain from end to end, and give up after a number of iterations that differs between releases"
         )
-        yield Finding("long-chain", Severity.ADVICE, text, tied.end)
+        yield LintFinding("long-chain", Severity.ADVICE, text, tied.end)
     for device, chain in moved.items():
         if chain.length > MOVED:
             text = f"{chain.length} transfers lie one behind the other up to here, on @{device}"
-            yield Finding("long-chain", Severity.ADVICE, text, chain.end)
+            yield LintFinding("long-chain", Severity.ADVICE, text, chain.end)
 
 
-RULES = (Rule("long-chain", Severity.ADVICE, "More than 32 tied operations, or transfers, one behind the other.", long),)
+RULES = (LintRule("long-chain", Severity.ADVICE, "More than 32 tied operations, or transfers, one behind the other.", long),)

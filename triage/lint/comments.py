@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from triage.lint.finding import Finding
+from triage.lint.finding import LintFinding
 
 _COMMENT = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")
 ALL = frozenset({"*"})
@@ -24,7 +24,7 @@ class Comments:
                     alone = not line[: found.start()].strip()
                     self._silent[number + alone] = self._silent.get(number + alone, frozenset()) | _rules(found[2])
 
-    def silence(self, finding: Finding) -> bool:
+    def silence(self, finding: LintFinding) -> bool:
         """Whether a finding of this source is silenced."""
         rules = self._silent.get(finding.place.line, frozenset()) if finding.place else frozenset()
         return finding.rule in rules or bool(rules & ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from triage.lint.finding import Device, Finding, Rule, Severity
+from triage.lint.finding import Device, LintFinding, LintRule, Severity
 from triage.lint.program import Program
 
 _SPELLED = 2  # flags in a message; all of them are suggested beside the findings
@@ -35,7 +35,7 @@ def flags_for(program: Program) -> tuple[str, ...]:
     return program.placement.declaring(wanted, program.backend, program.options)
 
 
-def undeclared(program: Program) -> Iterator[Finding]:
+def undeclared(program: Program) -> Iterator[LintFinding]:
     """One finding for each device that nobody declares; one for all where nothing was said of devices."""
     missing = [one for one in devices_of(program) if one.declared is None]
     flags = [flag for flag in flags_for(program) if flag not in program.options]
@@ -44,7 +44,7 @@ def undeclared(program: Program) -> Iterator[Finding]:
         if missing:
             names = ", ".join(f"@{one.name}" for one in missing)
             text = f"the program needs {names}, and no flag was given that declares devices{declaring}"
-            yield Finding("undeclared-device", Severity.WARNING, text, missing[0].place)
+            yield LintFinding("undeclared-device", Severity.WARNING, text, missing[0].place)
         return
     if program.declared.problem:
         return
@@ -56,10 +56,10 @@ def undeclared(program: Program) -> Iterator[Finding]:
             text += "; flags without names bind by position, whatever number stands in their brackets"
         if program.declared.sole:
             text += f"; beside `{program.declared.sole}` no flag declares a device, so that it must go"
-        yield Finding("undeclared-device", Severity.ERROR, text + declaring, one.place)
+        yield LintFinding("undeclared-device", Severity.ERROR, text + declaring, one.place)
 
 
-def unused(program: Program) -> Iterator[Finding]:
+def unused(program: Program) -> Iterator[LintFinding]:
     """The first device is where everything goes that nobody places, so it is always used."""
     if program.declared is None:
         return
@@ -67,10 +67,12 @@ def unused(program: Program) -> Iterator[Finding]:
     left_out = range(1, max((program.placement.position(one.name) or 0 for one in devices if one.references), default=0))
     for index, one in enumerate(devices):
         if one.declared and not one.references and index > 0 and program.placement.position(one.name) not in left_out:
-            yield Finding("unused-device", Severity.WARNING, f"@{one.name} is declared by `{one.declared}` and named nowhere")
+            yield LintFinding(
+                "unused-device", Severity.WARNING, f"@{one.name} is declared by `{one.declared}` and named nowhere"
+            )
 
 
-def gaps(program: Program) -> Iterator[Finding]:
+def gaps(program: Program) -> Iterator[LintFinding]:
     """Positions that the program leaves out, below one that it names."""
     positions = {program.placement.position(name): place for name, place in reversed(program.references)}
     named = sorted(one for one in positions if one is not None)
@@ -78,13 +80,13 @@ def gaps(program: Program) -> Iterator[Finding]:
     if holes:
         listed = ", ".join(f"@__device_{at}" for at in holes)
         text = f"the program names @__device_{named[-1]} and not {listed}: flags count positions, so that these are needed too"
-        yield Finding("device-gap", Severity.WARNING, text, positions[named[-1]])
+        yield LintFinding("device-gap", Severity.WARNING, text, positions[named[-1]])
 
 
-def refused(program: Program) -> Iterator[Finding]:
+def refused(program: Program) -> Iterator[LintFinding]:
     """Flags that the compiler does not take together."""
     if program.declared and program.declared.problem:
-        yield Finding("device-names", Severity.ERROR, program.declared.problem)
+        yield LintFinding("device-names", Severity.ERROR, program.declared.problem)
 
 
 def _order(program: Program, name: str) -> tuple[int, str]:
@@ -101,13 +103,15 @@ def _times(count: int) -> str:
 
 
 RULES = (
-    Rule(
+    LintRule(
         "undeclared-device",
         Severity.ERROR,
         "A device that the program names and that no flag, nor the module, declares.",
         undeclared,
     ),
-    Rule("unused-device", Severity.WARNING, "A device that is declared and that nothing in the program is placed on.", unused),
-    Rule("device-gap", Severity.WARNING, "Numbered devices of which one below the highest is never named.", gaps),
-    Rule("device-names", Severity.ERROR, "Flags that name some devices and leave others without a name.", refused),
+    LintRule(
+        "unused-device", Severity.WARNING, "A device that is declared and that nothing in the program is placed on.", unused
+    ),
+    LintRule("device-gap", Severity.WARNING, "Numbered devices of which one below the highest is never named.", gaps),
+    LintRule("device-names", Severity.ERROR, "Flags that name some devices and leave others without a name.", refused),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from triage.lint.program import Program
-from triage.mlir import Place
+from triage.mlir import SourcePosition
 from triage.model.case import Case
 
 
@@ -20,17 +20,17 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """One thing found. place: None where it is no line of the program, such as a flag."""
 
     rule: str
     severity: Severity
     message: str
-    place: Place | None = None
+    place: SourcePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """severity: the worst it finds; summary: what it finds, in one sentence that is its documentation as well; check: None
     where only compiling tells.
     """
@@ -38,7 +38,7 @@ class Rule:
     name: str
     severity: Severity
     summary: str
-    check: Callable[[Program], Iterator[Finding]] | None = None
+    check: Callable[[Program], Iterator[LintFinding]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Device:
     name: str
     declared: str | None
     references: int
-    place: Place | None = None
+    place: SourcePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Linted:
     case: Case
     source: str
     generated: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
     devices: tuple[Device, ...] = ()
     flags: tuple[str, ...] = ()
     silenced: int = 0

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from triage.compilers.placement import Declared, Placement
+from triage.compilers.base import Declared, Placement
 from triage.lint.flow import entering, is_tensor, leaving
-from triage.mlir import Block, Module, Operation, Place, Value
-from triage.mlir.scan import entries, split
-from triage.mlir.tree import free_values
+from triage.mlir import Block, Module, Operation, SourcePosition, Value
+from triage.mlir.tree import entries, free_values, split
 
 _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 
@@ -42,11 +41,11 @@ class Program:
         return self.module.functions()
 
     @cached_property
-    def references(self) -> list[tuple[str, Place | None]]:
+    def references(self) -> list[tuple[str, SourcePosition | None]]:
         """Every device that is named in an operation's attributes or types, with where, in the order of the text."""
         return list(self._references())
 
-    def _references(self) -> Iterator[tuple[str, Place | None]]:
+    def _references(self) -> Iterator[tuple[str, SourcePosition | None]]:
         for one in self.module.walk():
             for named in (one.properties, one.attributes):
                 for name, text in named.items():

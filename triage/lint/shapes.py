@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from triage.lint.finding import Finding, Rule, Severity
+from triage.lint.finding import LintFinding, LintRule, Severity
 from triage.lint.program import Program
 from triage.mlir import Operation, Value
 from triage.mlir.tree import users
@@ -18,7 +18,7 @@ _NEAR = 4  # operations between a reshape and the attention
 _GENERIC, _REDUCTION = "linalg.generic", "reduction"
 
 
-def undone(program: Program) -> Iterator[Finding]:
+def undone(program: Program) -> Iterator[LintFinding]:
     """A reshape, elementwise operations at most, and the reshape back: in front of an attention, or with nothing between."""
     for function in program.functions:
         for block in function.regions[0].blocks:
@@ -39,7 +39,7 @@ def undone(program: Program) -> Iterator[Finding]:
                         f"this {one.name} undoes the {first.name} of line {first.line}{where}; releases differ in what they"
                         " fuse across such a pair. Compute on one of the two shapes where the model allows it"
                     )
-                    yield Finding("undone-reshape", Severity.ADVICE, text, one.place)
+                    yield LintFinding("undone-reshape", Severity.ADVICE, text, one.place)
 
 
 def _undone_by(program: Program, one: Operation, maker: dict[Value, Operation]) -> tuple[Operation | None, int]:
@@ -81,7 +81,7 @@ def _attention_near(
     return False
 
 
-def dynamic(program: Program) -> Iterator[Finding]:
+def dynamic(program: Program) -> Iterator[LintFinding]:
     """On a GPU. Sizes of batches and rows too, since padding and tile sizes depend on them all."""
     if not program.placement.gpu(program.backend):
         return
@@ -97,7 +97,7 @@ def dynamic(program: Program) -> Iterator[Finding]:
                     f"{one.name} reads or makes {unknown[0]}, of which a size is unknown: tile sizes and padding are chosen"
                     " without it. A static twin of the model tells whether that matters"
                 )
-                yield Finding("dynamic-dimension", Severity.ADVICE, text, one.place)
+                yield LintFinding("dynamic-dimension", Severity.ADVICE, text, one.place)
 
 
 def _tiled(program: Program, one: Operation) -> bool:
@@ -106,7 +106,7 @@ def _tiled(program: Program, one: Operation) -> bool:
     return (one.attribute("iterator_types") or "").count(_REDUCTION) > 0 and len(program.uses(one)) > 2  # a contraction
 
 
-def large(program: Program) -> Iterator[Finding]:
+def large(program: Program) -> Iterator[LintFinding]:
     """Each type once."""
     seen: set[str] = set()
     for one in program.module.walk():
@@ -116,21 +116,21 @@ def large(program: Program) -> Iterator[Finding]:
                 if count > _LARGEST and value.type not in seen:
                     seen.add(value.type)
                     text = f"{value.type} has {count} elements; code generators unroll vectors, and refuse or spill large ones"
-                    yield Finding("large-vector", Severity.WARNING, text, one.place)
+                    yield LintFinding("large-vector", Severity.WARNING, text, one.place)
 
 
 RULES = (
-    Rule(
+    LintRule(
         "undone-reshape",
         Severity.ADVICE,
         "A collapse_shape and an expand_shape that undo each other, around an attention or with nothing between.",
         undone,
     ),
-    Rule(
+    LintRule(
         "dynamic-dimension",
         Severity.ADVICE,
         "An attention, contraction, convolution or padding with a size unknown, on a GPU.",
         dynamic,
     ),
-    Rule("large-vector", Severity.WARNING, "A vector of more than 2048 elements in the program itself.", large),
+    LintRule("large-vector", Severity.WARNING, "A vector of more than 2048 elements in the program itself.", large),
 )

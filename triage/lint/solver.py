@@ -6,23 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.compilers.placement import Solver
-from triage.compilers.port import Invocation
-from triage.lint.finding import Finding, Rule, Severity
+from triage.compilers.base import Invocation, Solver
+from triage.execution.prober import Naming
+from triage.execution.process import run
+from triage.execution.runner import ProbeRunner
+from triage.lint.finding import LintFinding, LintRule, Severity
 from triage.model.case import Case, Flag
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable
 from triage.model.revision import Toolchain
-from triage.probe.prober import Naming
-from triage.probe.process import run
-from triage.probe.workbench import Workbench
 
 MOST = 4096  # iterations; what needs more does not end for other reasons
 _GUESS = 256
 _SAYS_NOTHING = frozenset({"timeout", "out-of-memory"})
 _NAME = "solver-iterations"
 
-SOLVER = Rule(
+SOLVER = LintRule(
     _NAME,
     Severity.ERROR,
     "The analysis of devices needs more iterations than it is allowed. With --toolchain: the smallest limit is measured.",
@@ -30,15 +29,15 @@ SOLVER = Rule(
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SolverMeasurement:
     """What was found, the flags that would help, and what there is to say beside it."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LintFinding, ...] = ()
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def measure(bench: Workbench, case: Case, toolchain: Toolchain) -> Measured:
+def measure(bench: ProbeRunner, case: Case, toolchain: Toolchain) -> SolverMeasurement:
     """Nothing where a case compiles as it is up to the phase in question, or fails otherwise.
 
     The limit that is suggested was compiled with, and so was the one below it, which does not do.
@@ -48,12 +47,14 @@ def measure(bench: Workbench, case: Case, toolchain: Toolchain) -> Measured:
     solver = placement.solver(toolchain)
     staged = _staged(case, toolchain, solver)
     if staged is None:
-        return Measured(notes=(f"the case ends before phase {solver.phase}: iterations of the analysis are not measured",))
+        return SolverMeasurement(
+            notes=(f"the case ends before phase {solver.phase}: iterations of the analysis are not measured",)
+        )
     outcome = bench.prober.probe(staged, toolchain).outcome
     if isinstance(outcome, Untestable):
-        return Measured(notes=(f"iterations of the analysis are not measured: {outcome.reason}",))
+        return SolverMeasurement(notes=(f"iterations of the analysis are not measured: {outcome.reason}",))
     if not _exhausted(outcome, solver):
-        return Measured()
+        return SolverMeasurement()
     if solver.limit is None:
         return _failing(f"the analysis of devices does not converge, and {_name(toolchain)} has no option for more iterations")
     return _Search(bench, case, staged, toolchain, solver).answer(outcome)
@@ -62,11 +63,11 @@ def measure(bench: Workbench, case: Case, toolchain: Toolchain) -> Measured:
 class _Search:
     """The smallest limit of one case."""
 
-    def __init__(self, bench: Workbench, case: Case, staged: Case, toolchain: Toolchain, solver: Solver) -> None:
+    def __init__(self, bench: ProbeRunner, case: Case, staged: Case, toolchain: Toolchain, solver: Solver) -> None:
         self._bench, self._case, self._staged, self._toolchain, self._solver = bench, case, staged, toolchain, solver
         self._task = bench.progress.task(f"iterations of the analysis of devices  {case.name}")
 
-    def answer(self, outcome: Outcome) -> Measured:
+    def answer(self, outcome: Outcome) -> SolverMeasurement:
         assert isinstance(outcome, Failed)
         try:
             least = smallest(self._converges, self._estimate() or _GUESS, MOST)
@@ -163,8 +164,8 @@ def _exhausted(outcome: Outcome, solver: Solver) -> bool:
     return isinstance(outcome, Failed) and outcome.failure.family == solver.family
 
 
-def _failing(text: str, *flags: str) -> Measured:
-    return Measured((Finding(_NAME, Severity.ERROR, text),), flags)
+def _failing(text: str, *flags: str) -> SolverMeasurement:
+    return SolverMeasurement((LintFinding(_NAME, Severity.ERROR, text),), flags)
 
 
 def _name(toolchain: Toolchain) -> str:

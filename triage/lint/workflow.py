@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from triage.execution.mlir_tools import Reader
+from triage.execution.runner import ProbeRunner
 from triage.lint.comments import Comments
 from triage.lint.devices import devices_of, flags_for
-from triage.lint.finding import Finding, Linted
+from triage.lint.finding import Linted, LintFinding
 from triage.lint.program import Program
 from triage.lint.rules import check, in_order
-from triage.lint.solver import Measured, measure
-from triage.mlir import Module, Place, UnparsableError, parse_module
+from triage.lint.solver import SolverMeasurement, measure
+from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput
 from triage.model.outcome import Untestable
 from triage.model.revision import Toolchain
-from triage.probe.reading import Reader
-from triage.probe.workbench import Workbench
 from triage.recipes import flag_applies
 
 _NOTHING_SAID = "no backend is named: what depends on it was not looked at (--flag names one, as for the compiler)"
 
 
-def lint(bench: Workbench, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None = None) -> Linted:
+def lint(bench: ProbeRunner, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None = None) -> Linted:
     """What is wrong with a case's program. measured: compile where that tells more; shown: how the user named the input.
 
     BadInput where the program does not parse, or where there is none; EnvironmentFailure as the toolchain's tools do.
@@ -57,7 +57,7 @@ def lint(bench: Workbench, case: Case, toolchain: Toolchain, *, measured: bool, 
     )
 
 
-def _options(bench: Workbench, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
+def _options(bench: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
     """What the compiler would be given: of an input whose backend nobody named, the given flags alone."""
     if not case.target.backend:
         return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
@@ -78,30 +78,33 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
 
 
 def _measured(
-    bench: Workbench, case: Case, toolchain: Toolchain, program: Program, *, wanted: bool
-) -> tuple[Measured, tuple[str, ...]]:
+    bench: ProbeRunner, case: Case, toolchain: Toolchain, program: Program, *, wanted: bool
+) -> tuple[SolverMeasurement, tuple[str, ...]]:
     notes = () if program.backend else (_NOTHING_SAID,)
     if not wanted:
-        return Measured(), notes
+        return SolverMeasurement(), notes
     if not program.backend:
-        return Measured(), (*notes, "iterations of the analysis of devices are not measured")
+        return SolverMeasurement(), (*notes, "iterations of the analysis of devices are not measured")
     missing = [one.name for one in devices_of(program) if one.declared is None]
     if missing:  # the compile would fail for them, and that is said already
-        return Measured(), (*notes, "iterations of the analysis of devices are not measured before all devices are declared")
+        return SolverMeasurement(), (
+            *notes,
+            "iterations of the analysis of devices are not measured before all devices are declared",
+        )
     target = replace(case.target, backend=program.backend, chip=program.chip)
     return measure(bench, replace(case, target=target), toolchain), notes
 
 
-def _place(place: Place | None, path: Path, name: str) -> Place | None:
+def _place(place: SourcePosition | None, path: Path, name: str) -> SourcePosition | None:
     """The same place, in the file as the user knows it."""
     return replace(place, file=name) if place and place.file == str(path) else place
 
 
-def _named(findings: Sequence[Finding], path: Path, name: str) -> list[Finding]:
+def _named(findings: Sequence[LintFinding], path: Path, name: str) -> list[LintFinding]:
     return [replace(finding, place=_place(finding.place, path, name)) for finding in findings]
 
 
-def _apart(findings: Sequence[Finding], path: Path, name: str) -> tuple[list[Finding], int]:
+def _apart(findings: Sequence[LintFinding], path: Path, name: str) -> tuple[list[LintFinding], int]:
     """What comments in the program let through, and how many they do not. Places in other files have no comments here."""
     comments = Comments(path)
     told = [one for one in findings if one.place is None or one.place.file != name or not comments.silence(one)]

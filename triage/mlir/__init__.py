@@ -2,6 +2,16 @@
 
 from triage.mlir.parse import UnparsableError, parse_module
 from triage.mlir.printing import print_module
-from triage.mlir.tree import Block, Module, Operation, Place, Region, Value
+from triage.mlir.tree import Block, Module, Operation, Region, SourcePosition, Value
 
-__all__ = ["Block", "Module", "Operation", "Place", "Region", "UnparsableError", "Value", "parse_module", "print_module"]
+__all__ = [
+    "Block",
+    "Module",
+    "Operation",
+    "Region",
+    "SourcePosition",
+    "UnparsableError",
+    "Value",
+    "parse_module",
+    "print_module",
+]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from triage.mlir.scan import UnbalancedError, closing, entries, split
-from triage.mlir.tree import Block, Module, Operation, Place, Region, Value
+from triage.mlir.tree import Block, Module, Operation, Region, SourcePosition, UnbalancedError, Value, closing, entries, split
 
 _ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)\n?")
 _HEAD = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([\w$.-]+)"\(([^()]*)\)\s*')
@@ -215,15 +214,15 @@ class _Reader:
 
     def _place_all(self) -> None:
         """Aliases of locations may follow the module: places are known when all have been read."""
-        known: dict[str, Place | None] = {}
+        known: dict[str, SourcePosition | None] = {}
         for one, location in self.located:
             if location not in known:
                 known[location] = self._place(location, 0)
             one.place = known[location]
 
-    def _place(self, location: str, depth: int) -> Place | None:
+    def _place(self, location: str, depth: int) -> SourcePosition | None:
         if found := _PLACE.search(location):
-            return Place(sys.intern(found[1]), int(found[2]), int(found[3]))
+            return SourcePosition(sys.intern(found[1]), int(found[2]), int(found[3]))
         inner = _LOCATION_ALIAS.search(location)
         return self._place(self.aliases.get(inner.group(), ""), depth + 1) if inner and depth < 8 else None
 

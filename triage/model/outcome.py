@@ -1,4 +1,4 @@
-"""What an execution means, and what that meaning says about the bug being chased."""
+"""What a compiler's output means when it failed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from triage.model.failure import Failure
+from triage.model.case import Case
+from triage.model.revision import Revision
+
+Detail = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One diagnosed failure.
+
+    failure_class: the rule's name, such as `shared-memory-overflow`; `unknown` where no rule knows it.
+    family: the classes that one root cause wanders through between releases; the class itself where there is none.
+    signature: stable identity, `class` or `class:text`, the same across wording drift, SSA names, numbers and paths.
+    headline: the compiler's own line that says it best, cleaned of prefixes.
+    phase: an IREE `--compile-to` phase (or a Triton stage); failing_pass: the pass's class name; location: `file:line:col`.
+    details: the rule's captures; integers are integers (bytes unless the name says otherwise).
+    line: 1-based line of the log; count: how many times this signature stands in it.
+    """
+
+    failure_class: str
+    family: str
+    signature: str
+    headline: str
+    phase: str | None = None
+    failing_pass: str | None = None
+    location: str | None = None
+    details: Mapping[str, Detail] = field(default_factory=dict)
+    line: int | None = None
+    count: int = 1
 
 
 class Cause(StrEnum):
@@ -74,3 +102,15 @@ class Measured:
     cpu_seconds: float = 0.0
     peak_rss_mb: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The outcome of a case at a revision. `version`: PEP 440, None where unknown; `cached`: nothing was run for it."""
+
+    case: Case
+    revision: Revision
+    version: str | None
+    outcome: Outcome
+    measured: Measured
+    cached: bool

@@ -8,18 +8,16 @@ from enum import StrEnum
 from pathlib import Path
 
 from triage.bisect.result import Bisection
-from triage.model.failure import Failure
-from triage.model.outcome import Failed, Status
-from triage.model.probe import Probe
+from triage.execution.judge import status_of
+from triage.model.outcome import Failed, Failure, Probe, Status
 from triage.model.revision import Revision
-from triage.probe.judge import status_of
-from triage.reduce.result import NotReproducible, Reduced
+from triage.reduce.state import NotReproducible, Reduced
 
 _SLOWER = 1.5  # times the baseline's CPU time ...
 _SLOWER_BY = 1.0  # ... and at least so many seconds, before a compile is called slower
 
 
-class Change(StrEnum):
+class CaseChangeKind(StrEnum):
     """What happened to a case between baseline and toolchain."""
 
     REGRESSED = "regressed"
@@ -36,7 +34,7 @@ class Pair:
 
     baseline: Probe
     probe: Probe
-    change: Change
+    change: CaseChangeKind
     bisections: tuple[Bisection, ...] = ()
 
     @property
@@ -83,13 +81,13 @@ class Night:
     cached: int
     examples: tuple[Example, ...] = ()
 
-    def of(self, change: Change | str) -> tuple[Pair, ...]:
+    def of(self, change: CaseChangeKind | str) -> tuple[Pair, ...]:
         """The pairs with one kind of change, in the order of the recipes."""
         return tuple(pair for pair in self.pairs if pair.change == change)
 
     def example_of(self, pair: Pair) -> Example | None:
         """The small program that fails as a regressed case does."""
-        signature = pair.failure.signature if pair.failure and pair.change is Change.REGRESSED else None
+        signature = pair.failure.signature if pair.failure and pair.change is CaseChangeKind.REGRESSED else None
         return next((one for one in self.examples if one.signature == signature), None)
 
     @property
@@ -102,7 +100,7 @@ class Night:
     def clusters(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Signatures that were not there before, with the cases that have them, the most frequent first."""
         groups: dict[str, list[str]] = {}
-        for pair in (*self.of(Change.REGRESSED), *self.of(Change.CHANGED)):
+        for pair in (*self.of(CaseChangeKind.REGRESSED), *self.of(CaseChangeKind.CHANGED)):
             if pair.failure:
                 groups.setdefault(pair.failure.signature, []).append(pair.name)
         return tuple(sorted(((key, tuple(names)) for key, names in groups.items()), key=lambda one: (-len(one[1]), one[0])))
@@ -112,18 +110,18 @@ _GOOD = (Status.PASSED, Status.XPASS)
 _BAD = (Status.FAILED, Status.XFAIL)
 
 
-def compare(baseline: Probe, probe: Probe) -> Change:
+def compare(baseline: Probe, probe: Probe) -> CaseChangeKind:
     """What happened to a case. A failure that the recipe expects at this version is known, not a regression."""
     old, new = status_of(baseline), status_of(probe)
     if Status.UNTESTABLE in (old, new):
-        return Change.UNTESTABLE
+        return CaseChangeKind.UNTESTABLE
     if new in _GOOD:
-        return Change.FIXED if old in _BAD else Change.UNCHANGED
+        return CaseChangeKind.FIXED if old in _BAD else CaseChangeKind.UNCHANGED
     if new is Status.XFAIL:
-        return Change.KNOWN
+        return CaseChangeKind.KNOWN
     if old in _GOOD:
-        return Change.REGRESSED
-    return Change.UNCHANGED if _signature(baseline) == _signature(probe) else Change.CHANGED
+        return CaseChangeKind.REGRESSED
+    return CaseChangeKind.UNCHANGED if _signature(baseline) == _signature(probe) else CaseChangeKind.CHANGED
 
 
 def pair_up(probes: Iterable[Probe], toolchain: str, baseline: str, order: Sequence[str]) -> tuple[Pair, ...]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from triage.bisect.releases import bisect_releases
-from triage.bisect.result import Bisection, Kind
+from triage.bisect.result import Bisection, BisectKind
+from triage.execution.judge import same_signature
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
-from triage.model.errors import BadInput
-from triage.model.probe import Probe
-from triage.nightly.compare import Change, Night, Pair, pair_up
-from triage.probe.workbench import Job, Workbench
-from triage.toolchains.shed import Place
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.outcome import Cause, Probe
+from triage.nightly.compare import CaseChangeKind, Example, Night, Pair, pair_up
+from triage.reduce.reproducer import Reproducer, reproducer_of
+from triage.reduce.state import NotReproducible
+from triage.reduce.workflow import ReductionRequest, reduce_case
+from triage.toolchains.registry import ToolchainRef
 
 
 def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
@@ -27,20 +32,28 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 
 
 def run_nightly(
-    bench: Workbench, cases: Sequence[Case], toolchain: Place, baseline: Place, *, bisect: bool, fresh: bool = False
+    bench: ProbeRunner,
+    cases: Sequence[Case],
+    toolchain: ToolchainRef,
+    baseline: ToolchainRef,
+    *,
+    bisect: bool,
+    fresh: bool = False,
 ) -> Night:
     """Every case on both compilers; with `bisect` each regression is traced to the pair of releases that brought it."""
     started = time.monotonic()
     if toolchain.revision.name == baseline.revision.name:
         raise BadInput(f"toolchain and baseline are both {baseline.revision.name}; a comparison needs two")
-    jobs = [Job(case, place, fresh) for place in (baseline, toolchain) for case in cases]
+    jobs = [ProbeJob(case, place, fresh) for place in (baseline, toolchain) for case in cases]
     probes = list(bench.probe_all(jobs, "nightly"))
     names = [case.name for case in cases]
     pairs = pair_up(probes, toolchain.revision.name, baseline.revision.name, names)
     pairs = tuple(_again(bench, pair, toolchain, baseline) if pair.slower else pair for pair in pairs)
     if bisect:
         pairs = tuple(
-            replace(pair, bisections=trace(bench, pair, toolchain, baseline)) if pair.change is Change.REGRESSED else pair
+            replace(pair, bisections=trace(bench, pair, toolchain, baseline))
+            if pair.change is CaseChangeKind.REGRESSED
+            else pair
             for pair in pairs
         )
     revisions = {probe.revision.name: probe.revision for probe in probes}
@@ -54,11 +67,12 @@ def run_nightly(
     )
 
 
-def _again(bench: Workbench, pair: Pair, toolchain: Place, baseline: Place) -> Pair:
+def _again(bench: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> Pair:
     """A pair that looks slower, measured once more: the smaller time of two counts, a busy machine only adds."""
     case = pair.probe.case
     again = {
-        probe.revision.name: probe for probe in bench.probe_all([Job(case, at, fresh=True) for at in (baseline, toolchain)])
+        probe.revision.name: probe
+        for probe in bench.probe_all([ProbeJob(case, at, fresh=True) for at in (baseline, toolchain)])
     }
     return replace(
         pair,
@@ -71,7 +85,7 @@ def _quicker(one: Probe, other: Probe) -> Probe:
     return replace(one, measured=min(one.measured, other.measured, key=lambda measured: measured.cpu_seconds))
 
 
-def trace(bench: Workbench, pair: Pair, toolchain: Place, baseline: Place) -> tuple[Bisection, ...]:
+def trace(bench: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> tuple[Bisection, ...]:
     """Where a regression came from, between baseline and toolchain; and, if newer releases exist and the newest is
     free of it, which release took it away again. Empty when the two are not both releases of one index.
     """
@@ -84,7 +98,37 @@ def trace(bench: Workbench, pair: Pair, toolchain: Place, baseline: Place) -> tu
     found = [bisect_releases(bench, case, places, before=old, after=new)]
     newest = len(places) - 1
     if new < newest:
-        fixed = bisect_releases(bench, case, places, kind=Kind.FIX, before=new, after=newest)
+        fixed = bisect_releases(bench, case, places, kind=BisectKind.FIX, before=new, after=newest)
         if fixed.after is not None:  # still failing today is no answer of its own
             found.append(fixed)
     return tuple(found)
+
+
+def with_examples(
+    bench: ProbeRunner, night: Night, toolchain: ToolchainRef, baseline: ToolchainRef, write: Callable[[Reproducer], Path]
+) -> Iterator[Night]:
+    """The night with one more example each time, until every signature that regressed has one: its first case is reduced,
+    with the baseline as the toolchain that has to go on compiling it. Stopped in between, what was written stays.
+    """
+    done: dict[str, Example] = {}
+    for pair in night.of(CaseChangeKind.REGRESSED):
+        signature = pair.failure.signature if pair.failure else ""
+        if signature not in done:
+            done[signature] = _example(bench, pair, signature, (toolchain, baseline), write)
+            yield replace(night, examples=tuple(done.values()))
+
+
+def _example(
+    bench: ProbeRunner,
+    pair: Pair,
+    signature: str,
+    places: tuple[ToolchainRef, ToolchainRef],
+    write: Callable[[Reproducer], Path],
+) -> Example:
+    bad, good = places
+    try:
+        found = reduce_case(bench, ReductionRequest(pair.probe.case, bad, good, same_signature))
+        folder = None if isinstance(found, NotReproducible) else write(reproducer_of(bench, found, bad))
+    except EnvironmentFailure as error:  # the night's result stands all the same
+        return Example(signature, NotReproducible(pair.probe.case, str(error), cause=Cause.ENVIRONMENT))
+    return Example(signature, found, folder)

@@ -1,11 +1,11 @@
 """Recipes: YAML files that say what to compile, read into Cases with every mistake told at once."""
 
+from triage.recipes.expectations import expectation_for, expectations_at, flag_applies, matches
 from triage.recipes.kernel_source import is_alone, kernel_alone
-from triage.recipes.loading import load_recipes
+from triage.recipes.loader import load_recipes
 from triage.recipes.schema import recipe_schema
 from triage.recipes.starter import new_recipe
 from triage.recipes.starter_kernel import KernelGuess, guess_kernel
-from triage.recipes.versions import expectation_for, expectations_at, flag_applies, matches
 
 __all__ = [
     "KernelGuess",

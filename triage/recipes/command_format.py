@@ -10,11 +10,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from triage.config.field_errors import did_you_mean
 from triage.model.case import CommandLine, VersionRule
 from triage.recipes.fields import advice, as_text, as_written, setting
+from triage.recipes.files import locate
 from triage.recipes.format import RecipeFormat, TargetFormat
-from triage.recipes.inputs import locate
-from triage.recipes.suggestions import did_you_mean
 from triage.recipes.words import COMMAND
 
 _PLACES = ("input", "output", "toolchain", "python", "site_packages", "flags")

@@ -17,17 +17,17 @@ from packaging.version import InvalidVersion, Version
 from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from triage.recipes.document import Written
+from triage.config.field_errors import did_you_mean
+from triage.config.quantities import parse_duration, parse_size
+from triage.config.yaml_document import Written
 from triage.recipes.matrix import has_placeholder
-from triage.recipes.quantities import parse_duration, parse_size
-from triage.recipes.suggestions import did_you_mean
 from triage.recipes.words import FAMILIES, IREE, Family
 
 MAX_DEVICES = 1024
 MAX_NAME = 100
 
 NAME = re.compile(r"[a-z0-9-]+")
-KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+KEY: re.Pattern[str] = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 ISSUE = re.compile(r"[\w.-]+/[\w.-]+#\d+|https?://\S+")
 _TWO_FLAGS = re.compile(r"\S\s+--?[A-Za-z]")
 

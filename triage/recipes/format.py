@@ -15,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from triage.model.case import CommandLine, Kernel
 from triage.recipes import fields
-from triage.recipes.inputs import check_input
+from triage.recipes.files import check_input
 from triage.recipes.words import COMMAND, FAMILIES, IREE, TRITON
 
 _SCALAR = {"type": ["string", "number", "boolean"]}

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from triage.config.yaml_document import Written
 from triage.model.case import Constant, Kernel
-from triage.recipes.document import Written
 from triage.recipes.fields import advice, as_text, as_written
 from triage.recipes.format import RecipeFormat
 from triage.recipes.matrix import has_placeholder

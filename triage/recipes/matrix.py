@@ -9,8 +9,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from triage.recipes.document import Document, Loc, Written
-from triage.recipes.suggestions import closest, did_you_mean
+from triage.config.field_errors import closest, did_you_mean
+from triage.config.yaml_document import Document, Loc, Written
 
 MAX_CASES = 4096
 

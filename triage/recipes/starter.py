@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 
 from triage.model.errors import BadFiles
-from triage.recipes.loading import check_recipe
+from triage.recipes.loader import check_recipe
 from triage.recipes.starter_kernel import KernelGuess
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*")

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
+from triage.execution.judge import Match
+from triage.execution.prober import Naming, Prober
 from triage.model.case import Case, Input
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
-from triage.probe.judge import Match
-from triage.probe.prober import Naming, Prober
-from triage.reduce.draft import Draft
+from triage.reduce.frontends.base import Draft
 
 
 @dataclass(slots=True)

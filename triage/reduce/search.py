@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from triage.model.errors import Interrupted
-from triage.reduce.draft import Draft
+from triage.reduce.frontends.base import Draft
 
 T = TypeVar("T")
 
 
-class Hunt(Protocol):
+class InterestingnessTest(Protocol):
     """What a pass is given: the way to ask about drafts."""
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
@@ -70,7 +70,7 @@ def _settle(answer: Future[bool]) -> None:
 def minimise(
     items: Sequence[T],
     build: Callable[[Sequence[T]], Draft | None],
-    hunt: Hunt,
+    hunt: InterestingnessTest,
     *,
     whole: bool = True,
     alike: Callable[[T], Hashable] | None = None,
@@ -100,7 +100,7 @@ def minimise(
 
 
 def _drop_kinds(
-    left: list[T], build: Callable[[Sequence[T]], Draft | None], hunt: Hunt, alike: Callable[[T], Hashable]
+    left: list[T], build: Callable[[Sequence[T]], Draft | None], hunt: InterestingnessTest, alike: Callable[[T], Hashable]
 ) -> tuple[list[T], Draft | None]:
     """Drop whole kinds that have several items."""
     best = None
@@ -112,7 +112,7 @@ def _drop_kinds(
     return left, best
 
 
-def _asked(draft: Draft | None, hunt: Hunt) -> Draft | None:
+def _asked(draft: Draft | None, hunt: InterestingnessTest) -> Draft | None:
     return hunt.first([draft]) if draft is not None else None
 
 
@@ -123,7 +123,7 @@ def _drop_chunks(
     left: list[T],
     chunk: int,
     build: Callable[[Sequence[T]], Draft | None],
-    hunt: Hunt,
+    hunt: InterestingnessTest,
     alike: Callable[[T], Hashable] | None,
 ) -> tuple[list[T], Draft | None]:
     """Go once along the items and drop each chunk that can be dropped."""
@@ -152,7 +152,7 @@ def _drop_chunks(
     return left, best
 
 
-def greedily(draft: Draft, hunt: Hunt, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
+def greedily(draft: Draft, hunt: InterestingnessTest, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
     """Take one change after another, each that still fails. changes: all that can be made of a draft, in an order that a
     change does not alter before the place it is made at; after one is taken the search goes on from that place.
     """

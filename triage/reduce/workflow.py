@@ -10,27 +10,22 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+from triage.execution.inputs import Prepared
+from triage.execution.judge import Match
+from triage.execution.metrics import Metric, Reading, value_of
+from triage.execution.prober import Naming
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case, Input, InputKind
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
-from triage.probe.inputs import Prepared
-from triage.probe.judge import Match
-from triage.probe.metric import Metric, Reading, value_of
-from triage.probe.prober import Naming
-from triage.probe.workbench import Job, Workbench
-from triage.reduce.draft import Document, Draft
-from triage.reduce.ends import Baseline, baseline
-from triage.reduce.formats import format_of
-from triage.reduce.growth import Growth, grown
-from triage.reduce.loop import checked, reduce_to_fixpoint
+from triage.reduce.baseline import Baseline, Growth, baseline, grown
+from triage.reduce.fixpoint import checked, reduce_to_fixpoint
+from triage.reduce.frontends.base import Draft, Program
+from triage.reduce.frontends.registry import format_of
 from triage.reduce.oracle import Oracle
-from triage.reduce.reduction import Reduction
-from triage.reduce.result import Effort, NotReproducible, Reduced, Size
-from triage.reduce.state import State
+from triage.reduce.state import Effort, NotReproducible, Reduced, Reduction, Size, State
 from triage.toolchains.home import disk_errors, write_whole
-from triage.toolchains.shed import Place
+from triage.toolchains.registry import ToolchainRef
 
 _PATIENCE = 4.0  # times the original's compile, for a draft
 _LEAST = 10.0  # seconds
@@ -39,15 +34,15 @@ _MOST_HANGING = 30.0  # seconds for a draft of a program that was stopped for it
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReductionRequest:
     """What is to be reduced. match: what counts as the same failure, made from the one that is found; repeats: compiles
     of a draft before it is believed to pass, None to choose; metric: the number that grew, where nothing fails;
     slipped: a folder for programs that fail otherwise, made if need be.
     """
 
     case: Case
-    bad: Place
-    good: Place | None
+    bad: ToolchainRef
+    good: ToolchainRef | None
     match: Callable[[Failure], Match]
     repeats: int | None = None
     resume: bool = False
@@ -55,7 +50,7 @@ class Order:
     slipped: Path | None = None
 
 
-def reduce_case(bench: Workbench, order: Order) -> Reduced | NotReproducible:
+def reduce_case(bench: ProbeRunner, order: ReductionRequest) -> Reduced | NotReproducible:
     """Reduce a case. Interrupted at any moment, the best draft is on disk and `resume` goes on from it."""
     started = time.monotonic()
     bad = bench.shed.obtain(order.bad)
@@ -83,7 +78,13 @@ class _Work:
     """The parts of one reduction, put together and taken down by `stack`."""
 
     def __init__(
-        self, bench: Workbench, order: Order, bad: Toolchain, good: Toolchain | None, start: Baseline, stack: ExitStack
+        self,
+        bench: ProbeRunner,
+        order: ReductionRequest,
+        bad: Toolchain,
+        good: Toolchain | None,
+        start: Baseline,
+        stack: ExitStack,
     ) -> None:
         self.bench, self.order, self.bad, self.start = bench, order, bad, start
         source = bench.prober.input_of(order.case)
@@ -203,7 +204,7 @@ class _Work:
         """Probes of a program on every version at hand, in the order of their versions."""
         asked = (self.order.bad, *([self.order.good] if self.order.good else []))
         places = {place.revision.name: place for place in (*self.bench.shed.at_hand(small.compiler), *asked)}
-        jobs = [Job(small, place) for place in places.values()]
+        jobs = [ProbeJob(small, place) for place in places.values()]
         found = {probe.revision.name: probe for probe in self.bench.probe_all(jobs, "probe the reduced program")}
         if self.order.metric:
             reading = self._reading(self.order.metric, found)
@@ -216,7 +217,7 @@ class _Work:
         values = [value_of(found[one.revision.name], metric) or 0.0 for one in (self.bad, self.oracle.good)]
         return Reading(metric, math.sqrt(values[0] * values[1]))
 
-    def _as_case(self, case: Case, document: Document, content: bytes) -> Case:
+    def _as_case(self, case: Case, document: Program, content: bytes) -> Case:
         # What is known of a path is remembered, so that each content has a path of its own.
         path = self.state.folder / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{document.suffix}"
         with disk_errors("write the reduced program"):
@@ -242,7 +243,9 @@ class _Work:
         return outcome.failure if same else None
 
 
-def _oracle(bench: Workbench, order: Order, bad: Toolchain, good: Toolchain | None, start: Baseline, folder: Path) -> Oracle:
+def _oracle(
+    bench: ProbeRunner, order: ReductionRequest, bad: Toolchain, good: Toolchain | None, start: Baseline, folder: Path
+) -> Oracle:
     if order.metric and start.factor and good:
         return Growth(bench.prober, folder, bad, good, order.metric, start.factor, slipped=order.slipped)
     return Oracle(
@@ -261,7 +264,7 @@ def _testable(probes: tuple[Probe, ...]) -> int:
     return sum(not isinstance(probe.outcome, Untestable) for probe in probes)
 
 
-def _size(document: Document, content: bytes) -> Size:
+def _size(document: Program, content: bytes) -> Size:
     return Size(document.size, content.rstrip(b"\n").count(b"\n") + 1, len(content), document.unit)
 
 

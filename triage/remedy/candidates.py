@@ -13,12 +13,12 @@ import yaml
 from triage.classify import rule_for
 from triage.classify.candidates import Candidate, DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
 from triage.compilers.iree.adapter import flag_name
+from triage.execution.judge import rules_of
 from triage.model.case import Case, Kernel
-from triage.model.failure import Failure
+from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
-from triage.probe.judge import rules_of
 from triage.recipes import flag_applies
-from triage.remedy.change import Change, Neighbour, Rewritten, SetOption, one
+from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption, one
 from triage.remedy.devices import declaring
 from triage.remedy.rewrites import Written
 from triage.remedy.variants import differences
@@ -43,14 +43,14 @@ class Situation:
     without: Toolchain | None = None
 
 
-def first_tier(situation: Situation) -> tuple[Change, ...]:
+def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
     """The candidates of the failures' classes, then each of the recipe's own flags left away, then the matrix's neighbours."""
     own = dict.fromkeys(text.partition("=")[0] for text in _given(situation))
     dropped = (one(DropFlag(name)) for name in own if "target" not in name)
     return _distinct([*_known(situation), *dropped, *_neighbours(situation)])
 
 
-def second_tier(situation: Situation) -> tuple[Change, ...]:
+def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
     """The toolchain's own switches and choices, those nearest to what failed first; all values, for defaults are not told."""
     data = _data().get(situation.case.compiler)
     if data is None:
@@ -66,7 +66,7 @@ def _switch(text: str, data: Mapping[str, Any], why: str = "") -> GiveFlag:
     return GiveFlag(text, why or ("values are computed in another type" if recomputes else ""), recomputes=recomputes)
 
 
-def _known(situation: Situation) -> Iterator[Change]:
+def _known(situation: Situation) -> Iterator[CaseChange]:
     for failure in situation.failures:
         for candidate in of_class(situation.case, failure):
             yield from _changes(candidate, situation, failure)
@@ -80,7 +80,7 @@ def of_class(case: Case, failure: Failure) -> tuple[Candidate, ...]:
     return rule.candidates_for(case.compiler) if rule else ()
 
 
-def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> Iterator[Change]:
+def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> Iterator[CaseChange]:
     case = situation.case
     match candidate:
         case GiveFlag(text):
@@ -91,7 +91,7 @@ def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> It
                 yield one(candidate)
         case LeastValue(name):
             if _suits(name, situation):
-                yield Change((GiveFlag(f"--{name}={candidate.upto}", candidate.why),), candidate)
+                yield CaseChange((GiveFlag(f"--{name}={candidate.upto}", candidate.why),), candidate)
         case DeclareDevices(why):
             yield from _declared(situation, failure, why)
         case LaunchOption(name, values, why):
@@ -104,7 +104,7 @@ def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> It
             assert_never(candidate)
 
 
-def _declared(situation: Situation, failure: Failure, why: str) -> Iterator[Change]:
+def _declared(situation: Situation, failure: Failure, why: str) -> Iterator[CaseChange]:
     said = failure.details.get("device")
     names = situation.devices | ({said} if isinstance(said, str) else frozenset())
     if (step := declaring(situation.case, names, why)) is not None:
@@ -125,22 +125,22 @@ def _given(situation: Situation) -> tuple[str, ...]:
     return tuple(flag.text for flag in situation.case.flags if flag_applies(flag, situation.toolchain.version))
 
 
-def _distinct(changes: Iterable[Change]) -> tuple[Change, ...]:
+def _distinct(changes: Iterable[CaseChange]) -> tuple[CaseChange, ...]:
     """Each once, where it stood first and with what was said of it there."""
-    found: dict[str, Change] = {}
+    found: dict[str, CaseChange] = {}
     for change in changes:
         found.setdefault(change.text, change)
     return tuple(found.values())
 
 
-def _neighbours(situation: Situation) -> Iterator[Change]:
+def _neighbours(situation: Situation) -> Iterator[CaseChange]:
     for other in situation.siblings:
         differs = differences(situation.case, other)
         if len(differs) == 1:
             yield one(Neighbour(other, differs))
 
 
-def _switched(situation: Situation, data: Mapping[str, Any]) -> Iterator[Change]:
+def _switched(situation: Situation, data: Mapping[str, Any]) -> Iterator[CaseChange]:
     known, case = situation.toolchain.capabilities, situation.case
     new = known.flags - situation.without.capabilities.flags if situation.without else frozenset()
     near = _beginnings(situation, data)

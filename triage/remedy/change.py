@@ -56,7 +56,7 @@ Step = GiveFlag | DropFlag | Devices | SetOption | Neighbour | Rewritten
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CaseChange:
     """Steps that are tried together. least: the search that the value of its flag, the last step's, is to be narrowed by."""
 
     steps: tuple[Step, ...]
@@ -134,26 +134,26 @@ class Change:
             case = _apply(case, step)
         return replace(case, name=name, expect=())
 
-    def with_value(self, value: int) -> Change:
+    def with_value(self, value: int) -> CaseChange:
         """The same with another value of the flag that `least` is about."""
         assert self.least is not None
         step = GiveFlag(f"--{self.least.name}={value}", self.least.why)
         return replace(self, steps=(*self.steps[:-1], step))
 
 
-def one(step: Step) -> Change:
+def one(step: Step) -> CaseChange:
     """A change of a single step."""
-    return Change((step,))
+    return CaseChange((step,))
 
 
-def both(first: Change, second: Change) -> Change:
+def both(first: CaseChange, second: CaseChange) -> CaseChange:
     """Two changes at once. What is to be narrowed stands last."""
     if first.least is not None and second.least is None:
         first, second = second, first
-    return Change((*first.steps, *second.steps), second.least)
+    return CaseChange((*first.steps, *second.steps), second.least)
 
 
-def contradict(first: Change, second: Change) -> bool:
+def contradict(first: CaseChange, second: CaseChange) -> bool:
     """Whether two changes speak of the same flag, option or program, so that they cannot be made together."""
     return bool(_subjects(first.steps) & _subjects(second.steps))
 

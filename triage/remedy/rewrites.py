@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from triage.execution.inputs import Prepared
+from triage.execution.mlir_tools import Reader
+from triage.execution.runner import ProbeRunner
 from triage.mlir import Block, Module, Operation, UnparsableError, Value, parse_module, print_module
-from triage.mlir.scan import entries, split
+from triage.mlir.tree import entries, split
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
-from triage.probe.inputs import Prepared
-from triage.probe.reading import Reader
-from triage.probe.workbench import Workbench
 from triage.remedy.dtype import widen
 from triage.remedy.signature import sides_of
 from triage.remedy.static import PROPAGATED, settle, static_twins
@@ -107,7 +107,7 @@ REWRITINGS: Mapping[str, Rewriting] = {
 }
 
 
-def rewritten(bench: Workbench, case: Case, toolchain: Toolchain, names: Collection[str]) -> dict[str, Written]:
+def rewritten(bench: ProbeRunner, case: Case, toolchain: Toolchain, names: Collection[str]) -> dict[str, Written]:
     """What each rewriting that changes something makes of the input, kept by content; nothing where the toolchain's tools
     cannot read the input.
     """

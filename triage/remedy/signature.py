@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triage.mlir import Operation
-from triage.mlir.scan import split
+from triage.mlir.tree import split
 
 _NAME = "function_type"
 

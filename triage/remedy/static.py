@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from triage.mlir import Block, Module, Operation, Value, parse_module
-from triage.mlir.scan import symbols
+from triage.mlir.tree import symbols
 from triage.remedy.signature import sides_of, with_sides
 
 PROPAGATED = ("--canonicalize", "--cse")

@@ -7,43 +7,39 @@ from dataclasses import dataclass, replace
 from math import log2
 
 from triage.classify.candidates import RewriteInput
+from triage.execution.inputs import Prepared
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError
-from triage.model.failure import Failure
-from triage.model.outcome import Cause, Compiled, Failed, Untestable
-from triage.model.probe import Probe
-from triage.probe.inputs import Prepared
-from triage.probe.workbench import Job, Workbench
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.revision import Revision
 from triage.remedy.candidates import Situation, first_tier, of_class, second_tier
-from triage.remedy.change import Change
-from triage.remedy.cost import least, steps_above
+from triage.remedy.change import CaseChange
+from triage.remedy.cost import least, steps_above, with_run_times
 from triage.remedy.devices import devices_named
-from triage.remedy.least import narrowed
-from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
 from triage.remedy.rewrites import rewritten
-from triage.remedy.run_times import with_run_times
-from triage.remedy.search import Trials, search
-from triage.toolchains.shed import Place
+from triage.remedy.search import Trials, narrowed, search
+from triage.toolchains.registry import ToolchainRef
 
 CHECKED = 5
 """Remedies that are tried on other compilers too; the rest is only told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RemedyRequest:
     """What to remedy. good: a compiler on which it does not fail; budget: candidates to try; siblings: the recipe's cases;
     run: take the time that the compiled programs run, where they run on this machine.
     """
 
     case: Case
-    bad: Place
-    good: Place | None = None
+    bad: ToolchainRef
+    good: ToolchainRef | None = None
     budget: int = 100
     siblings: Sequence[Case] = ()
     run: bool = False
 
 
-def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
+def find_remedies(bench: ProbeRunner, order: RemedyRequest) -> Remedies | NothingToRemedy:
     """Try what may make the case compile. Raises EnvironmentFailure where there is no compiler to try it on."""
     failing = bench.probe(order.case, order.bad)
     failures = _failures(failing)
@@ -71,7 +67,7 @@ def find_remedies(bench: Workbench, order: Order) -> Remedies | NothingToRemedy:
     )
 
 
-def candidates(bench: Workbench, order: Order) -> NothingToRemedy | tuple[Change, ...]:
+def candidates(bench: ProbeRunner, order: RemedyRequest) -> NothingToRemedy | tuple[CaseChange, ...]:
     """What `find_remedies` would try first, within the budget; the failing case itself is compiled, nothing else."""
     failures = _failures(bench.probe(order.case, order.bad))
     if isinstance(failures, NothingToRemedy):
@@ -93,7 +89,7 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
             return NothingToRemedy(probe.case, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
-def situation_of(bench: Workbench, order: Order, failures: Sequence[Failure]) -> Situation:
+def situation_of(bench: ProbeRunner, order: RemedyRequest, failures: Sequence[Failure]) -> Situation:
     """What candidates are made for; the rewritings that the failures' classes name are made here."""
     prepared, toolchain = bench.prober.input_of(order.case), bench.shed.obtain(order.bad)
     known = (candidate for failure in failures for candidate in of_class(order.case, failure))
@@ -109,21 +105,21 @@ def situation_of(bench: Workbench, order: Order, failures: Sequence[Failure]) ->
     )
 
 
-def _narrow(trials: Trials, change: Change, probe: Probe) -> Remedy:
+def _narrow(trials: Trials, change: CaseChange, probe: Probe) -> Remedy:
     if change.least is None:
         return Remedy(change, probe)
     return Remedy(*narrowed(trials, change, probe))
 
 
-def _checked(bench: Workbench, order: Order, remedies: Sequence[Remedy]) -> tuple[list[Remedy], list[str]]:
+def _checked(bench: ProbeRunner, order: RemedyRequest, remedies: Sequence[Remedy]) -> tuple[list[Remedy], list[str]]:
     """The best of them tried on the good compiler and on the newest release, and their footprints taken: where it fails, and
     on the first of the others, for comparison.
     """
     places, notes = _elsewhere(bench, order)
     chosen, rest = remedies[:CHECKED], remedies[CHECKED:]
     cases = [remedy.change.applied(order.case) for remedy in chosen]
-    jobs = [Job(case, order.bad, footprint=True) for case in cases]
-    jobs += [Job(case, place, footprint=place is places[0]) for place in places for case in (order.case, *cases) if chosen]
+    jobs = [ProbeJob(case, order.bad, footprint=True) for case in cases]
+    jobs += [ProbeJob(case, place, footprint=place is places[0]) for place in places for case in (order.case, *cases) if chosen]
     asked = {(id(probe.case), probe.revision.name): probe for probe in bench.probe_all(jobs, "what it costs and breaks")}
     here, names = order.bad.revision.name, [place.revision.name for place in places]
     done = [
@@ -137,7 +133,7 @@ def _checked(bench: Workbench, order: Order, remedies: Sequence[Remedy]) -> tupl
     return [*done, *rest], notes
 
 
-def _elsewhere(bench: Workbench, order: Order) -> tuple[list[Place], list[str]]:
+def _elsewhere(bench: ProbeRunner, order: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:
     places, notes = [order.good] if order.good else [], []
     try:
         places.append(bench.shed.place("latest", order.case.compiler))
@@ -168,3 +164,77 @@ def _cost(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
         *steps_above(remedy.probe, smallest),
         measured.metrics.get("artifact_bytes", 0.0),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A remedy on another revision: the case as it is there, and with the remedy."""
+
+    plain: Probe
+    remedied: Probe
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the case compiles there, and with the remedy does not any more. A changed program that is only spelled as
+        another version reads it says nothing.
+        """
+        match self.remedied.outcome:
+            case Compiled() | Untestable(cause=Cause.INPUT):
+                return False
+            case _:
+                return isinstance(self.plain.outcome, Compiled)
+
+    @property
+    def flag_unknown(self) -> bool:
+        """Whether the revision does not know a flag of the remedy."""
+        outcome = self.remedied.outcome
+        return isinstance(outcome, Untestable) and outcome.cause is Cause.FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change with which the case compiled. least: its value was narrowed, and the next smaller one was seen to fail.
+    checks: what it does on other revisions; empty where that was not looked at.
+    """
+
+    change: CaseChange
+    probe: Probe
+    least: bool = False
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def verified_on(self) -> tuple[Revision, ...]:
+        """Where the case was seen to compile with it."""
+        checked = (check.remedied for check in self.checks if isinstance(check.remedied.outcome, Compiled))
+        return (self.probe.revision, *(probe.revision for probe in checked))
+
+    @property
+    def breaks(self) -> tuple[Revision, ...]:
+        """Where the case compiles without it, and not with it."""
+        return tuple(check.remedied.revision for check in self.checks if check.breaks)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """What makes a failing case compile, the cheapest first. tried: candidates that were compiled, those whose answer was
+    known included; left: candidates that the budget did not reach; promising: changes that led to another failure.
+    """
+
+    case: Case
+    failing: Probe
+    failure: Failure
+    found: tuple[Remedy, ...]
+    tried: int
+    left: int = 0
+    promising: tuple[tuple[CaseChange, Failure], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToRemedy:
+    """The case does not fail there, or in a way that no change of flags can mend. cause: where it could not be tested."""
+
+    case: Case
+    revision: Revision
+    reason: str
+    cause: Cause | None = None

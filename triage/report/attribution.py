@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.attribute.excerpt import Mark, side_by_side
-from triage.attribute.result import Attribution, Difference, Finding, PartedAt, PhaseComparison
+from triage.attribute.result import Attribution, ComparisonResult, Difference, PartedAt, PhaseComparison
 from triage.report.shapes import failure_json, probe_json, revision_json
 from triage.report.words import headline_text, revision_text
 
@@ -41,15 +41,15 @@ def sentence(found: Attribution) -> str:
     """The answer in one sentence, without the case's name."""
     good, bad = found.good.revision.name, found.bad.revision.name
     match found.finding:
-        case Finding.PARTED:
+        case ComparisonResult.PARTED:
             assert found.lasting is not None
             return f"parts after {found.lasting.by.pass_name.name}: {good} and {bad} are not the same again"
-        case Finding.FAILING:
+        case ComparisonResult.FAILING:
             name = found.passes[0] if found.passes else "the step that fails, which is no pass"
             return f"is the same on {good} and {bad} up to {name}: what changed is in there"
-        case Finding.SAME:
+        case ComparisonResult.SAME:
             return f"is the same on {good} and {bad} after every pass"
-        case Finding.INCONCLUSIVE:
+        case ComparisonResult.INCONCLUSIVE:
             return f"cannot be compared: {found.reason}"
 
 

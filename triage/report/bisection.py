@@ -12,18 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.bisect.ends import unexpected
-from triage.bisect.result import Answer, Bisection, CommitNote, Kind
-from triage.model.failure import Failure
+from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote
+from triage.model.outcome import Failure
 from triage.report.words import headline_text, numbers_text, revision_text
 
 if TYPE_CHECKING:  # brings numerics that no other report needs
-    from triage.bisect.ranking import Suspect
+    from triage.bisect.prior import Suspect
 
 
 def bisection_block(found: Bisection) -> RenderableType:
     """The answer of a bisect with its certificate: the pair, the failure, what was met on the way, what it cost."""
     lines: list[RenderableType] = [_headline(found)]
-    old, new = ("last good", "first bad") if found.kind is Kind.REGRESSION else ("last bad", "first good")
+    old, new = ("last good", "first bad") if found.kind is BisectKind.REGRESSION else ("last bad", "first good")
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -67,7 +67,7 @@ def _headline(found: Bisection) -> Text:
     name = f"[bold]{escape(found.case.name)}[/]"
     match found.answer:
         case Answer.CULPRIT:
-            verb = "came with" if found.kind is Kind.REGRESSION else "was fixed in"
+            verb = "came with" if found.kind is BisectKind.REGRESSION else "was fixed in"
             return Text.from_markup(f"{name} {verb} [bold]{revision_text(found.after)}[/]")
         case Answer.SUSPECTS:
             names = [revision.name for revision, _ in found.suspects]

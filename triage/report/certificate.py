@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from triage.bisect.ends import unexpected
-from triage.bisect.result import Answer, Bisection, CommitNote, Kind
+from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote
 from triage.model.revision import Revision
 from triage.report.words import numbers_text, revision_text
 
 
 def certificate(found: Bisection) -> str:
     """What was found, how sure it is, and what was met on the way."""
-    old, new = ("last good", "first bad") if found.kind is Kind.REGRESSION else ("last bad", "first good")
+    old, new = ("last good", "first bad") if found.kind is BisectKind.REGRESSION else ("last bad", "first good")
     lines = [f"### `{found.case.name}`: {_verdict(found)}", ""]
     if found.failure:
         lines += ["```", found.failure.headline.replace("```", "'''"), "```", ""]
@@ -45,7 +45,7 @@ def certificate(found: Bisection) -> str:
 
 
 def _verdict(found: Bisection) -> str:
-    verb = "came with" if found.kind is Kind.REGRESSION else "was fixed by"
+    verb = "came with" if found.kind is BisectKind.REGRESSION else "was fixed by"
     match found.answer:
         case Answer.CULPRIT:
             return f"{verb} {found.after.name if found.after else '?'}"

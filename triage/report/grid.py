@@ -8,9 +8,8 @@ from zlib import crc32
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.model.outcome import Compiled, Failed, Status, Untestable
-from triage.model.probe import Probe
-from triage.probe.judge import status_of
+from triage.execution.judge import status_of
+from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
 
 _CRASHES = ("segfault", "assertion", "llvm-error")
 _LETTERS = {"timeout": "T", "out-of-memory": "M"} | dict.fromkeys(_CRASHES, "C")

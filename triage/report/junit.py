@@ -5,7 +5,7 @@ from __future__ import annotations
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from triage.model.outcome import Failed
-from triage.nightly.compare import Change, Example, Night, Pair
+from triage.nightly.compare import CaseChangeKind, Example, Night, Pair
 from triage.report.words import example_text, origin_story, untestable_reason
 
 
@@ -26,14 +26,14 @@ def junit(night: Night) -> str:
 def _result(pair: Pair, example: Example | None) -> Failure | Skipped | None:
     outcome = pair.probe.outcome
     match pair.change:
-        case Change.REGRESSED | Change.CHANGED:
+        case CaseChangeKind.REGRESSED | CaseChangeKind.CHANGED:
             assert isinstance(outcome, Failed)
             result = Failure(outcome.failure.headline, outcome.failure.failure_class)
             small = [example_text(example, pair.name)] if example else []
             result.text = "\n".join([outcome.failure.signature, *(origin_story(found) for found in pair.bisections), *small])
             return result
-        case Change.UNTESTABLE:
+        case CaseChangeKind.UNTESTABLE:
             return Skipped(untestable_reason(pair))
-        case Change.KNOWN | Change.UNCHANGED if isinstance(outcome, Failed):
+        case CaseChangeKind.KNOWN | CaseChangeKind.UNCHANGED if isinstance(outcome, Failed):
             return Skipped(f"fails as before: {outcome.failure.failure_class}: {outcome.failure.headline}")
     return None

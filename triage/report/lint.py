@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.lint.finding import Device, Finding, Linted, Severity
-from triage.mlir import Place
+from triage.lint.finding import Device, Linted, LintFinding, Severity
+from triage.mlir import SourcePosition
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 _SHOWN = 8  # findings of one rule; what repeats more often is said in JSON
@@ -47,7 +47,7 @@ def lint_blocks(answers: Sequence[Linted]) -> Iterable[RenderableType]:
     yield _count(answers)
 
 
-def place_text(place: Place | None) -> str | None:
+def place_text(place: SourcePosition | None) -> str | None:
     """`file:line:column`; None for no place."""
     return f"{place.file}:{place.line}:{place.column}" if place else None
 
@@ -73,7 +73,7 @@ def _rows(answer: Linted) -> Table:
     return table
 
 
-def _where(answer: Linted, place: Place) -> str:
+def _where(answer: Linted, place: SourcePosition) -> str:
     """A generated program stands somewhere in a cache: its path is told once, above."""
     return f"{place.line}:{place.column}" if answer.generated else place_text(place) or ""
 
@@ -91,7 +91,7 @@ def _plural(count: int, severity: Severity) -> str:
     return f"{count or 'no'} {severity.value}{several or ('s' if not count and severity is not Severity.ADVICE else '')}"
 
 
-def _finding_json(answer: Linted, finding: Finding) -> dict[str, Any]:
+def _finding_json(answer: Linted, finding: LintFinding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.bisect.history import plain_status
-from triage.bisect.moved import Corner, TwoRepositories
+from triage.bisect.moved import Combination, TwoRepositories
 from triage.bisect.result import Answer
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.report.bisection import bisection_block
@@ -52,7 +52,7 @@ def moved_json(found: TwoRepositories) -> Json:
     }
 
 
-def _corner_json(corner: Corner) -> Json:
+def _corner_json(corner: Combination) -> Json:
     outcome = corner.outcome
     return {
         "compiler": revision_json(corner.compiler),
@@ -63,7 +63,7 @@ def _corner_json(corner: Corner) -> Json:
     }
 
 
-def _corner_text(corner: Corner) -> str:
+def _corner_text(corner: Combination) -> str:
     match corner.outcome:
         case Compiled():
             said = "compiles"

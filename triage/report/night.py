@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.bisect.result import Kind
-from triage.nightly.compare import Change, Night, Pair
+from triage.bisect.result import BisectKind
+from triage.nightly.compare import CaseChangeKind, Night, Pair
 from triage.report.words import example_text, headline_text, numbers_text, revision_text
 
 
@@ -17,10 +17,10 @@ def night_blocks(night: Night) -> Iterable[RenderableType]:
     count = f"{len(night.pairs)} case{'' if len(night.pairs) == 1 else 's'}"
     yield Text.from_markup(f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {count}")
     titles = {
-        Change.REGRESSED: ("Regressed", "bold red"),
-        Change.CHANGED: ("Fails otherwise than before", "magenta"),
-        Change.FIXED: ("Fixed", "green"),
-        Change.KNOWN: ("Known failures", "cyan"),
+        CaseChangeKind.REGRESSED: ("Regressed", "bold red"),
+        CaseChangeKind.CHANGED: ("Fails otherwise than before", "magenta"),
+        CaseChangeKind.FIXED: ("Fixed", "green"),
+        CaseChangeKind.KNOWN: ("Known failures", "cyan"),
     }
     for change, (title, style) in titles.items():
         if pairs := night.of(change):
@@ -32,7 +32,7 @@ def night_blocks(night: Night) -> Iterable[RenderableType]:
     for pair in night.slower:
         old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
         yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")
-    counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in Change)
+    counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in CaseChangeKind)
     yield Text(f"\n{counts}. {night.compiles} compiles, {night.cached} answers known before, {night.seconds:.1f} s.")
 
 
@@ -42,7 +42,7 @@ def _pair_lines(pair: Pair) -> Iterable[RenderableType]:
     if failure and failure.details:
         yield Text(f"      {numbers_text(failure)}", style="dim")
     for found in pair.bisections:
-        verb = "came between" if found.kind is Kind.REGRESSION else "went away between"
+        verb = "came between" if found.kind is BisectKind.REGRESSION else "went away between"
         if found.before and found.after:
             sure = "" if found.confirmed else f" (one of {', '.join(one.name for one, _ in found.suspects)})"
             yield Text(f"      {verb} {revision_text(found.before)} and {revision_text(found.after)}{sure}")

@@ -10,11 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.model.outcome import Compiled, Failed, Untestable
-from triage.model.probe import Probe
-from triage.reduce.reproducer import Reproducer
-from triage.reduce.result import NotReproducible, Size
-from triage.reduce.span import span_around
+from triage.model.outcome import Compiled, Failed, Probe, Untestable
+from triage.reduce.reproducer import Reproducer, span_around
+from triage.reduce.state import NotReproducible, Size
 from triage.report.reproducer import evidence_json, sizes_json, span_text
 from triage.report.shapes import Json, failure_json, probe_json, revision_json
 from triage.report.words import headline_text, numbers_text, revision_text

@@ -9,12 +9,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.model.outcome import Compiled, Failed, Untestable
-from triage.model.probe import Probe
+from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.change import Change, Neighbour, Rewritten, SetOption
+from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption
 from triage.remedy.cost import NUMBERS, differences, numbers
-from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
+from triage.remedy.workflow import Check, NothingToRemedy, Remedies, Remedy
 from triage.report.shapes import Json, failure_json, revision_json
 from triage.report.words import headline_text
 
@@ -139,7 +138,7 @@ def _number(name: str, value: str) -> str:
     return f"{called} {value}{unit}"
 
 
-def candidates_lines(found: Sequence[Change], commands: Iterable[str]) -> Iterable[str]:
+def candidates_lines(found: Sequence[CaseChange], commands: Iterable[str]) -> Iterable[str]:
     """What a dry run prints: each candidate with its reason, and the command line below it."""
     for change, command in zip(found, commands, strict=True):
         yield f"# {change.text}{f': {change.why}' if change.why else ''}"
@@ -185,7 +184,7 @@ def _cost_json(probe: Probe) -> Json | None:
     }
 
 
-def _change_json(change: Change) -> Json:
+def _change_json(change: CaseChange) -> Json:
     return {
         "flags": list(change.flags),
         "dropped_flags": list(change.dropped),

@@ -9,13 +9,17 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.model.outcome import Compiled, Failed
-from triage.model.probe import Probe
-from triage.reduce.replay import Finding, Replay
+from triage.model.outcome import Compiled, Failed, Probe
+from triage.reduce.replay import Replay, ReplayState
 from triage.report.shapes import Json, failure_json, revision_json
 from triage.report.words import headline_text
 
-_STYLES = {Finding.REPRODUCES: "cyan", Finding.FIXED: "bold green", Finding.CHANGED: "magenta", Finding.UNTESTABLE: "yellow"}
+_STYLES = {
+    ReplayState.REPRODUCES: "cyan",
+    ReplayState.FIXED: "bold green",
+    ReplayState.CHANGED: "magenta",
+    ReplayState.UNTESTABLE: "yellow",
+}
 
 
 def replay_blocks(replays: Sequence[Replay]) -> Iterable[RenderableType]:
@@ -33,7 +37,7 @@ def replay_blocks(replays: Sequence[Replay]) -> Iterable[RenderableType]:
             if (words := _why(one, probe)) is not None:
                 yield Text(f"{one.recorded.folder} on {probe.revision.name}: {words}")
     counts = Counter(one.status for one in replays)
-    yield Text("\n" + ", ".join(f"{counts[finding]} {finding.value}" for finding in Finding if counts[finding]))
+    yield Text("\n" + ", ".join(f"{counts[finding]} {finding.value}" for finding in ReplayState if counts[finding]))
 
 
 def replay_json(replays: Sequence[Replay]) -> Json:
@@ -77,6 +81,6 @@ def _versions(one: Replay) -> Text:
 def _why(one: Replay, probe: Probe) -> str | None:
     """What is said of a version beyond its status."""
     outcome = probe.outcome
-    if isinstance(outcome, Failed) and one.finding(probe) is Finding.CHANGED:
+    if isinstance(outcome, Failed) and one.finding(probe) is ReplayState.CHANGED:
         return f"{outcome.failure.failure_class}: {headline_text(outcome.failure)}"
     return one.reason(probe)

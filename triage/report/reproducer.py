@@ -10,16 +10,13 @@ from typing import Any
 
 from triage.bisect.history import plain_status
 from triage.classify import Rule, rule_for
+from triage.execution.judge import rules_of
 from triage.model.case import Case, Flag, Kernel, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Untestable
-from triage.model.probe import Probe
-from triage.probe.judge import rules_of
-from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, slug
-from triage.reduce.result import Reduced
-from triage.reduce.span import Span, expectations, span_around
+from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
+from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, Span, expectations, slug, span_around
+from triage.reduce.state import Reduced
 from triage.report.calls import call_of
 from triage.report.folder import write_folder
 from triage.report.kernel_script import KERNEL_SCRIPT, kernel_script

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from triage.lint.finding import Finding, Linted, Rule, Severity
+from triage.lint.finding import Linted, LintFinding, LintRule, Severity
 from triage.lint.rules import RULES
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
@@ -22,7 +22,7 @@ def lint_sarif(answers: Sequence[Linted]) -> dict[str, Any]:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: LintRule) -> dict[str, Any]:
     return {
         "id": rule.name,
         "shortDescription": {"text": rule.summary},
@@ -30,7 +30,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(answer: Linted, finding: Finding) -> dict[str, Any]:
+def _result(answer: Linted, finding: LintFinding) -> dict[str, Any]:
     return {
         "ruleId": finding.rule,
         "ruleIndex": [rule.name for rule in RULES].index(finding.rule),
@@ -40,14 +40,14 @@ def _result(answer: Linted, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _text(answer: Linted, finding: Finding) -> str:
+def _text(answer: Linted, finding: LintFinding) -> str:
     """Of a generated program the line is named in words: nobody has the file beside their sources."""
     if answer.generated and finding.place:
         return f"{answer.case.name}, line {finding.place.line} of the generated program: {finding.message}"
     return f"{answer.case.name}: {finding.message}"
 
 
-def _physical(answer: Linted, finding: Finding) -> dict[str, Any]:
+def _physical(answer: Linted, finding: LintFinding) -> dict[str, Any]:
     place = finding.place
     if place is None or answer.generated:
         return {"artifactLocation": {"uri": _uri(answer.case.source)}, "region": {"startLine": 1}}

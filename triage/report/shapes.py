@@ -6,21 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from triage.bisect.ends import unexpected
-from triage.bisect.history import Change as HistoryChange
 from triage.bisect.history import History, plain_status
+from triage.bisect.history import StatusChange as HistoryChange
 from triage.bisect.result import Bisection, CommitNote
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Untestable
-from triage.model.probe import Probe
+from triage.execution.judge import status_of
+from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.nightly.compare import Change, Example, Night, Pair
-from triage.probe.judge import status_of
-from triage.reduce.result import NotReproducible
+from triage.nightly.compare import CaseChangeKind, Example, Night, Pair
+from triage.reduce.state import NotReproducible
 
 Json = dict[str, Any]
 
 if TYPE_CHECKING:  # brings numerics that no other report needs
-    from triage.bisect.ranking import Suspect
+    from triage.bisect.prior import Suspect
 
 
 def revision_json(revision: Revision | None) -> Json | None:
@@ -192,17 +190,18 @@ def night_json(night: Night, reports: Mapping[str, str]) -> Json:
         "toolchain": revision_json(night.toolchain),
         "baseline": revision_json(night.baseline),
         "regressed": [
-            {**_pair_json(pair), "example": _example_json(night.example_of(pair))} for pair in night.of(Change.REGRESSED)
+            {**_pair_json(pair), "example": _example_json(night.example_of(pair))}
+            for pair in night.of(CaseChangeKind.REGRESSED)
         ],
-        "fixed": [_pair_json(pair) for pair in night.of(Change.FIXED)],
-        "changed": [_pair_json(pair) for pair in night.of(Change.CHANGED)],
-        "known": [_pair_json(pair) for pair in night.of(Change.KNOWN)],
+        "fixed": [_pair_json(pair) for pair in night.of(CaseChangeKind.FIXED)],
+        "changed": [_pair_json(pair) for pair in night.of(CaseChangeKind.CHANGED)],
+        "known": [_pair_json(pair) for pair in night.of(CaseChangeKind.KNOWN)],
         "slower": [{"case": pair.name, "times": round(pair.slower or 0, 2)} for pair in night.slower],
-        "unchanged": len(night.of(Change.UNCHANGED)),
-        "untestable": len(night.of(Change.UNTESTABLE)),
+        "unchanged": len(night.of(CaseChangeKind.UNCHANGED)),
+        "untestable": len(night.of(CaseChangeKind.UNTESTABLE)),
         "not_tested": [
             {"case": pair.name, "reason": next((o.reason for o in _outcomes(pair) if isinstance(o, Untestable)), None)}
-            for pair in night.of(Change.UNTESTABLE)
+            for pair in night.of(CaseChangeKind.UNTESTABLE)
         ],
         "clusters": [{"signature": signature, "cases": list(cases)} for signature, cases in night.clusters],
         "compiles": night.compiles,

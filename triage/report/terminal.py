@@ -12,10 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.classify import rule_for
-from triage.model.failure import Failure
-from triage.model.outcome import Compiled, Failed, Status, Untestable
-from triage.model.probe import Probe
-from triage.probe.judge import status_of
+from triage.execution.judge import status_of
+from triage.model.outcome import Compiled, Failed, Failure, Probe, Status, Untestable
 from triage.report.words import headline_text, numbers_text
 
 STYLES = {

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.bisect.history import Change, History, plain_status
-from triage.model.outcome import Compiled
-from triage.model.probe import Probe
+from triage.bisect.history import History, StatusChange, plain_status
+from triage.model.outcome import Compiled, Probe
 from triage.report.grid import grid
 
 
@@ -31,7 +30,7 @@ def history_blocks(histories: Sequence[History], versions: Sequence[str], column
     yield Text(f"\n{asked_count} of {len(histories) * len(versions)} states looked at, {compiles} compiles.")
 
 
-def _words(change: Change) -> str:
+def _words(change: StatusChange) -> str:
     return f"{_word(change.before)} -> {_word(change.after)}"
 
 

@@ -8,9 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.model.outcome import Compiled, Failed, Untestable
-from triage.model.probe import Probe
-from triage.remedy.dependence import Variants
+from triage.model.outcome import Compiled, Failed, Probe, Untestable
+from triage.remedy.variants import Variants
 from triage.report.shapes import Json, failure_json, probe_json
 from triage.report.words import headline_text
 

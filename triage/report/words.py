@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from triage.bisect.result import Bisection
-from triage.model.failure import Failure
-from triage.model.outcome import Untestable
+from triage.model.outcome import Failure, Untestable
 from triage.model.revision import Revision
 from triage.nightly.compare import Example, Pair
-from triage.reduce.result import NotReproducible
+from triage.reduce.state import NotReproducible
 
 _DESCRIPTION = re.compile(r"#hal\.executable\.target<.*", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")

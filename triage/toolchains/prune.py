@@ -13,7 +13,7 @@ from typing import IO
 from filelock import FileLock
 
 from triage.toolchains.home import disk_errors
-from triage.toolchains.kept import MANIFEST, is_whole
+from triage.toolchains.install import MANIFEST, is_whole
 
 _USE = ".used"
 _held: dict[Path, IO[bytes]] = {}

@@ -8,12 +8,11 @@ import pytest
 from tests.timeline.history import History
 from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive, in_seconds
+from triage.git_history import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.timeline import Timeline
-from triage.toolchains.kept import is_whole
+from triage.toolchains.install import is_whole
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.actions import Actions, token_for
-from triage.toolchains.sources.artifacts import CommitArtifacts
+from triage.toolchains.sources.artifact import Actions, CommitArtifacts, token_for
 
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
 
@@ -114,7 +113,7 @@ def test_all_pages_are_read_and_a_capped_search_is_split(
         run(github, timeline, index, wheel)
     assert len(source(place, prices).offers(timeline, range(10))) == 10
     assert github.asked["runs"] == 6
-    monkeypatch.setattr("triage.toolchains.sources.actions._CAP", 300)
+    monkeypatch.setattr("triage.toolchains.sources.artifact._CAP", 300)
     github.cap = 300
     assert len(source(place, prices).offers(timeline, range(10))) == 10
 

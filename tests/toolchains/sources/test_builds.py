@@ -12,12 +12,12 @@ import psutil
 import pytest
 
 from tests.timeline.history import History
+from triage.git_history import Repository, Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.timeline import Repository, Timeline
-from triage.toolchains.kept import is_whole
+from triage.toolchains.install import is_whole
 from triage.toolchains.prune import stored
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.builds import SourceBuilds, Steps
+from triage.toolchains.sources.build import SourceBuilds, Steps
 
 CMAKE = """
 cmake_minimum_required(VERSION 3.20)
@@ -223,8 +223,8 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
     """
     code = (
         "import sys; from pathlib import Path\n"
-        "from triage.timeline import Timeline; from triage.toolchains.sources import Prices, Workplace\n"
-        "from triage.toolchains.sources.builds import SourceBuilds, Steps\n"
+        "from triage.git_history import Timeline; from triage.toolchains.sources import Prices, Workplace\n"
+        "from triage.toolchains.sources.build import SourceBuilds, Steps\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
         "steps = Steps(build=('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3],), submodules=False)\n"
         "mine = SourceBuilds(Workplace(home), Prices(home / 'p.json'), timeline.repository, 'tiny', steps)\n"

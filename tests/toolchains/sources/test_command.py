@@ -12,11 +12,11 @@ import psutil
 import pytest
 
 from tests.timeline.history import History
+from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure
-from triage.timeline import Timeline
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.command import ScriptedToolchains
 from triage.toolchains.sources.running import Log, TimedOut, run
+from triage.toolchains.sources.script import ScriptedToolchains
 
 
 @pytest.fixture

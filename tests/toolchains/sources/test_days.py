@@ -10,11 +10,11 @@ from tests.toolchains.loopback import LoopbackIndex
 from tests.toolchains.sources.test_nightlies import PROGRAM, page, server  # noqa: F401 - the fixture
 from triage.compilers.iree import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.toolchains.shed import Toolshed
+from triage.toolchains.registry import ToolchainRegistry
 
 
 @pytest.fixture
-def shed(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolshed:  # noqa: F811
+def shed(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolchainRegistry:  # noqa: F811
     project = tmp_path / "project"
     project.mkdir()
     (project / "triage.yaml").write_text(
@@ -22,25 +22,25 @@ def shed(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         f"nightlies: {{find-links: '{page(server)}', tags: 'iree-{{version}}'}}\n"
     )
     monkeypatch.chdir(project)
-    return Toolshed(tmp_path / "home", {"iree": Iree()})
+    return ToolchainRegistry(tmp_path / "home", {"iree": Iree()})
 
 
 @pytest.mark.parametrize("text", ["nightly:2025-06-03", "nightly:20250603", "iree:nightly:2025-06-03"])
-def test_a_nightly_is_found_by_its_day_and_brought(shed: Toolshed, text: str) -> None:
+def test_a_nightly_is_found_by_its_day_and_brought(shed: ToolchainRegistry, text: str) -> None:
     place = shed.place(text, "iree")
     assert (place.revision.name, place.revision.date) == ("3.5.0rc20250603", "2025-06-03")
     assert (place.bring() / PROGRAM).read_bytes() == b"\x7fELF 20250603"
 
 
-def test_the_latest_nightly(shed: Toolshed) -> None:
+def test_the_latest_nightly(shed: ToolchainRegistry) -> None:
     assert shed.place("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
 
 
-def test_a_day_without_a_nightly_names_the_one_before(shed: Toolshed) -> None:
+def test_a_day_without_a_nightly_names_the_one_before(shed: ToolchainRegistry) -> None:
     with pytest.raises(EnvironmentFailure, match="no iree nightly of 2025-07-01; the one before is of 2025-06-04"):
         shed.place("nightly:2025-07-01", "iree")
 
 
-def test_what_is_no_day(shed: Toolshed) -> None:
+def test_what_is_no_day(shed: ToolchainRegistry) -> None:
     with pytest.raises(BadInput, match="names no day"):
         shed.place("nightly:tuesday", "iree")

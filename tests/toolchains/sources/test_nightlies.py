@@ -8,15 +8,14 @@ import pytest
 
 from tests.timeline.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
+from triage.git_history import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.timeline import Timeline
 from triage.toolchains.index import Index
-from triage.toolchains.install import installed
-from triage.toolchains.kept import is_whole
+from triage.toolchains.install import installed, is_whole
 from triage.toolchains.prune import stored
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.nightlies import Nightlies
-from triage.toolchains.sources.releases import Releases
+from triage.toolchains.sources.nightly import Nightlies
+from triage.toolchains.sources.release import Releases
 
 NAME = "iree-base-compiler"
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
@@ -140,7 +139,7 @@ def test_without_a_network_the_last_page_stands(
     server: LoopbackIndex,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("triage.toolchains.sources.web._TRIES", 2)
+    monkeypatch.setattr("triage.toolchains.sources.http._TRIES", 2)
     before = nightlies.offers(timeline, range(5))
     (server.folder / "links.html").unlink()
     again = Nightlies(place, prices, NAME, page(server), ["iree-{version}"])

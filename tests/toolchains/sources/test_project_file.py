@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.timeline.history import History
+from triage.git_history import Repository
 from triage.model.errors import BadFiles, BadInput
-from triage.timeline import Repository
 from triage.toolchains.sources import Workplace, find_project, load_project, parse_project, shipped_projects, sources_of
-from triage.toolchains.sources.artifacts import CommitArtifacts
+from triage.toolchains.sources.artifact import CommitArtifacts
 
 SMALL = "name: tiny\ncompiler: command\n"
 

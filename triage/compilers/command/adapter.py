@@ -7,9 +7,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from triage.compilers.base import Description, Environment, Invocation, MlirTools, Packaging, RunFacts, lines_told
 from triage.compilers.command import layout
-from triage.compilers.lines import lines_told
-from triage.compilers.port import Description, Environment, Invocation, MlirTools, Packaging, Told
 from triage.model.case import Case, CommandLine, VersionRule
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
@@ -66,7 +65,7 @@ class Command:
     def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:  # noqa: ARG002 - nothing is known
         return invocation
 
-    def told(self, execution: Execution) -> Told:
+    def told(self, execution: Execution) -> RunFacts:
         return lines_told(execution)
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:  # noqa: ARG002 - the port's names

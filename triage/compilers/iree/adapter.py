@@ -6,11 +6,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.iree import inquiry, layout
-from triage.compilers.iree.ir import IreeIr
-from triage.compilers.iree.placement import DEVICE_NAMES, IreePlacement
+from triage.compilers.base import Description, Invocation, MlirTools, Packaging, RunFacts, Wheel
+from triage.compilers.iree import introspect, layout
+from triage.compilers.iree.devices import DEVICE_NAMES, IreePlacement
+from triage.compilers.iree.passes import IreeIr
 from triage.compilers.iree.runner import IreeRunner
-from triage.compilers.port import Description, Invocation, MlirTools, Packaging, Told, Wheel
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
@@ -55,10 +55,10 @@ class Iree:
         return layout.essence(program)
 
     def describe(self, program: Path) -> Description:
-        return inquiry.describe(program)
+        return introspect.describe(program)
 
     def dialects(self, program: Path) -> frozenset[str]:
-        return inquiry.dialects(program)
+        return introspect.dialects(program)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         known = toolchain.capabilities
@@ -84,8 +84,8 @@ class Iree:
         extra = tuple(text for text in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(text) not in given)
         return replace(invocation, printing=(*invocation.printing, *extra))
 
-    def told(self, execution: Execution) -> Told:  # noqa: ARG002 - the port's names
-        return Told()
+    def told(self, execution: Execution) -> RunFacts:  # noqa: ARG002 - the port's names
+        return RunFacts()
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         optimizer = toolchain.program.with_name("iree-opt")

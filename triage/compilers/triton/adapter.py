@@ -8,9 +8,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from triage.compilers.base import Description, Invocation, MlirTools, Packaging, RunFacts, Wheel, lines_told
 from triage.compilers.interpreters import interpreter
-from triage.compilers.lines import lines_told
-from triage.compilers.port import Description, Invocation, MlirTools, Packaging, Told, Wheel
 from triage.compilers.triton import layout
 from triage.compilers.triton.chips import chip_of
 from triage.model.case import Case, Kernel
@@ -81,7 +80,7 @@ class Triton:
         """A crash kills the process, and only what was printed before it names the pass; else Triton has named it."""
         return replace(invocation, printing=(*invocation.printing, "--name-pass")) if crashed else invocation
 
-    def told(self, execution: Execution) -> Told:
+    def told(self, execution: Execution) -> RunFacts:
         return lines_told(execution)
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:  # noqa: ARG002 - the port's names

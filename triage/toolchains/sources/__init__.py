@@ -1,10 +1,8 @@
 """Where the compiler of a commit may come from, beside the releases: nightlies, artifacts, builds, a script."""
 
-from triage.toolchains.sources.assembly import sources_of
-from triage.toolchains.sources.port import Offer, Source, Unobtainable, Workplace
-from triage.toolchains.sources.prices import Prices
-from triage.toolchains.sources.project import ProjectFormat
-from triage.toolchains.sources.project_file import find_project, load_project, parse_project, shipped_projects
+from triage.toolchains.sources.base import Offer, Prices, Source, Unobtainable, Workplace
+from triage.toolchains.sources.project import ProjectFormat, find_project, load_project, parse_project, shipped_projects
+from triage.toolchains.sources.registry import sources_of
 
 __all__ = [
     "Offer",

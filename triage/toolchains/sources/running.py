@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from triage.model.errors import Interrupted
-from triage.toolchains.sources.port import Workplace
+from triage.toolchains.sources.base import Workplace
 
 _HEAD = 1 << 20  # bytes of a log that are kept from its beginning
 _TAIL = 3 << 20  # and from its end

@@ -19,9 +19,9 @@ if not __package__:  # started as a folder
     sys.path[0] = str(Path(__file__).absolute().parent.parent)
     __package__ = Path(__file__).absolute().parent.name  # relative imports go by it
 
-from .eras import compile_kernel
+from .api_versions import compile_kernel
+from .isolation import prepare, read_assembler
 from .report import Ended, Mistaken, Report, Unsupported
-from .surroundings import prepare, read_assembler
 
 
 def main() -> int:

@@ -1,0 +1,156 @@
+"""How IREE's IR is made to be printed, and what its words mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triage.compilers.base import Invocation, Vocabulary
+from triage.compilers.iree.devices import IreePlacement
+from triage.mlir.tree import UnbalancedError, closing, entries, split
+from triage.model.revision import Toolchain
+from triage.recipes.words import IREE
+
+# Before them the IR is what was given; after them it is the host's program alone.
+_FIRST, _LAST = "global-optimization", "vm"
+# Types spelled out where they stand, and constants of no more than a line.
+_PLAIN = ("--mlir-print-local-scope", "--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
+_GENERIC = "--mlir-print-op-generic"
+
+
+class IreeIr:
+    """IR of the IREE family."""
+
+    @property
+    def words(self) -> Vocabulary:
+        return _vocabulary()
+
+    def is_printed_by(self, toolchain: Toolchain) -> bool:
+        return {"mlir-print-ir-after-all", "mlir-print-ir-after-change"} <= toolchain.capabilities.flags
+
+    def phases(self, toolchain: Toolchain, last: str | None) -> tuple[str, ...]:
+        compared = IREE.phases[IREE.phases.index(_FIRST) : IREE.phases.index(_LAST) + 1]
+        known = [phase for phase in compared if phase in toolchain.capabilities.phases]
+        return tuple(known[: known.index(last) + 1] if last in known else known)
+
+    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
+        options = (*(text for text in invocation.options if not text.startswith("--compile-to")), f"--compile-to={phase}")
+        return replace(invocation, options=options, printing=(*invocation.printing, *_PLAIN, _GENERIC))
+
+    def footprint_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+        known = self.phases(toolchain, last)
+        return next((phase for phase in ("executable-targets", "stream") if phase in known), None)
+
+    def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
+        with printed.open(encoding="utf-8", errors="replace") as lines:
+            return footprint(lines, self.words.counts["dispatches"], gpu=IreePlacement().gpu(backend))
+
+    def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
+        which = f"--mlir-print-ir-after={only}" if only else "--mlir-print-ir-after-all"
+        # In one thread passes follow each other as they do in the source, and no two dumps are mixed.
+        printing = (
+            which,
+            "--mlir-print-ir-after-change",
+            "--mlir-disable-threading",
+            *_PLAIN,
+            *([_GENERIC] if generic else []),
+        )
+        return replace(invocation, printing=(*invocation.printing, *printing))
+
+
+@cache
+def _vocabulary() -> Vocabulary:
+    told: dict[str, Any] = yaml.safe_load(files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8"))
+    return Vocabulary(
+        functions=frozenset(told["functions"]),
+        executables=frozenset(told["executables"]),
+        inert=frozenset(told["inert"]),
+        bookkeeping=re.compile(told["bookkeeping"]),
+        operations=told["operations"],
+        passes=told["passes"],
+        spellings=tuple((re.compile(pattern), replacement) for pattern, replacement in told["spellings"]),
+        decisions=tuple(told["decisions"]),
+        counts={name: frozenset(operations) for name, operations in told["counts"].items()},
+        allocates=frozenset(told["allocates"]),
+        shared=re.compile(told["shared"]),
+        sources={name: tuple(paths) for name, paths in told["sources"].items()},
+    )
+
+
+_OPERATION = re.compile(r'^\s*(?:%[\w$.:, -]+ = )?"([\w$.-]+)"\(')
+_GLOBALS = {"llvm.mlir.global": "global_type", "spirv.GlobalVariable": "type"}  # operation -> where its type stands
+_SHARED = {"llvm.mlir.global": re.compile(r"\baddr_space = 3 : i32"), "spirv.GlobalVariable": re.compile(r", Workgroup>")}
+_DIMENSION = re.compile(r"(\d+) ?x ?")
+_SCALAR = re.compile(r"(?:[iu]|[su]i|f|bf|tf)(\d+)|f(4|6|8)E\w+")
+
+
+def footprint(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) -> dict[str, float]:
+    """`dispatches`: operations of the host's program that start a kernel, one in a loop counted once. `shared_bytes`: the
+    most that the workgroups of one kernel share, all buffers of a kernel added up; left out where a type's size is unknown, and
+    for a target that has no such memory.
+
+    dispatching: the operations that start a kernel.
+    """
+    dispatches, kernels, unknown = 0, [0], False
+    for line in lines:
+        found = _OPERATION.match(line)
+        if found is None:
+            continue
+        name = found[1]
+        if name in dispatching:
+            dispatches += 1
+        elif name == "builtin.module":  # each kernel has one of its own
+            kernels.append(0)
+        elif name in _GLOBALS and _SHARED[name].search(line):
+            size = _global_bytes(line, _GLOBALS[name])
+            kernels[-1] += size or 0
+            unknown = unknown or size is None
+    told = {"dispatches": float(dispatches)}
+    return {**told, "shared_bytes": float(max(kernels))} if gpu and not unknown else told
+
+
+def type_bytes(text: str) -> int | None:
+    """The bytes that a value of an LLVM, SPIR-V or built-in type takes without padding between fields; None where that is
+    not known.
+    """
+    text = text.strip()
+    if scalar := _SCALAR.fullmatch(text):
+        return (int(scalar[1] or scalar[2]) + 7) // 8
+    name, bracket, rest = text.partition("<")
+    if not bracket or not rest.endswith(">"):
+        return None
+    inside = rest[:-1].strip()
+    match name.rpartition(".")[2]:
+        case "ptr":
+            return type_bytes(split(inside)[0])
+        case "struct":
+            if not inside.startswith("("):
+                return None
+            fields = [type_bytes(re.sub(r" \[\d+[^\]]*\]$", "", field)) for field in split(inside[1 : closing(inside, 0) - 1])]
+            return None if None in fields else sum(field or 0 for field in fields)
+        case "array" | "vector" | "!vector":
+            sizes, at = [], 0
+            inside = split(inside)[0]
+            while found := _DIMENSION.match(inside, at):
+                sizes.append(int(found[1]))
+                at = found.end()
+            element = type_bytes(inside[at:])
+            return None if element is None or not sizes else prod(sizes) * element
+    return None
+
+
+def _global_bytes(line: str, key: str) -> int | None:
+    begin = line.find("<{")
+    try:
+        given = entries(line[begin + 2 : closing(line, begin) - 2]) if begin >= 0 else {}
+        return type_bytes(given[key]) if key in given else None
+    except UnbalancedError:
+        return None

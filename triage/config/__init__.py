@@ -1,0 +1,1 @@
+"""Read YAML files with positions, and check their fields with clear errors."""

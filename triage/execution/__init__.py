@@ -1,0 +1,1 @@
+"""Compile cases under limits, cache what happened, and judge it."""

@@ -1,1 +1,0 @@
-"""The one place that runs compilers, diagnoses what they did and records it."""

@@ -1,0 +1,75 @@
+"""Which expectations and flags hold for a version.
+
+A range [since, until) is about releases. A nightly such as 3.5.0rc20250604 is cut while 3.5.0 is being made, so it lies
+after 3.4.0 and before 3.5.0, and what is true "since 3.5.0" became true in one of these nightlies, nobody says which.
+Therefore a nightly, and any other pre-release or local build of a version, counts as the release it leads to: inside
+`since: "3.5.0"` and outside `until: "3.5.0"`. A bound that itself names a nightly or a
+post-release is compared exactly.
+"""
+
+from __future__ import annotations
+
+from packaging.version import InvalidVersion, Version
+
+from triage.model.case import Case, Expectation, Flag
+from triage.model.outcome import Failure
+
+
+def expectations_at(case: Case, version: str | None) -> tuple[Expectation, ...]:
+    """The expectations that hold for a version, in the recipe's order.
+
+    For an unknown version (None, or text that is no version) only those without bounds hold: nothing says whether the
+    bounded ones do, and a failure must not be excused by a guess.
+    """
+    return tuple(item for item in case.expect if _holds(item.since, item.until, version, unknown=_is_unbounded(item)))
+
+
+def expectation_for(case: Case, version: str | None, failure: Failure | None = None) -> Expectation | None:
+    """The first expectation that holds for a version; with a failure, the first that also names it."""
+    for item in expectations_at(case, version):
+        if failure is None or matches(item.failure, failure.failure_class, failure.family):
+            return item
+    return None
+
+
+def flag_applies(flag: Flag, version: str | None) -> bool:
+    """Whether a flag is given to a version.
+
+    An unknown version is taken for newer than every release, as a local build nearly always is: it gets flags without
+    `until`. Should it be older after all, the compiler names the flag it does not know, and nothing is misjudged.
+    """
+    return _holds(flag.since, flag.until, version, unknown=flag.until is None)
+
+
+def matches(expected: str, failure_class: str, family: str) -> bool:
+    """Whether an expected word names a failure, by its class or by its family."""
+    return expected in {failure_class, family}
+
+
+def _is_unbounded(item: Expectation) -> bool:
+    return item.since is None and item.until is None
+
+
+def _holds(since: str | None, until: str | None, version: str | None, *, unknown: bool) -> bool:
+    parsed = _parsed(version)
+    if parsed is None:
+        return unknown
+    if since is not None and _before(parsed, Version(since)):
+        return False
+    return until is None or _before(parsed, Version(until))
+
+
+def _before(version: Version, bound: Version) -> bool:
+    """Whether a version lies before a bound, by its release unless the bound names more than one."""
+    if bound.public != bound.base_version:
+        return version < bound
+    return Version(version.base_version) < bound
+
+
+def _parsed(version: str | None) -> Version | None:
+    if version is None:
+        return None
+    try:
+        return Version(version)
+    except InvalidVersion:
+        return None

@@ -1,0 +1,1 @@
+"""Passes over plain text and printed SSA."""

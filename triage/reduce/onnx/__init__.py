@@ -1,1 +1,0 @@
-"""Passes over ONNX models."""

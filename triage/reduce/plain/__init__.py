@@ -1,1 +1,0 @@
-"""Passes over plain text, for inputs that nothing here can read."""
