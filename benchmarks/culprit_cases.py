@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues, suspicion
+from triage.bisect.prior import suspicion
+from triage.bisect.prior_clues import Clues
 from triage.bisect.prior_features import feature_matrix, features
 from triage.bisect.prior_text import project_table
 from triage.model.revision import ChangedFile, Commit

@@ -23,7 +23,8 @@ import numpy as np
 from culprit_cases import Known, cross_validated, fitted, read_cases, start_weights
 
 from triage.bisect import prior_features
-from triage.bisect.prior import Clues, suspicion
+from triage.bisect.prior import suspicion
+from triage.bisect.prior_clues import Clues
 from triage.bisect.prior_features import feature_matrix, features
 from triage.bisect.prior_text import project_table
 from triage.model.revision import ChangedFile, Commit

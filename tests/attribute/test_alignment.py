@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from triage.attribute.align import Parting, parting
 from triage.attribute.ir_reader import PassName
-from triage.attribute.trace import FunctionState, Structure
+from triage.attribute.structure import Structure
+from triage.attribute.trace import FunctionState
 
 
 def run(text: str) -> list[FunctionState]:

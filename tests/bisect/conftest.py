@@ -9,7 +9,7 @@ import pytest
 
 from tests.bisect.driving import CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
-from tests.timeline.history import ENV
+from tests.git_history.history import ENV
 
 
 @pytest.fixture(scope="session")

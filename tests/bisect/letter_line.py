@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.bisect.history_of import outcome
 from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues
+from triage.bisect.prior_clues import Clues
 from triage.bisect.result import CommitNote
 from triage.execution.runner import ProbeJob
 from triage.model.case import Case

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tests.timeline.history import ENV
+from tests.git_history.history import ENV
 from tests.toolchains.loopback import make_wheel
 
 CALLS = "TRIAGE_TEST_CALLS"

@@ -13,7 +13,8 @@ from tests.bisect.test_commits import timeline as timeline
 from triage.bisect.commits import CommitSearch, bisect_commits
 from triage.bisect.line import CommitLine, spots_of
 from triage.bisect.pass_evidence import PassEvidence
-from triage.bisect.prior import Clues, commit_prior
+from triage.bisect.prior import commit_prior
+from triage.bisect.prior_clues import Clues
 from triage.bisect.result import BisectKind
 from triage.git_history import Timeline
 from triage.model.revision import ChangedFile, Commit

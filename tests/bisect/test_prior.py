@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, commit_prior, explain, project_names
+from triage.bisect.prior import FLOOR, commit_prior, explain, project_names
+from triage.bisect.prior_clues import Clues
 from triage.bisect.prior_features import feature_matrix, features
 from triage.bisect.prior_text import letters, project_table, same_name, topics
 from triage.model.outcome import Failure

@@ -12,7 +12,7 @@ import pytest
 from tests.bisect.driving import answered, counted
 from tests.bisect.small_compiler import RECIPE, Fate, SmallCompiler, begin
 from tests.conftest import Triage
-from tests.timeline.history import History
+from tests.git_history.history import History
 
 CULPRIT, LAST, MOVE = 9, 15, 7
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Triage
-from tests.timeline.history import ENV, History
+from tests.git_history.history import ENV, History
 
 pytestmark = pytest.mark.real
 

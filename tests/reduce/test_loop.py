@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.reduce.test_search import draft
 from triage.model.progress import Task
+from triage.reduce.draft import Draft, Program
 from triage.reduce.fixpoint import PassProgress, reduce_to_fixpoint
-from triage.reduce.frontends.base import Draft, Program
-from triage.reduce.frontends.text.format import TextDocument
+from triage.reduce.frontends.text.document import TextDocument
 from triage.reduce.oracle import Oracle, Tally
 from triage.reduce.search import InterestingnessTest, minimise
 from triage.reduce.state import Reduction, Trail

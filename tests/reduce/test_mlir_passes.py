@@ -14,7 +14,7 @@ from tests.mlir.programs import programs
 from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.cut import cut, pieces
 from triage.reduce.frontends.mlir.document import MlirDocument, module_of
 from triage.reduce.frontends.mlir.format import MlirFormat

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.reduce.test_search import CASE
 from triage.model.case import Case, Kernel
 from triage.recipes import load_recipes
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.calls import inline_calls
 from triage.reduce.frontends.python.document import PythonDocument, kernel_function, kernel_of, parameters
 from triage.reduce.frontends.python.expressions import fold, take_parts

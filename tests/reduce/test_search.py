@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
-from triage.reduce.frontends.base import Draft
-from triage.reduce.frontends.text.format import TextDocument
+from triage.reduce.draft import Draft
+from triage.reduce.frontends.text.document import TextDocument
 from triage.reduce.search import Racing, minimise
 
 CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))

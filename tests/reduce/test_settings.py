@@ -9,7 +9,7 @@ import pytest
 
 from tests.reduce.test_search import CASE, draft
 from triage.model.case import Target
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.case_settings import plainer_chip
 
 

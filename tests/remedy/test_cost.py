@@ -13,7 +13,7 @@ from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Unte
 from triage.model.revision import Revision
 from triage.remedy.change import one
 from triage.remedy.cost import differences, least, numbers, steps_above
-from triage.remedy.workflow import Check, Remedy
+from triage.remedy.result import Check, Remedy
 from triage.report.remedy import cost_text, price_text
 
 

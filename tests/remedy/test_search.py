@@ -10,8 +10,9 @@ from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed, mende
 from triage.classify.candidates import GiveFlag, LeastValue
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption, Step, one
+from triage.remedy.result import NothingToRemedy, Remedies, Remedy
 from triage.remedy.search import Trials, narrowed, pairs, search
-from triage.remedy.workflow import NothingToRemedy, Remedies, Remedy, RemedyRequest, find_remedies, ranked
+from triage.remedy.workflow import RemedyRequest, find_remedies, ranked
 from triage.report.remedy import remedy_json
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"

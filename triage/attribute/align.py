@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from triage.attribute.trace import FunctionState, Structure, Trace
+from triage.attribute.structure import Structure
+from triage.attribute.trace import FunctionState, Trace
 
 Alike = Callable[[Structure, Structure], bool]
 """Whether two structures are the same in what is looked at."""

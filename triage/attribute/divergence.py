@@ -14,7 +14,8 @@ from triage.attribute.align import AlignedPass, Located, Runs, judge_runs
 from triage.attribute.excerpt import DumpText, files_of
 from triage.attribute.ir_reader import DumpReader, IrReader, Lines, PassName, PrintedModule
 from triage.attribute.result import Attribution, ComparedRun, ComparisonResult, Difference, Excerpt, PartedAt, PhaseComparison
-from triage.attribute.trace import FunctionState, Structure, Trace, Tracer, together
+from triage.attribute.structure import Structure
+from triage.attribute.trace import FunctionState, Trace, Tracer, together
 from triage.compilers.base import Invocation, Ir, Vocabulary
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner

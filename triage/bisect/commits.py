@@ -12,7 +12,7 @@ from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.ends import chased, wrong_end
 from triage.bisect.line import CandidateLine
 from triage.bisect.pass_evidence import PassEvidence
-from triage.bisect.prior import Clues
+from triage.bisect.prior_clues import Clues
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.judge import Match, same_signature, verdict_of
 from triage.execution.runner import ProbeJob, ProbeRunner

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues, commit_prior, explain
+from triage.bisect.prior import commit_prior, explain
+from triage.bisect.prior_clues import Clues
 from triage.bisect.result import CommitNote
 from triage.git_history import CommitRange, Links, Timeline, pull_request
 from triage.git_history.refs import links_of

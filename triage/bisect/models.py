@@ -16,7 +16,7 @@ import numpy as np
 
 from triage.bisect.belief import Floats
 from triage.bisect.line import note_of, revision_of
-from triage.bisect.prior import Clues
+from triage.bisect.prior_clues import Clues
 from triage.bisect.result import CommitNote
 from triage.git_history import CommitRange, Repository, Timeline
 from triage.model.case import Case

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.prior import Clues
+from triage.bisect.prior_clues import Clues
 from triage.execution.runner import ProbeRunner
 from triage.git_history import Repository
 from triage.model.case import Case

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues
+from triage.bisect.prior_clues import Clues
 from triage.bisect.prior_text import BUILT, Project, Sense, letters, same_name, topics
 from triage.model.revision import ChangedFile, Commit
 

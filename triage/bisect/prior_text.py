@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+_ENDING = re.compile(r"(ations?|ings?|ions?|ies|ed|es|s|e|y)$")
+
 
 def stem(word: str) -> str:
     """A lower case word without the ending that inflects it, so that `distributed` and `distribution` meet."""
@@ -249,6 +251,3 @@ def _either(patterns: Iterable[str | None]) -> re.Pattern[str]:
 
 def _topics(groups: Sequence[Sequence[str]]) -> dict[str, str]:
     return {stem(word): f"~{group[0]}" for group in groups for word in group}
-
-
-_ENDING = re.compile(r"(ations?|ings?|ions?|ies|ed|es|s|e|y)$")

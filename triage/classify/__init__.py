@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.log_lines import classify_log, open_log
+from triage.classify.log_files import classify_log, open_log
 from triage.classify.passes import FailingPass, PassScanner, phase_of
 from triage.classify.rule import Rule
 from triage.classify.rules_file import load_rules, packaged_rules

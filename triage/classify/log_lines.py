@@ -5,17 +5,8 @@ those words parsed as a diagnostic.
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO, Literal
-
-from triage.classify.prefilter import PIECE
-from triage.classify.rule import Rule
-from triage.classify.scanner import Scanner
-from triage.model.errors import BadInput
-from triage.model.outcome import Failure
+from typing import Literal
 
 Severity = Literal["error", "warning", "remark", "note"]
 
@@ -129,64 +120,3 @@ def _location(place: str) -> str | None:
     if match is None or match["file"].startswith("<unknown>") or " " in match["file"].strip("'\""):
         return None
     return ":".join(part for part in (match["file"], match["line"], match["column"]) if part is not None)
-
-
-_GZIP = b"\x1f\x8b"
-
-
-def open_log(path: Path) -> BinaryIO:
-    """The file, to be read by `classify_log`; BadInput when it cannot be opened."""
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-
-
-def classify_log(
-    stream: BinaryIO, progress: Callable[[int], None] | None = None, rules: Sequence[Rule] | None = None
-) -> tuple[Failure, ...]:
-    """The failures in a log, root cause first; empty when there is none.
-
-    A stream that begins as gzip is decompressed. `progress` is told the bytes of text read so far, every 64 KiB.
-
-    Raises:
-        BadInput: the compressed stream is damaged.
-    """
-    scanner = Scanner(rules)
-    total = 0
-    for piece in _pieces(stream):
-        scanner.feed(piece)
-        total += len(piece)
-        if progress:
-            progress(total)
-    return scanner.finish()
-
-
-def _pieces(stream: BinaryIO) -> Iterator[bytes]:
-    first = stream.read(PIECE)
-    if first[:2] == _GZIP:
-        yield from _decompressed(first, stream)
-        return
-    while first:
-        yield first
-        first = stream.read(PIECE)
-
-
-def _decompressed(data: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    """Text of a gzip stream in pieces of one size at most, whatever its ratio; members may follow each other."""
-    unpack = zlib.decompressobj(wbits=31)
-    while data:
-        try:
-            text = unpack.decompress(data, PIECE)
-        except zlib.error as error:
-            raise BadInput(f"the compressed log is damaged: {error}") from error
-        if text:
-            yield text
-        if unpack.eof:
-            data = unpack.unused_data.lstrip(b"\0")
-            unpack = zlib.decompressobj(wbits=31)
-            data = data or stream.read(PIECE)
-        else:
-            data = unpack.unconsumed_tail or stream.read(PIECE)
-            if not data and not unpack.eof:
-                raise BadInput("the compressed log is damaged: it ends too early")

@@ -42,7 +42,8 @@ def remedy(
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
-    from triage.remedy.workflow import NothingToRemedy, RemedyRequest, candidates, find_remedies
+    from triage.remedy.result import NothingToRemedy
+    from triage.remedy.workflow import RemedyRequest, candidates, find_remedies
     from triage.report.remedy import candidates_lines, remedy_blocks, remedy_json
 
     cases = load_cases([recipe])

@@ -51,7 +51,8 @@ def suspects(
     compilers of both revisions are installed, their passes are compared, and the one where they part is suspected.
     """
     from triage.bisect.plan import Chase, span_between
-    from triage.bisect.prior import Clues, rank
+    from triage.bisect.prior_clues import Clues
+    from triage.bisect.ranking import rank
 
     with open_bench() as bench:
         if source.suffix in _RECIPES:

@@ -10,7 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from triage.config.field_errors import did_you_mean
+from triage.config.suggestions import did_you_mean
 from triage.model.case import CommandLine, VersionRule
 from triage.recipes.fields import advice, as_text, as_written, setting
 from triage.recipes.files import locate

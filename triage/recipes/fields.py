@@ -17,8 +17,8 @@ from packaging.version import InvalidVersion, Version
 from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from triage.config.field_errors import did_you_mean
 from triage.config.quantities import parse_duration, parse_size
+from triage.config.suggestions import did_you_mean
 from triage.config.yaml_document import Written
 from triage.recipes.matrix import has_placeholder
 from triage.recipes.words import FAMILIES, IREE, Family

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationInfo
 
-from triage.config.field_errors import did_you_mean
+from triage.config.suggestions import did_you_mean
 from triage.model.case import InputKind
 from triage.model.errors import BadFiles, Problem
 from triage.recipes.fields import advice, as_text, setting

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from triage.config.field_errors import problems_of
 from triage.config.yaml_document import Document, Loc, Written, build_document, compose
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
 from triage.recipes.by_family import FORMATS
+from triage.recipes.field_errors import problems_of
 from triage.recipes.fields import NAME, Setting
 from triage.recipes.files import locate, read_recipe, recipe_files
 from triage.recipes.format import FlagFormat, RecipeFormat

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from triage.config.field_errors import closest, did_you_mean
+from triage.config.suggestions import closest, did_you_mean
 from triage.config.yaml_document import Document, Loc, Written
 
 MAX_CASES = 4096

@@ -16,7 +16,7 @@ from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.oracle import Oracle
 from triage.reduce.state import NotReproducible
 

@@ -14,7 +14,7 @@ from triage.execution.prober import Naming, Prober
 from triage.model.case import Case, Input
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from triage.model.case import Case, CommandLine, Expectation, Kernel
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Revision, Toolchain
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import PythonDocument, kernel_function, parameters
 from triage.reduce.frontends.python.format import parsed
 from triage.reduce.state import Reduced

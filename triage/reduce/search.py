@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from triage.model.errors import Interrupted
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 
 T = TypeVar("T")
 

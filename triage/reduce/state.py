@@ -15,7 +15,7 @@ from triage.model.case import Case, Flag, Kernel, Target
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.progress import Task
 from triage.model.revision import Revision
-from triage.reduce.frontends.base import Draft, Program
+from triage.reduce.draft import Draft, Program
 from triage.reduce.oracle import Oracle
 from triage.reduce.search import Racing
 from triage.toolchains.home import disk_errors, write_whole

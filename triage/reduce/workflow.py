@@ -19,8 +19,8 @@ from triage.model.case import Case, Input, InputKind
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, Growth, baseline, grown
+from triage.reduce.draft import Draft, Program
 from triage.reduce.fixpoint import checked, reduce_to_fixpoint
-from triage.reduce.frontends.base import Draft, Program
 from triage.reduce.frontends.registry import format_of
 from triage.reduce.oracle import Oracle
 from triage.reduce.state import Effort, NotReproducible, Reduced, Reduction, Size, State

@@ -12,12 +12,13 @@ from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
-from triage.model.revision import Revision
 from triage.remedy.candidates import Situation, first_tier, of_class, second_tier
 from triage.remedy.change import CaseChange
-from triage.remedy.cost import least, steps_above, with_run_times
+from triage.remedy.cost import least, steps_above
 from triage.remedy.devices import devices_named
+from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
 from triage.remedy.rewrites import rewritten
+from triage.remedy.run_times import with_run_times
 from triage.remedy.search import Trials, narrowed, search
 from triage.toolchains.registry import ToolchainRef
 
@@ -164,77 +165,3 @@ def _cost(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
         *steps_above(remedy.probe, smallest),
         measured.metrics.get("artifact_bytes", 0.0),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A remedy on another revision: the case as it is there, and with the remedy."""
-
-    plain: Probe
-    remedied: Probe
-
-    @property
-    def breaks(self) -> bool:
-        """Whether the case compiles there, and with the remedy does not any more. A changed program that is only spelled as
-        another version reads it says nothing.
-        """
-        match self.remedied.outcome:
-            case Compiled() | Untestable(cause=Cause.INPUT):
-                return False
-            case _:
-                return isinstance(self.plain.outcome, Compiled)
-
-    @property
-    def flag_unknown(self) -> bool:
-        """Whether the revision does not know a flag of the remedy."""
-        outcome = self.remedied.outcome
-        return isinstance(outcome, Untestable) and outcome.cause is Cause.FLAG
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A change with which the case compiled. least: its value was narrowed, and the next smaller one was seen to fail.
-    checks: what it does on other revisions; empty where that was not looked at.
-    """
-
-    change: CaseChange
-    probe: Probe
-    least: bool = False
-    checks: tuple[Check, ...] = ()
-
-    @property
-    def verified_on(self) -> tuple[Revision, ...]:
-        """Where the case was seen to compile with it."""
-        checked = (check.remedied for check in self.checks if isinstance(check.remedied.outcome, Compiled))
-        return (self.probe.revision, *(probe.revision for probe in checked))
-
-    @property
-    def breaks(self) -> tuple[Revision, ...]:
-        """Where the case compiles without it, and not with it."""
-        return tuple(check.remedied.revision for check in self.checks if check.breaks)
-
-
-@dataclass(frozen=True, slots=True)
-class Remedies:
-    """What makes a failing case compile, the cheapest first. tried: candidates that were compiled, those whose answer was
-    known included; left: candidates that the budget did not reach; promising: changes that led to another failure.
-    """
-
-    case: Case
-    failing: Probe
-    failure: Failure
-    found: tuple[Remedy, ...]
-    tried: int
-    left: int = 0
-    promising: tuple[tuple[CaseChange, Failure], ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NothingToRemedy:
-    """The case does not fail there, or in a way that no change of flags can mend. cause: where it could not be tested."""
-
-    case: Case
-    revision: Revision
-    reason: str
-    cause: Cause | None = None

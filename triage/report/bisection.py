@@ -17,7 +17,7 @@ from triage.model.outcome import Failure
 from triage.report.words import headline_text, numbers_text, revision_text
 
 if TYPE_CHECKING:  # brings numerics that no other report needs
-    from triage.bisect.prior import Suspect
+    from triage.bisect.ranking import Suspect
 
 
 def bisection_block(found: Bisection) -> RenderableType:

@@ -13,7 +13,7 @@ from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption
 from triage.remedy.cost import NUMBERS, differences, numbers
-from triage.remedy.workflow import Check, NothingToRemedy, Remedies, Remedy
+from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
 from triage.report.shapes import Json, failure_json, revision_json
 from triage.report.words import headline_text
 

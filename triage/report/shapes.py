@@ -18,7 +18,7 @@ from triage.reduce.state import NotReproducible
 Json = dict[str, Any]
 
 if TYPE_CHECKING:  # brings numerics that no other report needs
-    from triage.bisect.prior import Suspect
+    from triage.bisect.ranking import Suspect
 
 
 def revision_json(revision: Revision | None) -> Json | None:

@@ -106,7 +106,7 @@ class ToolchainRegistry:
                 return releases[-1 - back]
             case OfDay(day):
                 from triage.toolchains.sources.base import Workplace
-                from triage.toolchains.sources.nightly import nightly_of  # slow to import, and seldom asked for
+                from triage.toolchains.sources.days import nightly_of
 
                 revision, bring = nightly_of(family, day, Workplace(self.home, self._progress, self._stop))
                 return ToolchainRef(family, revision, bring=bring)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.timeline.history import ENV, History
+from tests.git_history.history import ENV, History
 from tests.toolchains.sources.loopback_github import TOKEN, LoopbackGitHub, serve_github
 from triage.toolchains.sources import Prices, Workplace
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.timeline.history import History
+from tests.git_history.history import History
 from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive, in_seconds
 from triage.git_history import Timeline

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.timeline.history import History
+from tests.git_history.history import History
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace

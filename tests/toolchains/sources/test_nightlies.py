@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.timeline.history import History
+from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.git_history import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.timeline.history import History
+from tests.git_history.history import History
 from triage.git_history import Repository
 from triage.model.errors import BadFiles, BadInput
 from triage.toolchains.sources import Workplace, find_project, load_project, parse_project, shipped_projects, sources_of

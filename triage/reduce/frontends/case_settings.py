@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from triage.model.case import Flag, Kernel
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.search import InterestingnessTest, greedily, minimise
 
 _AMD = ("gfx908", "gfx90a", "gfx942")

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
+from triage.reduce.draft import Draft, Program
 from triage.reduce.fixpoint import PassProgress
-from triage.reduce.frontends.base import Draft, Program
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, plainer_chip
 from triage.reduce.search import InterestingnessTest, minimise
 

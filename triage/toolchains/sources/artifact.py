@@ -25,7 +25,7 @@ from triage.toolchains.index import Release
 from triage.toolchains.install import is_whole, kept
 from triage.toolchains.sources.base import Offer, Prices, Unobtainable, Workplace
 from triage.toolchains.sources.http import Sign, Web
-from triage.toolchains.sources.nightly import fitting, unpack
+from triage.toolchains.sources.wheel_file import fitting, unpack
 
 if TYPE_CHECKING:
     import requests

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from triage.git_history import CommitPosition, Timeline
@@ -21,12 +18,10 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.index import Release, choose_wheels
-from triage.toolchains.install import UNPACKED_PER_WHEEL_BYTE, folder_of, is_whole, kept, require_room, uv_install
-from triage.toolchains.sources.base import Offer, Prices, Unobtainable, Workplace
+from triage.toolchains.install import folder_of, is_whole, kept
+from triage.toolchains.sources.base import Offer, Prices, Workplace
 from triage.toolchains.sources.http import Web
-from triage.toolchains.sources.project import find_project
-from triage.toolchains.sources.registry import nightlies_of
-from triage.toolchains.sources.running import Log, run
+from triage.toolchains.sources.wheel_file import belongs, unpack
 
 _DEFAULT_SECONDS = 15.0
 _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
@@ -191,61 +186,3 @@ def _stamps(timeline: Timeline) -> dict[str, int]:
         datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S"): index
         for index, commit in enumerate(timeline.commits)
     }
-
-
-_DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
-
-
-def nightly_of(family: str, day: str, place: Workplace) -> tuple[Revision, partial[Path]]:
-    """The newest nightly of a day (`2025-06-04`, or `latest`), and what brings it.
-
-    The project file here, or the shipped one, says where nightlies are. BadInput: no day, or no nightlies of the family;
-    EnvironmentFailure: there is none of that day, or the page cannot be had.
-    """
-    project = find_project(family, Path())
-    if project.nightlies is None:
-        raise BadInput(f"{project.name} names no nightlies: add them to triage.yaml")
-    found = _DAY.fullmatch(day)
-    if found is None and day != "latest":
-        raise BadInput(f"'nightly:{day}' names no day: write nightly:2025-06-04 or nightly:latest")
-    nightlies: Nightlies = nightlies_of(project.nightlies, project, place, Prices(place.home / "prices.json"))
-    days = {version: day_in(version) or listed.release.date for version, listed in nightlies.listed().items()}
-    known = sorted((version for version, at in days.items() if at), key=Version)
-    wanted = "-".join(found.groups()) if found else None
-    chosen = [version for version in known if wanted is None or days[version] == wanted]
-    if not chosen:
-        near = [str(days[version]) for version in known if wanted is None or str(days[version]) <= wanted][-1:]
-        raise EnvironmentFailure(
-            f"there is no {family} nightly of {day}" + (f"; the one before is of {near[0]}" if near else "")
-        )
-    return Revision(chosen[-1], date=days[chosen[-1]]), partial(nightlies.bring, chosen[-1])
-
-
-def fitting(names: Iterable[str], distribution: str) -> Release | None:
-    """The wheel to take here among file names, the newest version of `distribution`; None when none fits this platform."""
-    from pypi_simple import DistributionPackage
-
-    wheels = (DistributionPackage.from_json_data({"filename": name, "url": name, "hashes": {}}) for name in names)
-    chosen = choose_wheels(one for one in wheels if belongs(one.project, distribution))
-    return chosen[-1] if chosen else None
-
-
-def belongs(project: str | None, distribution: str) -> bool:
-    """Whether a file of `project` is one of the distribution, however either is spelled."""
-    return project is not None and canonicalize_name(project) == canonicalize_name(distribution)
-
-
-def unpack(wheel: Path, release: Release, root: Path, scratch: Path, place: Workplace) -> None:
-    """Install a wheel file into `root` as releases are. Unobtainable when the file is damaged, EnvironmentFailure when
-    the disk is full.
-    """
-    require_room(int(wheel.stat().st_size * UNPACKED_PER_WHEEL_BYTE), root, f"install {wheel.name}")
-    command = [*uv_install(root, scratch, release.python), "--no-index", "--offline", "--no-config", str(wheel)]
-    with Log(scratch / "uv.log") as log:
-        done = run(command, log, place, env=os.environ, cwd=scratch)
-    if done.status == 0:
-        return
-    said = " ".join(log.path.read_text("utf-8", "replace").replace(str(scratch), "…").split())
-    if "No space left" in said:
-        raise EnvironmentFailure(f"cannot install {wheel.name}: no space left on the disk of {place.toolchains}")
-    raise Unobtainable(f"{wheel.name} cannot be installed: {said[-400:]}")

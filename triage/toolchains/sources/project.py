@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from triage.config.field_errors import did_you_mean
 from triage.config.quantities import parse_duration
+from triage.config.suggestions import did_you_mean
 from triage.config.yaml_document import Document, Loc, build_document, compose
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.fields import advice, as_text, as_written

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from triage.mlir import Module, Operation
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.document import copy_module, module_of, with_module
 from triage.reduce.search import InterestingnessTest, minimise
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from triage.mlir import Block, Module, Operation, Region, Value
 from triage.mlir.tree import free_values, split, symbols, users
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.document import Values, copy_operation, module_of, with_body, with_module
 from triage.reduce.search import InterestingnessTest
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from triage.mlir import Module, Operation, Value, parse_module
 from triage.mlir.tree import split
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.cut import body_of, function_type
 from triage.reduce.frontends.mlir.document import MlirDocument, copy_module, module_of, with_module
 from triage.reduce.search import InterestingnessTest

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
 from triage.model.case import InputKind
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 
 
 class MlirDocument:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, UnparsableError, parse_module
+from triage.reduce.draft import Draft, Program
 from triage.reduce.fixpoint import PassProgress
-from triage.reduce.frontends.base import Draft, Program
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, plainer_chip
 from triage.reduce.frontends.mlir.attributes import drop_attributes, shorten_constants, splatted
 from triage.reduce.frontends.mlir.cut import jump, narrow

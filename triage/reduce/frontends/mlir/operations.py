@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from triage.mlir import Operation, Value
 from triage.mlir.tree import free_values, kind
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.cut import body_of, cut, pieces
 from triage.reduce.frontends.mlir.document import Values, copy_module, copy_operation, module_of, with_module
 from triage.reduce.search import InterestingnessTest, minimise

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from triage.mlir import Block, Operation, Value
 from triage.mlir.tree import split
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.document import copy_module, module_of, with_module
 from triage.reduce.search import InterestingnessTest, minimise
 

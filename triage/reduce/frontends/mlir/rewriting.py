@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, Operation, UnparsableError, Value, parse_module
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.cut import body_of, cut, function_type, pieces
 from triage.reduce.frontends.mlir.dimensions import DYNAMIC, dimensions, reshaped
 from triage.reduce.frontends.mlir.document import MlirDocument, copy_module, module_of, with_module

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from itertools import count
 
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import kernel_function, parameters, tree_of, with_edits
 from triage.reduce.frontends.python.source_tree import Edits, bound_by, functions, statements
 from triage.reduce.search import InterestingnessTest, greedily

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from triage.model.case import Case, InputKind, Kernel
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.source_tree import Edits, edited, functions, statements
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triage.model.case import Case, Kernel
+from triage.reduce.draft import Program
 from triage.reduce.fixpoint import PassProgress
-from triage.reduce.frontends.base import Program
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, plainer_chip
 from triage.reduce.frontends.python import calls, expressions, kernel, names, numbers, statements
 from triage.reduce.frontends.python.document import PythonDocument

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from triage.model.case import Constant, Kernel
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import kernel_function, kernel_of, parameters, with_edits, with_kernel
 from triage.reduce.frontends.python.names import renamed
 from triage.reduce.frontends.python.source_tree import Edits

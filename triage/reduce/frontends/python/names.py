@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import kernel_function, kernel_of, tree_of, with_edits
 from triage.reduce.frontends.python.shapes import Kind, Shapes
 from triage.reduce.frontends.python.source_tree import Edits, bound_by, functions, statements

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import kernel_of, tree_of, with_edits, with_kernel
 from triage.reduce.search import InterestingnessTest, greedily
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from triage.reduce.frontends.base import Draft
+from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import PythonDocument, kernel_function, tree_of, with_edits
 from triage.reduce.frontends.python.source_tree import Edits, bodies, bound_by, edited, statements, strangers
 from triage.reduce.search import InterestingnessTest, greedily, minimise

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from triage.mlir.tree import split
-from triage.reduce.frontends.base import Draft
-from triage.reduce.frontends.text.format import Span, TextDocument
+from triage.reduce.draft import Draft
+from triage.reduce.frontends.text.document import Span, TextDocument
 from triage.reduce.search import InterestingnessTest, greedily, minimise
 
 _VALUE = re.compile(r"%[\w$.-]+")

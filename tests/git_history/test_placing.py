@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.timeline.history import History
+from tests.git_history.history import History
 from triage.git_history import CommitPosition, Timeline
 from triage.git_history.first_parent import moment, newest_at
 from triage.git_history.refs import day_in

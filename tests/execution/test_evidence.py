@@ -103,7 +103,7 @@ def test_several_threads_write_at_once(tmp_path: Path) -> None:
 def test_a_kill_at_any_moment_leaves_what_was_finished(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from tests.probe.test_evidence import record; from triage.execution.cache import Evidence\n"
+        "from tests.execution.test_evidence import record; from triage.execution.cache import Evidence\n"
         "store = Evidence(Path(sys.argv[1]))\n"
         "for n in range(100000):\n    store.add(record(str(n)))\n    print(n, flush=True)\n"
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.timeline.history import ENV, History
+from tests.git_history.history import ENV, History
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.timeline.history import History
+from tests.git_history.history import History
 from triage.git_history import PinMove, Timeline, pull_request
 from triage.git_history.refs import Links, links_of
 from triage.git_history.repository import read_line, read_sizes, write_line

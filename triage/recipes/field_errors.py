@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from triage.config.suggestions import closest, did_you_mean
 from triage.config.yaml_document import Document, Loc
 from triage.model.errors import Problem
 from triage.recipes.format import ExpectFormat, FlagFormat, LimitsFormat, RecipeFormat, TargetFormat
@@ -120,22 +120,3 @@ def _shape(value: Any) -> str:
             return "a mapping"
         case _:
             return "nothing"
-
-
-def closest(word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
-    """The known word nearest to `word`, an alias's meaning first, letter case ignored; None when nothing is near."""
-    lowered = word.strip().lower()
-    if aliases and lowered in aliases:
-        return aliases[lowered]
-    by_lower = {candidate.lower(): candidate for candidate in sorted(known, reverse=True)}
-    found = get_close_matches(lowered, sorted(by_lower), n=1, cutoff=0.6)
-    if found:
-        return by_lower[found[0]]
-    longer = sorted((name for name in by_lower if lowered and name.startswith(lowered)), key=len)
-    return by_lower[longer[0]] if longer else None
-
-
-def did_you_mean(word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
-    """`; did you mean "x"?` to go behind a clause, or `.` where nothing is near."""
-    nearest = closest(word, known, aliases)
-    return f'; did you mean "{nearest}"?' if nearest is not None else "."

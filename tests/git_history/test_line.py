@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.timeline.history import History
+from tests.git_history.history import History
 from triage.git_history import Timeline, UnknownCommit
 from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
