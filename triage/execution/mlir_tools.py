@@ -119,7 +119,7 @@ class Reader:
         return ("+", "") if said[:1] == b"+" else None
 
     def _start(self) -> subprocess.Popen[bytes]:
-        script = Path(__file__).with_name("worker.py")
+        script = Path(__file__).with_name("mlir_worker.py")
         env = {**os.environ, "PYTHONPATH": str(self._tools.python_root), "PYTHONDONTWRITEBYTECODE": "1"}
         return subprocess.Popen(
             [*die_with_parent(), sys.executable, str(script), self._tools.package],
