@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.mlir.programs import programs
 from triage.mlir import parse_module, print_module
-from triage.remedy.dtype import widen
-from triage.remedy.rewrites import REWRITINGS, rewrite
+from triage.mlir.rewrite.floats import float_types, widen_floats
+from triage.remedy.rewrites import rewrite, rewrites_for
 
 REAL = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 TRAITS = '{indexing_maps = [#m, #m, #m], iterator_types = ["parallel", "parallel"]}'
+REWRITES = rewrites_for(None)
 GENERIC = ("--mlir-print-op-generic",)
 
 
@@ -79,17 +80,18 @@ def test_a_static_twin_is_valid_or_there_is_none(readers: Readers, version: str,
     reader = readers(version)
     generic = reader.transformed(text, GENERIC)
     assert generic, text
-    made, what = rewrite(reader, generic, REWRITINGS["static"])
-    if made is None:  # that release folds sizes of some reshapes into a map that it does not parse again
+    result = rewrite(reader, generic, REWRITES["static"])
+    if result is None:  # that release folds sizes of some reshapes into a map that it does not parse again
         assert version == "3.0.0"
         return
+    made, what = result
     assert reader.valid(made)
     size = re.search(r"made (\d+)", what)
     assert size
     [function] = parse_module(reader.transformed(made, GENERIC) or "").functions()
     kinds = [value.type for value in function.regions[0].blocks[0].arguments]
     assert kinds == [f"tensor<{size[1]}x{size[1]}xf32>"] * 2 + ["i1"]
-    assert rewrite(reader, reader.transformed(made, GENERIC) or "", REWRITINGS["static"]) == (None, "")
+    assert rewrite(reader, reader.transformed(made, GENERIC) or "", REWRITES["static"]) is None
 
 
 @pytest.mark.real
@@ -110,9 +112,10 @@ func.func @f(%a: tensor<?x8xf32>, %b: tensor<8x?xf16>) -> (tensor<?x8xf32>, tens
 }
 func.func private @called(tensor<?xf32>) -> tensor<?xf32>
 """
-    made, what = rewrite(reader, reader.transformed(text, GENERIC) or "", REWRITINGS["static"])
+    result = rewrite(reader, reader.transformed(text, GENERIC) or "", REWRITES["static"])
+    assert result
+    made, what = result
     assert what == "every unknown dimension of its arguments made 64"
-    assert made
     assert "(%arg0: tensor<64x8xf32>, %arg1: tensor<8x64xf16>) -> (tensor<64x8xf32>, tensor<8x64xi1>)" in made
     assert "?" not in made.replace("tensor<?xf32>", "")
 
@@ -125,9 +128,10 @@ def test_the_same_in_f32_is_valid(readers: Readers, version: str, text: str, kin
     reader = readers(version)
     generic = reader.transformed(text.replace("f32", kind), GENERIC)
     assert generic, text
-    made, what = rewrite(reader, generic, REWRITINGS["dtype"])
+    result = rewrite(reader, generic, REWRITES["dtype"])
+    assert result
+    made, what = result
     assert what == f"f32 in the place of {kind}"
-    assert made
     assert (reader.valid(made) or "").strip() == (reader.transformed(text, GENERIC) or "").strip()
 
 
@@ -157,13 +161,15 @@ def test_constants_mean_the_same(given_: str, wide: str) -> None:
 }}) : () -> ()
 """
     module = parse_module(text)
-    assert widen(module) == "f32 in the place of f16 and bf16 and f64"
+    types = float_types(module)
+    assert types == ["f16", "bf16", "f64"]
+    assert widen_floats(module, types)
     [function] = module.functions()
     constant, end = function.regions[0].blocks[0].operations
     assert (constant.properties["value"], constant.results[0].type) == (wide, to)
     assert (function.symbol, end.attributes["note"]) == ("xf16", '"f16"')
     assert end.operands[1] is function.regions[0].blocks[0].arguments[0]
-    assert not widen(parse_module(print_module(module)))
+    assert not float_types(parse_module(print_module(module)))
 
 
 def test_constants_outside_of_the_program_are_left_alone() -> None:
@@ -175,4 +181,4 @@ def test_constants_outside_of_the_program_are_left_alone() -> None:
   }) : () -> ()
 }) : () -> ()
 """
-    assert not widen(parse_module(text))
+    assert not widen_floats(parse_module(text), ["f16"])

@@ -1,4 +1,4 @@
-"""Programs written in another way: what is added, where, and that it is added once."""
+"""Barriers and affinities that are added to a program."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import pytest
 
 from triage.classify import packaged_rules
 from triage.classify.candidates import RewriteInput
+from triage.compilers.iree import Iree
 from triage.mlir import Module, parse_module, print_module
-from triage.remedy.rewrites import REWRITINGS, add_affinities, add_barriers
+from triage.mlir.rewrite.placement import add_affinities, add_barriers
+from triage.remedy.rewrites import rewrites_for
 
+BARRIER = ("util.optimization_barrier", {"flow.tensor.transfer"})
+AFFINITY = "iree.abi.affinity"
 HERE, THERE = "#hal.device.promise<@__device_0>", "#hal.device.promise<@__device_1>"
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{arg_attrs = [{iree.abi.affinity = HERE}, {}, {name = "n"}], function_type = (tensor<4xf32>, tensor<?x4xf32>, index) -> tensor<4xf32>, sym_name = "f"}> ({
@@ -27,33 +31,33 @@ def program() -> Module:
 
 
 def test_a_barrier_before_each_transfer_and_only_once(program: Module) -> None:
-    assert add_barriers(program)
+    assert add_barriers(program, *BARRIER)
     names = [one.name for one in program.functions()[0].regions[0].blocks[0].operations]
     assert names == ["util.optimization_barrier", "flow.tensor.transfer"] * 2 + ["func.return"]
     text = print_module(program)
     assert '%0 = "util.optimization_barrier"(%arg0) : (tensor<4xf32>) -> tensor<4xf32>' in text
     assert '"flow.tensor.transfer"(%2, %arg2)' in text
-    assert not add_barriers(program)
+    assert not add_barriers(program, *BARRIER)
     assert print_module(program) == text
 
 
 def test_no_transfer_nothing_to_change() -> None:
-    assert not add_barriers(parse_module(PROGRAM.replace("flow.tensor.transfer", "flow.tensor.clone")))
+    assert not add_barriers(parse_module(PROGRAM.replace("flow.tensor.transfer", "flow.tensor.clone")), *BARRIER)
 
 
 def test_tensors_without_an_affinity_get_the_first_there_is(program: Module) -> None:
-    assert add_affinities(program)
+    assert add_affinities(program, AFFINITY)
     function = program.functions()[0]
     given = f"iree.abi.affinity = {HERE}"
     assert function.properties["arg_attrs"] == f'[{{{given}}}, {{{given}}}, {{name = "n"}}]'
     assert function.properties["res_attrs"] == f"[{{{given}}}]"
-    assert not add_affinities(program)
+    assert not add_affinities(program, AFFINITY)
 
 
 def test_a_function_without_any_affinity_is_left_alone() -> None:
-    assert not add_affinities(parse_module(PROGRAM.replace("iree.abi.affinity", "iree.abi.other")))
+    assert not add_affinities(parse_module(PROGRAM.replace("iree.abi.affinity", "iree.abi.other")), AFFINITY)
 
 
 def test_every_rewriting_that_a_rule_names_exists() -> None:
     named = {one.name for rule in packaged_rules() for one in rule.candidates if isinstance(one, RewriteInput)}
-    assert named == set(REWRITINGS)
+    assert named == set(rewrites_for(Iree().placement().words))

@@ -196,7 +196,8 @@ class Compiler(Protocol):
 @dataclass(frozen=True, slots=True)
 class PlacementWords:
     """How operations are read. interface: the attribute of an argument or result that places it; placed_by: attributes
-    of an operation that place its results; moves: operations that move a value to another device; carried: dialects and
+    of an operation that place its results; moves: operations that move a value to another device; barrier: the operation
+    that keeps optimizations apart; carried: dialects and
     operations that only pass values on, wherever these are; updates: operation -> the operand it writes in place;
     passes_on: operations whose first operand is their result; loads, stores: of a global; constants: of tensors; tiled: what
     is tiled and padded; demoted: element type -> the option without which it is computed in a narrower one.
@@ -205,6 +206,7 @@ class PlacementWords:
     interface: str
     placed_by: tuple[str, ...]
     moves: frozenset[str]
+    barrier: str
     carried: frozenset[str]
     updates: dict[str, int]
     passes_on: frozenset[str]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from triage.mlir.tree import Block, Module, Operation, Region, Value
+from triage.mlir.tree import Block, Module, Operation, Region, Value, entries_text
 
 _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 
@@ -46,8 +46,8 @@ class _Printer:
         if one.successors:
             head += f"[{', '.join(map(self._label, one.successors))}]"
         if one.properties:
-            head += f" <{{{_entries(one.properties)}}}>"
-        tail = f" {{{_entries(one.attributes)}}}" if one.attributes else ""
+            head += f" <{{{entries_text(one.properties)}}}>"
+        tail = f" {{{entries_text(one.attributes)}}}" if one.attributes else ""
         types = ", ".join(value.type for value in one.results)
         result = types if len(one.results) == 1 and not types.startswith("(") else f"({types})"
         tail += f" : ({', '.join(value.type for value in one.operands)}) -> {result}"
@@ -98,7 +98,3 @@ class _Printer:
 
     def _label(self, block: Block) -> str:
         return self.labels.setdefault(block, f"^bb{len(self.labels)}")
-
-
-def _entries(named: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} = {text}" if text else name for name, text in named.items())

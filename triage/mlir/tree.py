@@ -1,15 +1,17 @@
-"""Operations, regions, blocks and values. Dialects are unknown here: attributes and types are text."""
+"""The tree of an MLIR module: operations, regions, blocks and values. Attributes and types are kept as text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+_FUNCTION_TYPE = "function_type"
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """Where something stands in a source; line and column count from 1."""
+    """A position in a source file; line and column count from 1."""
 
     file: str
     line: int
@@ -17,8 +19,11 @@ class SourcePosition:
 
 
 class Value:
-    """An operation's result or a block's argument; equal only to itself. `type` is MLIR's text for it; `place` is known of
-    arguments alone.
+    """A result of an operation or an argument of a block, compared by identity.
+
+    Attributes:
+        type: The type's text.
+        place: The position in the source; known for arguments only.
     """
 
     __slots__ = ("place", "type")
@@ -33,9 +38,12 @@ class Value:
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """One operation. `properties` and `attributes` keep their text by name; a unit attribute's text is empty.
+    """An operation.
 
-    place: where in a source it came from, None where that is not known.
+    Attributes:
+        properties: Inherent attributes: name -> text; the text of a unit attribute is empty.
+        attributes: Other attributes, in the same form.
+        place: The position in the source; None if unknown.
     """
 
     name: str
@@ -49,21 +57,30 @@ class Operation:
 
     @property
     def line(self) -> int | None:
-        """The 1-based line of the source."""
+        """The line in the source, from 1."""
         return self.place.line if self.place else None
 
     def attribute(self, name: str) -> str | None:
-        """An attribute's text, wherever this version keeps it."""
+        """Return an attribute's text; versions differ in which of the two dictionaries holds it."""
         return self.properties.get(name, self.attributes.get(name))
 
     @property
+    def inherent(self) -> dict[str, str]:
+        """The dictionary that holds a function's own attributes in this version."""
+        return self.properties if _FUNCTION_TYPE in self.properties else self.attributes
+
+    def texts(self) -> list[str]:
+        """Return the texts of all attributes."""
+        return [*self.properties.values(), *self.attributes.values()]
+
+    @property
     def symbol(self) -> str | None:
-        """The name it defines, without its quotes; None where it defines none."""
+        """The symbol that the operation defines, without quotes; None if it defines none."""
         text = self.attribute("sym_name")
         return text[1:-1] if text else None
 
     def walk(self) -> Iterator[Operation]:
-        """The operation and all inside it, in the order of the text."""
+        """Yield the operation and all operations inside it, in source order."""
         yield self
         for region in self.regions:
             yield from region.walk()
@@ -71,7 +88,7 @@ class Operation:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Arguments and operations; the last operation is the terminator where the dialect asks for one."""
+    """Arguments and operations; the last operation is the terminator if the dialect requires one."""
 
     arguments: list[Value] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
@@ -79,12 +96,12 @@ class Block:
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """Blocks, the entry first."""
+    """Blocks, the entry block first."""
 
     blocks: list[Block] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """All operations inside, in the order of the text."""
+        """Yield all operations inside, in source order."""
         for block in self.blocks:
             for operation in block.operations:
                 yield from operation.walk()
@@ -92,7 +109,7 @@ class Region:
 
 @dataclass(eq=False, slots=True)
 class Module:
-    """A whole file. `aliases`: `#name` and `!name` -> what they stand for; `trailer`: the resources at its end."""
+    """A module with its aliases (`#name` or `!name` -> text) and the resource section at its end (`trailer`)."""
 
     root: Operation
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -104,32 +121,63 @@ class Module:
         return self.root.regions[0].blocks[0]
 
     def walk(self) -> Iterator[Operation]:
-        """All operations of the module, itself not among them."""
+        """Yield all operations inside the module, in source order."""
         return self.root.regions[0].walk()
 
     def functions(self) -> list[Operation]:
-        """Operations of the module's top level with a body and a function type, of whatever dialect."""
-        return [one for one in self.body.operations if one.attribute("function_type") and one.regions and one.regions[0].blocks]
+        """Return the top-level operations, of any dialect, that have a function type and a body."""
+        return [
+            operation
+            for operation in self.body.operations
+            if operation.attribute(_FUNCTION_TYPE) and operation.regions and operation.regions[0].blocks
+        ]
+
+    def blocks(self) -> list[Block]:
+        """Return all blocks."""
+        return [block for operation in self.root.walk() for region in operation.regions for block in region.blocks]
+
+    def values(self) -> list[Value]:
+        """Return all results and block arguments."""
+        results = [value for operation in self.walk() for value in operation.results]
+        return results + [value for block in self.blocks() for value in block.arguments]
+
+
+def function_types(function: Operation) -> tuple[list[str], list[str]] | None:
+    """Return the argument and result types of a function type `(…) -> …`; None for another notation."""
+    arguments, arrow, results = (function.attribute(_FUNCTION_TYPE) or "").partition(") -> ")
+    if not arrow or not arguments.startswith("("):
+        return None
+    return split(arguments[1:]), split(results[1:-1] if results.startswith("(") else results)
+
+
+def set_function_types(function: Operation, arguments: Sequence[str], results: Sequence[str]) -> None:
+    """Replace the function type."""
+    function.inherent[_FUNCTION_TYPE] = f"({', '.join(arguments)}) -> ({', '.join(results)})"
+
+
+def arguments_of(function: Operation) -> list[Value]:
+    """Return a function's arguments; none if it has no body."""
+    return function.regions[0].blocks[0].arguments if function.regions and function.regions[0].blocks else []
 
 
 def free_values(operation: Operation) -> list[Value]:
-    """What an operation needs from outside: its operands and what its regions capture, each once, in order of use."""
+    """Return the values from outside that an operation and its regions use, each once, in order of use."""
     if not operation.regions:
         return list(dict.fromkeys(operation.operands))
     inside: set[Value] = set()
     used: dict[Value, None] = {}
-    for one in operation.walk():
-        used |= dict.fromkeys(one.operands)
-        if one is not operation:
-            inside.update(one.results)
-        for region in one.regions:
+    for inner in operation.walk():
+        used |= dict.fromkeys(inner.operands)
+        if inner is not operation:
+            inside.update(inner.results)
+        for region in inner.regions:
             for block in region.blocks:
                 inside.update(block.arguments)
     return [value for value in used if value not in inside]
 
 
 def users(block: Block) -> dict[Value, list[Operation]]:
-    """Which operations of a block need which value, those that capture it in a region included."""
+    """Map each value to the operations of a block that use it, in their regions too."""
     found: dict[Value, list[Operation]] = {}
     for operation in block.operations:
         for value in free_values(operation):
@@ -138,8 +186,8 @@ def users(block: Block) -> dict[Value, list[Operation]]:
 
 
 def kind(operation: Operation) -> tuple[object, ...]:
-    """What two operations have in common that do the same to other values: name, types, attributes, what is inside."""
-    inside = tuple((one.name, *(value.type for value in one.results)) for one in operation.walk())
+    """Return a key that is equal for operations that do the same to different values."""
+    inside = tuple((inner.name, *(value.type for value in inner.results)) for inner in operation.walk())
     return (
         inside,
         tuple(value.type for value in operation.operands),
@@ -147,15 +195,15 @@ def kind(operation: Operation) -> tuple[object, ...]:
     )
 
 
-_INTERESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\]]', re.DOTALL)
-_PARTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\],]', re.DOTALL)
+_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\]]', re.DOTALL)
+_BRACKET_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\],]', re.DOTALL)
 _OPENERS = frozenset("<{([")
 _CLOSERS = frozenset(">})]")
 _SYMBOL = re.compile(r'@("[^"\\]*(?:\\.[^"\\]*)*"|[\w$.-]+)')
 
 
 class UnbalancedError(ValueError):
-    """A bracket without its partner; `offset` says where the text was opened."""
+    """A bracket that is never closed; `offset` is the index of the opening bracket."""
 
     def __init__(self, offset: int) -> None:
         super().__init__("unbalanced brackets")
@@ -163,9 +211,9 @@ class UnbalancedError(ValueError):
 
 
 def closing(text: str, start: int) -> int:
-    """The index after the bracket that closes the one at `start`. UnbalancedError where there is none."""
+    """Return the index after the bracket that closes the one at `start`; UnbalancedError if there is none."""
     depth = 0
-    for found in _INTERESTING.finditer(text, start):
+    for found in _BRACKET.finditer(text, start):
         token = found.group()
         if token in _OPENERS:
             depth += 1
@@ -177,11 +225,11 @@ def closing(text: str, start: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """The parts between the commas that stand in no bracket, stripped; none for an empty text."""
+    """Split at the commas outside of brackets and strip the parts; an empty text has none."""
     if "," not in text:
         return [text.strip()] if text.strip() else []
     parts, depth, begin = [], 0, 0
-    for found in _PARTING.finditer(text):
+    for found in _BRACKET_OR_COMMA.finditer(text):
         token = found.group()
         if token in _OPENERS:
             depth += 1
@@ -194,8 +242,13 @@ def split(text: str) -> list[str]:
     return parts
 
 
+def array_elements(text: str | None) -> list[str]:
+    """Return the elements of an array attribute `[…]`; none for None."""
+    return split((text or "").strip()[1:-1])
+
+
 def entries(text: str) -> dict[str, str]:
-    """The names and texts of an attribute dictionary's inside; a unit attribute's text is empty."""
+    """Return the inside of an attribute dictionary: name -> text; the text of a unit attribute is empty."""
     found = {}
     for part in split(text):
         name, _, value = part.partition(" = ")
@@ -203,8 +256,13 @@ def entries(text: str) -> dict[str, str]:
     return found
 
 
+def entries_text(named: Mapping[str, str]) -> str:
+    """Return the inside of an attribute dictionary as text."""
+    return ", ".join(f"{name} = {text}" if text else name for name, text in named.items())
+
+
 def symbols(text: str) -> Iterator[str]:
-    """The names of the symbols a text refers to, without `@` and quotes."""
+    """Yield the symbols that a text refers to, without `@` and quotes."""
     if "@" in text:
         for found in _SYMBOL.finditer(text):
             yield found.group(1).strip('"')

@@ -20,7 +20,7 @@ from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption, one
 from triage.remedy.devices import declaring
-from triage.remedy.rewrites import Written
+from triage.remedy.rewrites import RewrittenInput
 from triage.remedy.variants import differences
 
 _ENDS_IN_CODE = ("executable-", "vm", "end")
@@ -39,7 +39,7 @@ class Situation:
     toolchain: Toolchain
     devices: frozenset[str] = frozenset()
     siblings: Sequence[Case] = ()
-    rewritten: Mapping[str, Written] = field(default_factory=dict)
+    rewritten: Mapping[str, RewrittenInput] = field(default_factory=dict)
     without: Toolchain | None = None
 
 
@@ -99,7 +99,7 @@ def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> It
                 yield from (one(SetOption(name, value, why)) for value in values if case.how.options.get(name) != value)
         case RewriteInput(name, why):
             if (made := situation.rewritten.get(name)) is not None:
-                yield one(Rewritten(made.path, made.what, why, made.another))
+                yield one(Rewritten(made.path, made.change, why, made.caveat))
         case _:
             assert_never(candidate)
 

@@ -1,4 +1,4 @@
-"""The same program written in another way, for failures that no flag mends. No dialect is known here but a few names."""
+"""Rewritten inputs: the same program, or one like it, for failures that no flag fixes."""
 
 from __future__ import annotations
 
@@ -7,163 +7,135 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from triage.compilers.base import PlacementWords
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.runner import ProbeRunner
-from triage.mlir import Block, Module, Operation, UnparsableError, Value, parse_module, print_module
-from triage.mlir.tree import entries, split
+from triage.mlir import Module, UnparsableError, parse_module, print_module
+from triage.mlir.rewrite.floats import CONVERTIBLE, WIDE, float_types, widen_floats
+from triage.mlir.rewrite.placement import add_affinities, add_barriers
+from triage.mlir.rewrite.shapes import CANONICALIZE, propagate_shapes, static_candidates
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
-from triage.remedy.dtype import widen
-from triage.remedy.signature import sides_of
-from triage.remedy.static import PROPAGATED, settle, static_twins
 from triage.toolchains.home import disk_errors, write_whole
 
-_ROUNDS = 4  # of passes
-_AFFINITY = "iree.abi.affinity"
-_BARRIER = "util.optimization_barrier"
-_SIDES = {"arg_attrs": 0, "res_attrs": 1}
+_MAX_ROUNDS = 4  # of canonicalization
+_LARGEST = 16 << 20  # bytes; parsing takes seconds for each rewrite
+_LARGEST_STATIC = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Rewriting:
-    """tries: the changed program, and in words what was changed, from the generic form; of several the first valid one
-    counts, and there is none where there was nothing to change. passes: what the toolchain's tools run on the program
-    afterwards, `settle` what is done then. another: what the changed program is, where it does not mean the same; empty where
-    it does. largest: bytes of an input that it is made for; reading one takes seconds for each of these.
+class InputRewrite:
+    """A way to rewrite an input.
+
+    Attributes:
+        variants: Yields changed modules with a description of the change, from the generic form. The first valid one is used.
+        caveat: How the meaning differs; empty if it does not.
+        largest: Size limit of the input in bytes.
+        passes: Passes that the toolchain's optimizer runs on the module.
+        propagate: Run after the passes; returns whether they should run again.
     """
 
-    tries: Callable[[str], Iterator[tuple[Module, str]]]
-    another: str = ""
+    variants: Callable[[str], Iterator[tuple[Module, str]]]
+    caveat: str = ""
+    largest: int = _LARGEST
     passes: tuple[str, ...] = ()
-    largest: int = 16 << 20
-    settle: Callable[[Module], bool] | None = None
+    propagate: Callable[[Module], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A changed program and what was changed, in words. another: as in `Rewriting`."""
+class RewrittenInput:
+    """A rewritten input file, with a description of the change and how the meaning differs (empty if it does not)."""
 
     path: Path
-    what: str
-    another: str = ""
+    change: str
+    caveat: str = ""
 
 
-def add_barriers(module: Module) -> str:
-    """Puts `util.optimization_barrier` before each transfer between devices."""
-    made: set[Value] = {value for one in module.walk() if one.name == _BARRIER for value in one.results}
-    changed = False
-    for block in _blocks(module):
-        operations: list[Operation] = []
-        for one in block.operations:
-            if one.name == "flow.tensor.transfer" and one.operands and one.operands[0] not in made:
-                barrier = Operation(_BARRIER, [one.operands[0]], [Value(one.operands[0].type)])
-                operations.append(barrier)
-                one.operands[0] = barrier.results[0]
-                changed = True
-            operations.append(one)
-        block.operations = operations
-    return f"{_BARRIER} before each flow.tensor.transfer" if changed else ""
+def rewrites_for(words: PlacementWords | None) -> dict[str, InputRewrite]:
+    """Return the available rewrites by the name that rules use; barriers and affinities need a family's words."""
+    rewrites = {
+        "static": InputRewrite(
+            static_candidates, "It is the program for one size only.", _LARGEST_STATIC, CANONICALIZE, propagate_shapes
+        ),
+        "dtype": InputRewrite(_wider, "It computes and stores other types."),
+    }
+    if words is not None:
+        rewrites["barriers"] = InputRewrite(lambda text: _with_barriers(text, words))
+        rewrites["affinities"] = InputRewrite(lambda text: _with_affinities(text, words))
+    return rewrites
 
 
-def add_affinities(module: Module) -> str:
-    """Gives each tensor argument and result of a function that has affinities the first of them, where it has none."""
-    changed = False
-    for function in module.functions():
-        kinds = function.properties if "function_type" in function.properties else function.attributes
-        sides = sides_of(function)
-        known = [entries(text[1:-1]) for side in _SIDES for text in _listed(kinds.get(side, "[]"))]
-        first = next((one[_AFFINITY] for one in known if _AFFINITY in one), None)
-        if first is None or sides is None:
-            continue
-        for side, number in _SIDES.items():
-            types = sides[number]
-            attributes = [entries(text[1:-1]) for text in _listed(kinds.get(side, "[]"))] or [{} for _ in types]
-            for type_, attribute in zip(types, attributes, strict=True):
-                if type_.startswith("tensor<") and _AFFINITY not in attribute:
-                    attribute[_AFFINITY] = first
-                    changed = True
-            if any(attributes):
-                kinds[side] = f"[{', '.join(map(_dictionary, attributes))}]"
-    return f"{_AFFINITY} on every tensor argument and result" if changed else ""
+def _wider(text: str) -> Iterator[tuple[Module, str]]:
+    module = parse_module(text)
+    types = [name for name in float_types(module) if name in CONVERTIBLE]
+    if widen_floats(module, types):
+        yield module, f"{WIDE} in the place of {' and '.join(types)}"
 
 
-def _once(apply: Callable[[Module], str]) -> Callable[[str], Iterator[tuple[Module, str]]]:
-    def tries(text: str) -> Iterator[tuple[Module, str]]:
-        module = parse_module(text)
-        if what := apply(module):
-            yield module, what
-
-    return tries
+def _with_barriers(text: str, words: PlacementWords) -> Iterator[tuple[Module, str]]:
+    module = parse_module(text)
+    if add_barriers(module, words.barrier, words.moves):
+        yield module, f"{words.barrier} before each {' and '.join(sorted(words.moves))}"
 
 
-REWRITINGS: Mapping[str, Rewriting] = {
-    "barriers": Rewriting(_once(add_barriers)),
-    "affinities": Rewriting(_once(add_affinities)),
-    "static": Rewriting(
-        static_twins, another="It is the program for one size only.", passes=PROPAGATED, largest=2 << 20, settle=settle
-    ),
-    "dtype": Rewriting(_once(widen), another="It computes and stores other types."),
-}
+def _with_affinities(text: str, words: PlacementWords) -> Iterator[tuple[Module, str]]:
+    module = parse_module(text)
+    if add_affinities(module, words.interface):
+        yield module, f"{words.interface} on every tensor argument and result"
 
 
-def rewritten(bench: ProbeRunner, case: Case, toolchain: Toolchain, names: Collection[str]) -> dict[str, Written]:
-    """What each rewriting that changes something makes of the input, kept by content; nothing where the toolchain's tools
-    cannot read the input.
+def rewritten_inputs(
+    runner: ProbeRunner, case: Case, toolchain: Toolchain, names: Collection[str]
+) -> Mapping[str, RewrittenInput]:
+    """Rewrite an input with each of the named rewrites that change something and give a valid program.
+
+    Files are stored by content. The result is empty if the toolchain's tools cannot read the input.
     """
-    prepared, tools = bench.prober.input_of(case), bench.prober.mlir_tools(case, toolchain)
+    prepared, tools = runner.prober.input_of(case), runner.prober.mlir_tools(case, toolchain)
     if not names or tools is None or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return {}
     size = prepared.path.stat().st_size
-    names = [name for name in names if size <= REWRITINGS[name].largest]
-    reader = Reader(tools, bench.stop)
+    placement = runner.prober.placement_of(case.compiler)
+    known = rewrites_for(placement.words if placement else None)
+    chosen = {name: known[name] for name in names if name in known and size <= known[name].largest}
+    reader = Reader(tools, runner.stop)
     try:
-        generic = reader.generic(prepared.path) if names else None
-        made = {name: rewrite(reader, generic, REWRITINGS[name]) for name in names} if generic else {}
+        generic = reader.generic(prepared.path) if chosen else None
+        results = {name: rewrite(reader, generic, chosen[name]) for name in chosen} if generic else {}
     finally:
         reader.close()
     found = {}
-    for name, (text, what) in made.items():
-        if text is not None:
-            path = bench.shed.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
+    for name, result in results.items():
+        if result is not None:
+            text, change = result
+            path = runner.shed.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
             with disk_errors("write a changed input"):
                 write_whole(path, text)
-            found[name] = Written(path, what, REWRITINGS[name].another)
+            found[name] = RewrittenInput(path, change, chosen[name].caveat)
     return found
 
 
-def rewrite(reader: Reader, generic: str, rewriting: Rewriting) -> tuple[str | None, str]:
-    """A valid program in the syntax people write, and what was changed; None where there is none."""
+def rewrite(reader: Reader, generic: str, wanted: InputRewrite) -> tuple[str, str] | None:
+    """Return the first valid variant in readable syntax and a description of the change; None if there is none."""
     try:
-        for module, what in rewriting.tries(generic):
-            if (text := _finished(reader, print_module(module), rewriting)) is not None:
-                return text, what
+        for module, change in wanted.variants(generic):
+            if (text := _with_passes(reader, print_module(module), wanted)) is not None:
+                return text, change
     except UnparsableError:
         pass
-    return None, ""
+    return None
 
 
-def _finished(reader: Reader, text: str, rewriting: Rewriting) -> str | None:
-    """The text after the rewriting's passes, again while its `settle` finds something for them; None where it is not valid."""
-    for _ in range(_ROUNDS if rewriting.passes else 0):
-        after = reader.transformed(text, (*rewriting.passes, "--mlir-print-op-generic"))
-        if after is None or rewriting.settle is None:
+def _with_passes(reader: Reader, text: str, wanted: InputRewrite) -> str | None:
+    """Run the passes until nothing more can be propagated; None if the module is invalid."""
+    for _ in range(_MAX_ROUNDS if wanted.passes else 0):
+        after = reader.transformed(text, (*wanted.passes, "--mlir-print-op-generic"))
+        if after is None or wanted.propagate is None:
             return after and reader.pretty(after)
-        more = rewriting.settle(module := parse_module(after))
+        module = parse_module(after)
+        again = wanted.propagate(module)
         text = print_module(module)
-        if not more:
+        if not again:
             break
     return reader.pretty(text)
-
-
-def _blocks(module: Module) -> list[Block]:
-    regions = [region for one in (module.root, *module.walk()) for region in one.regions]
-    return [block for region in regions for block in region.blocks]
-
-
-def _listed(text: str) -> list[str]:
-    return split(text.strip()[1:-1])
-
-
-def _dictionary(attribute: Mapping[str, str]) -> str:
-    return f"{{{', '.join(f'{name} = {value}' if value else name for name, value in attribute.items())}}}"

@@ -17,7 +17,7 @@ from triage.remedy.change import CaseChange
 from triage.remedy.cost import least, steps_above
 from triage.remedy.devices import devices_named
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
-from triage.remedy.rewrites import rewritten
+from triage.remedy.rewrites import rewritten_inputs
 from triage.remedy.run_times import with_run_times
 from triage.remedy.search import Trials, narrowed, search
 from triage.toolchains.registry import ToolchainRef
@@ -101,7 +101,7 @@ def situation_of(bench: ProbeRunner, order: RemedyRequest, failures: Sequence[Fa
         toolchain,
         devices_named(prepared.path) if isinstance(prepared, Prepared) else frozenset(),
         order.siblings,
-        rewritten(bench, order.case, toolchain, names) if names and isinstance(prepared, Prepared) else {},
+        rewritten_inputs(bench, order.case, toolchain, names) if names and isinstance(prepared, Prepared) else {},
         bench.shed.obtain(order.good) if order.good else None,
     )
 

@@ -131,8 +131,13 @@ def _told() -> tuple[PlacementWords, tuple[MissingTypes, ...]]:
         )
         for one in told["missing_types"]
     )
-    plain = {"interface", "placed_by", "updates", "demoted"}
+    plain = {"interface", "barrier", "placed_by", "updates", "demoted"}
     sets = {name: frozenset(value) for name, value in words.items() if name not in plain}
     return PlacementWords(
-        words["interface"], tuple(words["placed_by"]), updates=words["updates"], demoted=words["demoted"], **sets
+        words["interface"],
+        tuple(words["placed_by"]),
+        barrier=words["barrier"],
+        updates=words["updates"],
+        demoted=words["demoted"],
+        **sets,
     ), lacking
