@@ -1,7 +1,8 @@
-# Everything runs from a virtual environment of its own; the two commands a newcomer needs are `make triage` and `make test`.
+# Everything runs from a virtual environment of its own. A newcomer needs two commands: `make triage` and `make test`.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+MKDOCS := NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs
 OUT    ?= out
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
@@ -9,22 +10,27 @@ TRITON_NEW ?= 3.2.0
 TRITON_OLD ?= 3.1.0
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
-.PHONY: help setup triage reproducers test test-slow check bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits clean
+.PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
+  bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits clean
 
 help:
-	@echo "make triage     nightly over recipes/ with $(NEW) against $(OLD), each regression bisected and reduced, reports in $(OUT)/"
-	@echo "                and over its kernels with Triton $(TRITON_NEW) against $(TRITON_OLD), likewise, reports in $(OUT)/triton/"
-	@echo "make reproducers  reduce what reproducers/orders.txt names, on all releases"
-	@echo "make test       the tests (installs released compilers on first use)"
-	@echo "make test-slow  the tests that take minutes: all recipes on all releases"
-	@echo "make check      ruff, mypy --strict, import-linter, README against --help"
-	@echo "make bench      overhead, classification speed and a small commit bisect beside other tools"
-	@echo "make bench-reduce WORDS=...  triage reduce beside C-Vise, Shrink Ray and picire; hours, less with WORDS='--lines 1000 --time-limit 60'"
-	@echo "make bench-remedies  lint on faults planted in programs of its own, and remedies for failures that a flag is known to mend"
-	@echo "make bench-attribution  triage attribute on pairs of releases drawn by chance, the right pass found by feeding one compiler what the other made"
+	@echo "make triage         compare IREE $(NEW) with $(OLD) on recipes/, bisect and reduce regressions; reports in $(OUT)/"
+	@echo "                    and Triton $(TRITON_NEW) with $(TRITON_OLD); reports in $(OUT)/triton/"
+	@echo "make test           run the tests; the first run downloads released compilers and says how many"
+	@echo "make test-offline   run the tests that need no download"
+	@echo "make test-slow      run the tests that take minutes: all recipes on all releases"
+	@echo "make check          run ruff, mypy --strict, import-linter, the documentation build and the documentation tests"
+	@echo "make docs           build the documentation into site/"
+	@echo "make package        build the sdist and the wheel into dist/ and check them"
+	@echo "make recordings     record the terminal sessions in docs/assets/ again"
+	@echo "make reproducers    reduce the cases in reproducers/orders.txt on all releases"
+	@echo "make bench          measure overhead, classification speed and a small commit bisect, beside other tools"
+	@echo "make bench-reduce WORDS=...             triage reduce beside C-Vise, Shrink Ray and picire (hours; WORDS='--lines 1000' for less)"
+	@echo "make bench-remedies                     lint on planted faults, remedies for failures with a known flag"
+	@echo "make bench-attribution                  triage attribute on random pairs of releases, checked independently"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
-	@echo "make bench-commits REPO=...  a commit bisect on a clone of IREE beside git bisect run"
-	@echo "make clean      remove $(VENV), $(OUT) and caches; toolchains stay (triage toolchains prune)"
+	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
+	@echo "make clean          remove $(VENV), $(OUT), site, dist and caches; toolchains stay (triage toolchains prune)"
 
 setup: $(VENV)/.ready
 
@@ -34,12 +40,12 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
 	@touch $@
 
-# Exit 1 says that regressions were found: for these pairs of releases that is the right answer.
+# Exit code 1 means that regressions were found, which is the right answer for these pairs of releases.
 triage: setup
 	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
 	$(BIN)/triage nightly recipes/ --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
 
-# Small programs that fail as the recipes named in reproducers/orders.txt do, with what every release makes of them.
+# Write a small reproducer for each recipe in reproducers/orders.txt, with its status on every release.
 reproducers: setup
 	$(BIN)/triage toolchains install all
 	$(BIN)/triage toolchains install --family triton $(TRITONS)
@@ -47,44 +53,60 @@ reproducers: setup
 	  $(BIN)/triage reduce recipes/$$recipe.yaml $$words --out reproducers </dev/null || exit; done
 
 test: setup
+	@$(BIN)/python -m tests.needed_toolchains
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-offline: setup
+	$(BIN)/python -m pytest -n auto -m "not slow and not real"
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
 
 check: setup
-	$(BIN)/ruff format --check triage tests benchmarks
-	$(BIN)/ruff check triage tests benchmarks recipes
+	$(BIN)/ruff format --check triage tests benchmarks docs
+	$(BIN)/ruff check triage tests benchmarks recipes docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(MKDOCS) build --quiet
 	$(BIN)/python -m pytest tests/docs
+
+docs: setup
+	$(MKDOCS) build
+
+package: setup
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+
+recordings: setup
+	$(BIN)/python docs/build/record.py
 
 bench: setup
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/classify_speed.py
 	$(BIN)/python -m benchmarks.small_bisect
 
-# Large models with one failing part each. WORDS are options of benchmarks/reduce.py.
+# Large models with one failing part each. WORDS are options of benchmarks.reduce.
 bench-reduce: setup
 	$(BIN)/python -m benchmarks.reduce --large $(WORDS)
 
-# Programs that neither the rules nor the recipes were written with; what stands in docs/linting.md and docs/remedies.md.
+# Programs that the rules and recipes were not written with; results are in docs/research.md.
 bench-remedies: setup
 	$(BIN)/python -m benchmarks.held_out_lint
 	$(BIN)/python -m benchmarks.held_out_remedies
 
-# What stands in docs/attribution.md: pairs of releases drawn by chance, judged by feeding one compiler what the other made.
+# Random pairs of releases, judged by feeding one compiler the other's output; results are in docs/explanation/attribution.md.
 bench-attribution: setup
 	$(BIN)/python -m benchmarks.held_out_attribution
 
-# Real regressions with known culprits, which do not come with the project: CASES and COMMITS name the two files.
+# Real regressions with known culprits, which are not part of the project: CASES and COMMITS name the two files.
 bench-culprits: setup
 	$(BIN)/python benchmarks/culprit_search.py $(CASES) $(COMMITS)
 
-# A commit bisect on a clone of iree-org/iree, which REPO names, beside git bisect run.
+# REPO names a clone of iree-org/iree.
 bench-commits: setup
 	$(BIN)/python benchmarks/commit_bisect.py --repo $(REPO)
 
 clean:
-	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUT) site dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -25,9 +25,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.timeline.history import ENV
+
 from tests.bisect.driving import CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
-from tests.timeline.history import ENV
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet"]
 

@@ -22,9 +22,9 @@ _ELSEWHERE = ("--repo", "--out")
 
 def shown() -> Iterator[object]:
     """Every command that is shown with its answer, the README's first."""
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for found in _BLOCK.finditer(path.read_text()):
-            slow = () if path.name == "README.md" else (pytest.mark.slow,)
+            slow = () if path.name == "tutorial.md" else (pytest.mark.slow,)
             name = f"{path.stem}: {found['words'][:60]}"
             yield pytest.param(shlex.split(found["words"]), found["shown"].splitlines(), id=name, marks=slow)
 

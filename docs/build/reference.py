@@ -1,0 +1,108 @@
+"""Write the reference pages from the code while the site is built (a script of mkdocs-gen-files)."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import groupby
+from typing import Any
+
+import mkdocs_gen_files
+import typer.main
+
+from triage.classify import packaged_rules
+from triage.cli.app import app
+from triage.cli.exit_codes import Exit
+from triage.lint.rules import RULES
+from triage.recipes.schema import recipe_schema
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command below one that can be run, with the words that call it."""
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        if getattr(child, "commands", None):
+            yield from commands(child, (*path, name))
+        elif not child.hidden:
+            yield (*path, name), child
+
+
+def option_row(param: Any) -> str:
+    """Return one row of a command's table: the spellings, then the meaning with choices and the default."""
+    positional = not param.opts[0].startswith("-")
+    spelling = f"`{param.metavar or param.name.upper()}`" if positional else ", ".join(f"`{option}`" for option in param.opts)
+    notes = []
+    if isinstance(param.default, StrEnum):
+        notes.append("one of " + ", ".join(f"`{choice}`" for choice in type(param.default)))
+    if isinstance(param.default, str | int | float) and not isinstance(param.default, bool) and not positional:
+        notes.append(f"default `{param.default}`")
+    text = (getattr(param, "help", None) or "").replace("|", "\\|")
+    return f"| {spelling} | {text}{' (' + '; '.join(notes) + ')' if notes else ''} |\n"
+
+
+def commands_page() -> str:
+    """Return a section for each command: its help text and its options."""
+    parts = ["# Commands\n\nThe same text as `--help`. Every command takes `--format json`.\n"]
+    for path, command in commands(typer.main.get_command(app)):
+        parts.append(
+            f"\n## triage {' '.join(path)}\n\n{inspect.cleandoc(command.help or '')}\n\n| option | meaning |\n|---|---|\n"
+        )
+        parts += [option_row(param) for param in command.params if param.name != "help" and not getattr(param, "hidden", False)]
+    return "".join(parts)
+
+
+def classes_page() -> str:
+    """Return the failure classes by family, with their explanation and the advice for each."""
+    parts = [
+        "# Failure classes\n\nThe classes that come with triage, by family. A family joins the classes that one root cause "
+        "shows in different releases; `triage bisect --match family` follows it. "
+        "[Describe your own](../how-to/failure-classes.md) in the same format.\n"
+    ]
+    names = {"iree": "IREE: ", "triton": "Triton: "}
+    rules = sorted(packaged_rules(), key=lambda rule: (rule.family, rule.name))
+    for family, members in groupby(rules, key=lambda rule: rule.family):
+        parts.append(f"\n## {family}\n")
+        for rule in members:
+            parts.append(f"\n**`{rule.name}`**: {rule.explanation}")
+            if rule.says_nothing:
+                parts.append(f" A version that fails this way is untestable ({rule.says_nothing}).")
+            parts.append(
+                "\n" + "".join(f"\n- {names.get(advice.compiler or '', '')}{advice.text}" for advice in rule.remedies) + "\n"
+            )
+    return "".join(parts)
+
+
+def lint_page() -> str:
+    """Return the table of lint rules."""
+    rows = "".join(f"| `{rule.name}` | {rule.severity} | {rule.summary} |\n" for rule in RULES)
+    return (
+        f"# Lint rules\n\nThe severity is the worst that a rule reports.\n\n| rule | severity | finds |\n|---|---|---|\n{rows}"
+    )
+
+
+def exit_codes_page() -> str:
+    """Return the table of exit codes."""
+    rows = "".join(f"| {int(code)} | {code.name.lower()} |\n" for code in Exit)
+    return f"# Exit codes\n\nEvery command ends with one of these.\n\n| code | meaning |\n|---|---|\n{rows}"
+
+
+def recipe_page() -> str:
+    """Return the JSON Schema of a recipe."""
+    return (
+        "# Recipe keys\n\n[Write a recipe](../how-to/recipes.md) explains the keys. This is the JSON Schema that "
+        f"`triage recipe schema` prints, for editors.\n\n```json\n{json.dumps(recipe_schema(), indent=2)}\n```\n"
+    )
+
+
+PAGES = {
+    "commands": commands_page,
+    "failure-classes": classes_page,
+    "lint-rules": lint_page,
+    "exit-codes": exit_codes_page,
+    "recipe": recipe_page,
+}
+
+for page, text in PAGES.items():
+    with mkdocs_gen_files.open(f"reference/{page}.md", "w") as file:
+        file.write(text())
