@@ -1,4 +1,4 @@
-"""Say which released compilers `make test` needs and how much is still to be downloaded: `python -m tests.needed_toolchains`."""
+"""Print which released compilers the tests need and how much is still to be downloaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-IREE = [
+IREE = (
     "2.9.0",
     "3.0.0",
     "3.1.0",
@@ -22,8 +22,8 @@ IREE = [
     "3.9.0",
     "3.11.0",
     "3.13.0",
-]
-TRITON = ["3.1.0", "3.2.0", "3.9.0"]
+)
+TRITON = ("3.1.0", "3.2.0", "3.9.0")
 # Megabytes of one wheel as downloaded, and unpacked.
 SIZES = {"iree-base-compiler": (80, 320), "triton": (200, 600)}
 

@@ -37,7 +37,12 @@ def record(words: Sequence[str], answers: Sequence[str], name: str, most_lines: 
         source = Path(os.environ.get("TRIAGE_HOME") or platformdirs.user_cache_dir("triage", appauthor=False))
         (home / "toolchains").symlink_to(source / "toolchains")
         env = {**os.environ, "TRIAGE_HOME": str(home), "COLUMNS": str(WIDTH), "FORCE_COLOR": "1"}
-        command = [sys.executable, "-m", "triage", *(word.replace("{tmp}", folder) for word in words)]
+        command = [
+            sys.executable,
+            "-c",
+            "from triage.cli import main; main()",
+            *(word.replace("{tmp}", folder) for word in words),
+        ]
         done = subprocess.run(
             command,
             cwd=ROOT,
