@@ -18,8 +18,6 @@ from pathlib import Path
 import platformdirs
 import psutil
 
-from triage.execution.process import die_with_parent
-
 WORKERS = 2
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PACKAGES = ("shrinkray", "picire", "setuptools<81")  # picire imports pkg_resources, which newer ones do not have
@@ -116,7 +114,12 @@ def timed(command: list[str], cwd: Path, limit: float, env: dict[str, str] | Non
     try:
         with (out or Path(os.devnull)).open("wb") as sink, (cwd / "stderr").open("wb") as told:
             process = subprocess.Popen(
-                [*die_with_parent(), *command], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=told
+                ["setpriv", "--pdeathsig", "KILL", "--", *command],
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=told,
             )
             while process.poll() is None and time.perf_counter() - begun < limit:
                 peak = max(peak, _own_mb(process.pid))

@@ -1,21 +1,26 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from triage.execution.process import run
+import triage
+from triage.execution.process import Worker, capture, is_running, kill_all_with, memory, run, run_logged
+from triage.execution.streams import Log
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 
 ORPHANS = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}])"
+EMPTY = {"PATH": os.defpath}
 
 
 def python(code: str, tmp_path: Path, **options: object):
@@ -23,11 +28,18 @@ def python(code: str, tmp_path: Path, **options: object):
     return run([sys.executable, "-c", code], limits, tmp_path, **options)
 
 
-def alive(mark: str) -> list[int]:
-    return [one.pid for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
+def processes_with(mark: str) -> list[int]:
+    return [process.pid for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
 
 
-def test_what_was_printed_and_how_it_ended(tmp_path: Path) -> None:
+def wait_until(condition: Callable[[], bool], timeout: float = 20) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_execution_holds_the_output_and_the_exit_code(tmp_path: Path) -> None:
     execution = python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)", tmp_path)
     assert (execution.ending, execution.exit_code, execution.signal) == (Ending.EXITED, 3, None)
     assert (execution.stdout.text, execution.stderr.text) == ("out\n", "err\n")
@@ -39,11 +51,11 @@ def test_a_crash_keeps_its_signal(tmp_path: Path) -> None:
     assert (execution.ending, execution.signal, execution.exit_code) == (Ending.SIGNALLED, 11, None)
 
 
-def test_a_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
+def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     mark = f"mark-{os.getpid()}-timeout"
     execution = python(ORPHANS.format(mark=mark) + "; time.sleep(300)", tmp_path, limits=Limits(timeout=1))
     assert execution.ending is Ending.TIMED_OUT
-    assert not alive(mark)
+    assert not processes_with(mark)
 
 
 def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
@@ -52,16 +64,15 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     assert (execution.ending, execution.signal) == (Ending.TIMED_OUT, signal.SIGKILL)
 
 
-def test_a_busy_loop_is_ended_too(tmp_path: Path) -> None:
+def test_a_busy_loop_times_out(tmp_path: Path) -> None:
     assert python("while True: pass", tmp_path, limits=Limits(timeout=0.5)).ending is Ending.TIMED_OUT
 
 
-def test_what_a_process_leaves_behind_is_killed(tmp_path: Path) -> None:
+def test_descendants_that_outlive_the_process_are_killed(tmp_path: Path) -> None:
     mark = f"mark-{os.getpid()}-orphan"
     execution = python(ORPHANS.format(mark=mark), tmp_path)
     assert execution.ok
-    time.sleep(0.2)
-    assert not alive(mark)
+    wait_until(lambda: not processes_with(mark))
 
 
 def test_a_memory_limit_counts_the_whole_group(tmp_path: Path) -> None:
@@ -77,7 +88,7 @@ def test_peak_memory_comes_from_the_operating_system(tmp_path: Path) -> None:
     assert 400 < python(code, tmp_path).peak_rss_mb < 800
 
 
-def test_head_and_tail_of_a_long_output_are_kept(tmp_path: Path) -> None:
+def test_the_head_and_the_tail_of_a_long_output_are_kept(tmp_path: Path) -> None:
     code = "import sys\nfor n in range(200000): sys.stderr.write(f'line {n:08d}\\n')"
     seen = bytearray()
     execution = python(code, tmp_path, limits=Limits(timeout=60, output=4096), on_stderr=seen.extend)
@@ -96,38 +107,157 @@ def test_addresses_are_the_same_every_time(tmp_path: Path) -> None:
     assert first.stdout == second.stdout
 
 
-def test_a_stop_ends_the_run_and_records_nothing(tmp_path: Path) -> None:
+def test_the_temporary_folder_is_the_scratch_folder(tmp_path: Path) -> None:
+    execution = python("import os, tempfile; print(tempfile.gettempdir()); print(os.getcwd())", tmp_path)
+    assert execution.stdout.text.split() == [str(tmp_path), str(tmp_path)]
+
+
+def test_a_stop_ends_the_run(tmp_path: Path) -> None:
     mark, stop = f"mark-{os.getpid()}-stop", threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
         run([sys.executable, "-c", "import time; time.sleep(300)", mark], Limits(timeout=60), tmp_path, stop=stop)
-    assert not alive(mark)
+    assert not processes_with(mark)
 
 
-def test_kill_9_of_this_program_ends_the_compiler_as_well(tmp_path: Path) -> None:
-    mark = f"mark-{os.getpid()}-kill9"
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from triage.model.execution import Limits; from triage.execution.process import run\n"
-        f"run([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}], Limits(), Path({str(tmp_path)!r}))"
-    )
+def test_kill_9_of_this_program_ends_the_compiler(tmp_path: Path) -> None:
+    length = f"600.{os.getpid()}"
+    code = f"""
+from pathlib import Path
+from triage.execution.process import run
+from triage.model.execution import Limits
+here = Path({str(tmp_path)!r})
+run(["sh", "-c", "echo >&2 started; exec sleep {length}"], Limits(), here, on_stderr=(here / "seen").write_bytes)
+"""
     parent = subprocess.Popen([sys.executable, "-c", code])
-    while not alive(mark):
-        assert parent.poll() is None
-        time.sleep(0.05)
+    wait_until((tmp_path / "seen").exists)
     parent.kill()
     parent.wait()
-    time.sleep(0.3)
-    assert not alive(mark)
+    wait_until(lambda: not processes_with(length))
 
 
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+def test_kill_9_ends_the_descendants_of_a_command(tmp_path: Path) -> None:
+    length = f"601.{os.getpid()}"
+    code = f"""
+import os, threading
+from pathlib import Path
+from triage.execution.process import run_logged
+from triage.execution.streams import Log
+here = Path({str(tmp_path)!r})
+with Log(here / "log") as log:
+    command = ["sh", "-c", "sh -c 'sleep {length} & sleep {length}' & echo started; sleep {length}"]
+    run_logged(command, log, here, env=os.environ, stop=threading.Event())
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    wait_until(lambda: len(processes_with(length)) == 3 and (tmp_path / "log").read_text() == "started\n")
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not processes_with(length))
+
+
+def test_a_missing_program_is_not_started(tmp_path: Path) -> None:
     execution = run([str(tmp_path / "nothing")], Limits(), tmp_path)
     assert execution.ending is Ending.NOT_STARTED
     assert "nothing" in execution.stderr.text
 
 
-def test_output_to_a_file(tmp_path: Path) -> None:
+def test_a_script_without_an_interpreter_line_is_run_by_the_shell(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text('echo "got $1"\n')
+    script.chmod(0o755)
+    assert run([str(script), "this"], Limits(timeout=60), tmp_path).stdout.text == "got this\n"
+
+
+def test_standard_output_goes_to_a_file(tmp_path: Path) -> None:
     target = tmp_path / "printed"
     assert python("print('x' * 1000)", tmp_path, stdout_to=target).stdout.empty
     assert target.read_text() == "x" * 1000 + "\n"
+
+
+def test_a_captured_answer_is_complete() -> None:
+    answer = capture([sys.executable, "-c", "print('x' * 3_000_000)"], timeout=60)
+    assert answer.ok
+    assert answer.stdout.text == "x" * 3_000_000 + "\n"
+    assert capture([sys.executable, "-c", "import time; time.sleep(60)"], timeout=0.2).ending is Ending.TIMED_OUT
+
+
+def test_a_logged_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None:
+    with Log(tmp_path / "log") as log:
+        command = ["sh", "-c", "sleep 50 & echo first; echo last"]
+        execution = run_logged(command, log, tmp_path, env=EMPTY, stop=threading.Event(), timeout=20)
+    assert (execution.status, execution.stdout.last_line) == (0, "last")
+    assert (tmp_path / "log").read_text() == "first\nlast\n"
+
+
+def test_a_logged_command_that_closed_its_streams_times_out(tmp_path: Path) -> None:
+    with Log(tmp_path / "log") as log:
+        command = ["sh", "-c", "exec >&- 2>&-; sleep 50"]
+        execution = run_logged(command, log, tmp_path, env=EMPTY, stop=threading.Event(), timeout=0.3)
+    assert execution.ending is Ending.TIMED_OUT
+
+
+def test_a_command_inherits_nothing_that_it_did_not_ask_for(tmp_path: Path) -> None:
+    """It has no child that it did not start, an empty standard input, and no descriptor beyond the usual three."""
+    code = """
+import os, sys
+try:
+    os.waitpid(-1, os.WNOHANG)
+    print("a child", end=" ")
+except ChildProcessError:
+    pass
+print(repr(sys.stdin.read()), sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1])
+"""
+    with Log(tmp_path / "log") as log:
+        execution = run_logged([sys.executable, "-c", code], log, tmp_path, env=os.environ, stop=threading.Event())
+    assert (execution.status, execution.stdout.last_line) == (0, "'' [0, 1, 2]")
+
+
+ECHO = """
+import sys, time
+while len(header := sys.stdin.buffer.read(8)) == 8:
+    text = sys.stdin.buffer.read(int(header, 16))
+    if text == b"end": sys.exit(1)
+    if text == b"hang": time.sleep(300)
+    sys.stdout.buffer.write(b"%08x" % (2 * len(text)) + 2 * text)
+    sys.stdout.buffer.flush()
+"""
+
+
+def test_a_worker_answers_until_it_ends() -> None:
+    with Worker([sys.executable, "-c", ECHO], {}) as worker:
+        assert worker.ask(b"one", timeout=60) == b"oneone"
+        assert worker.ask(b"", timeout=60) == b""
+        assert worker.ask(b"x" * 1_000_000, timeout=60) == b"x" * 2_000_000
+        assert worker.ask(b"end", timeout=60) is None
+        assert worker.ask(b"one", timeout=60) is None
+
+
+def test_a_worker_that_takes_too_long_is_killed() -> None:
+    with Worker([sys.executable, "-c", ECHO], {}) as worker:
+        assert worker.ask(b"hang", timeout=0.5) is None
+
+
+def test_processes_are_found_by_their_environment() -> None:
+    child = subprocess.Popen(["sleep", "300"], env={**os.environ, "TRIAGE_TEST_MARK": f"here {os.getpid()}"})
+    assert is_running(child.pid)
+    # A zombie has no environment, so that the call does not wait for this process to reap its child.
+    kill_all_with("TRIAGE_TEST_MARK", f"here {os.getpid()}")
+    assert child.wait(timeout=20) == -signal.SIGKILL
+    assert not is_running(child.pid)
+
+
+def test_memory_is_what_the_system_reports() -> None:
+    assert memory().total == psutil.virtual_memory().total
+    assert 0 < memory().available <= memory().total
+
+
+STARTS_OR_KILLS = re.compile(
+    r"\bos\.(kill|killpg|fork|forkpty|exec\w+|spawn\w+|posix_spawnp?|system|popen|pidfd_send_signal)\b"
+)
+
+
+def test_only_one_module_starts_and_kills_processes() -> None:
+    root = Path(triage.__file__).parent
+    worker = root / "compilers" / "triton" / "worker"  # runs in a toolchain's interpreter
+    found = {path.relative_to(root) for path in root.rglob("*.py") if STARTS_OR_KILLS.search(path.read_text("utf-8"))}
+    assert {path for path in found if not (root / path).is_relative_to(worker)} == {Path("execution", "process.py")}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from triage.execution.process import capture
 
 Version = tuple[int, int]
 
@@ -77,10 +78,5 @@ def _named(version: Version) -> Iterator[Path]:
 def _runs(path: Path, version: Version) -> bool:
     """Whether it is what its name says. A version manager's stand-in exists for versions that it does not switch to."""
     question = "import sys; print(*sys.version_info[:2], sys.implementation.name)"
-    try:
-        told = subprocess.run(
-            [path, "-I", "-S", "-c", question], capture_output=True, text=True, check=False, timeout=_PATIENCE
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return told.stdout.split() == [*map(str, version), "cpython"]
+    answer = capture([str(path), "-I", "-S", "-c", question], _PATIENCE)
+    return answer.stdout.text.split() == [*map(str, version), "cpython"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -13,12 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psutil
 from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, Importer
 from triage.execution.cache import Evidence
-from triage.execution.process import run
+from triage.execution.process import capture, memory, run
 from triage.model.errors import TriageError
 from triage.model.execution import Limits
 from triage.toolchains.home import home_path, open_home
@@ -49,7 +47,7 @@ class MachineCheck:
 
 def checkup(compilers: Mapping[str, Compiler], onnx: Importer) -> list[MachineCheck]:
     """All checks. A check that breaks is itself a finding."""
-    findings = [_home(), _room(), _cores(), _uv(), _randomisation(), _orphans()]
+    findings = [_home(), _room(), _cores(), _uv(), _randomisation()]
     try:
         home = open_home()
     except TriageError:
@@ -93,19 +91,21 @@ def _room() -> MachineCheck:
 
 
 def _cores() -> MachineCheck:
-    memory = psutil.virtual_memory()
-    good = memory.available > _MEMORY
+    total, available = memory()
+    good = available > _MEMORY
     advice = "" if good else "large models will be untestable; close something or give a recipe a lower memory limit"
-    found = f"{os.cpu_count()} cores, {memory.available / (1 << 30):.1f} of {memory.total / (1 << 30):.1f} GiB available"
+    found = f"{os.cpu_count()} cores, {available / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB available"
     return MachineCheck("machine", Grade.GOOD if good else Grade.WEAK, found, advice)
 
 
 def _uv() -> MachineCheck:
     try:
-        told = subprocess.run([find_uv_bin(), "--version"], capture_output=True, text=True, check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError) as error:
+        answer = capture([find_uv_bin(), "--version"], timeout=30)
+    except FileNotFoundError as error:
         return MachineCheck("uv", Grade.BROKEN, str(error), "install this program again")
-    return MachineCheck("uv", Grade.GOOD, told.stdout.strip())
+    if not answer.ok:
+        return MachineCheck("uv", Grade.BROKEN, answer.stderr.last_line, "install this program again")
+    return MachineCheck("uv", Grade.GOOD, answer.stdout.text.strip())
 
 
 def _randomisation() -> MachineCheck:
@@ -115,12 +115,6 @@ def _randomisation() -> MachineCheck:
         advice = "a container's seccomp profile often forbids switching it off"
         return MachineCheck("address layout", Grade.WEAK, "random: a few verdicts may differ from run to run", advice)
     return MachineCheck("address layout", Grade.GOOD, "fixed for every compile")
-
-
-def _orphans() -> MachineCheck:
-    if shutil.which("setpriv"):
-        return MachineCheck("kill -9", Grade.GOOD, "ends running compiles as well")
-    return MachineCheck("kill -9", Grade.WEAK, "leaves a running compile to its time limit", "install util-linux for setpriv")
 
 
 def _index(shed: ToolchainRegistry, family: str) -> MachineCheck:
@@ -152,8 +146,9 @@ def _evidence(home: Path) -> MachineCheck:
 
 def _onnx(importer: Importer) -> MachineCheck:
     command = [sys.executable, "-m", importer.module, "--help"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    if answer.returncode == 0:
+    answer = capture(command, timeout=120)
+    if answer.ok:
         return MachineCheck("ONNX import", Grade.GOOD, "works")
-    last = next(iter(reversed(answer.stderr.strip().splitlines())), "no reason given")
-    return MachineCheck("ONNX import", Grade.WEAK, last, "`.onnx` inputs will be untestable")
+    return MachineCheck(
+        "ONNX import", Grade.WEAK, answer.stderr.last_line or "it printed no reason", "`.onnx` inputs will be untestable"
+    )

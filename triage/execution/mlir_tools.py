@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from triage.compilers.base import MlirTools
-from triage.execution.process import die_with_parent, run
+from triage.execution.process import Worker, run
 from triage.model.execution import Execution, Limits
 
 _PATIENCE = 120.0  # seconds for a text; a module of 20,000 lines takes one
@@ -27,7 +26,7 @@ class Reader:
     def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
         self._tools, self._stop = tools, stop
         self._lock = threading.Lock()
-        self._worker: subprocess.Popen[bytes] | None = None
+        self._worker: Worker | None = None
         self.bindings = True  # until they fail
 
     def generic(self, path: Path, *, elide: bool = False) -> str | None:
@@ -69,7 +68,7 @@ class Reader:
             with self._lock:
                 answer = self._ask(text)
             if answer is not None:
-                return answer[1] if answer[0] == "+" else None
+                return answer[1:] if answer.startswith("+") else None
         return self.transformed(text, _GENERIC)
 
     def close(self) -> None:
@@ -86,52 +85,35 @@ class Reader:
     def _run(self, argv: list[str], place: Path) -> Execution:
         return run(argv, _LIMITS, place, env={"LLVM_DISABLE_SYMBOLIZATION": "1"}, stop=self._stop)
 
-    def _ask(self, text: str) -> tuple[str, str] | None:
-        """The worker's answer. A text that kills it is no valid one; None when the worker does not work at all."""
-        data = text.encode()
+    def _ask(self, text: str) -> str | None:
+        """Return the worker's answer; None when the worker does not work at all. A text that kills it is not valid."""
         fresh = self._worker is None
         try:
-            worker = self._worker = self._worker or self._start()
-            assert worker.stdin
-            assert worker.stdout
-            timer = threading.Timer(_PATIENCE, worker.kill)
-            timer.start()
-            try:
-                worker.stdin.write(f"{len(data):08x}".encode() + data)
-                worker.stdin.flush()
-                head = worker.stdout.read(9)
-                if len(head) == 9:
-                    return chr(head[0]), worker.stdout.read(int(head[1:], 16)).decode("utf-8", "replace")
-            finally:
-                timer.cancel()
+            self._worker = self._worker or self._start()
+            answer = self._worker.ask(text.encode(), _PATIENCE)
         except OSError:
-            pass
+            answer = None
+        if answer is not None:
+            return answer.decode("utf-8", "replace")
         self._end()
-        if fresh and self._ask_trivial() is None:
+        if fresh and not self._bindings_work():
             self.bindings = False
             return None
-        return "-", "the bindings ended on this text"
+        return "-"
 
-    def _ask_trivial(self) -> tuple[str, str] | None:
-        """Whether a worker runs at all: it is asked for the empty module."""
-        worker = self._start()
-        said, _ = worker.communicate(b"00000008module{}"[:16], timeout=_PATIENCE)
-        return ("+", "") if said[:1] == b"+" else None
+    def _bindings_work(self) -> bool:
+        try:
+            with self._start() as worker:
+                return (worker.ask(b"module{}", _PATIENCE) or b"").startswith(b"+")
+        except OSError:
+            return False
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> Worker:
         script = Path(__file__).with_name("mlir_worker.py")
-        env = {**os.environ, "PYTHONPATH": str(self._tools.python_root), "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.Popen(
-            [*die_with_parent(), sys.executable, str(script), self._tools.package],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=env,
-            start_new_session=True,
-        )
+        env = {"PYTHONPATH": str(self._tools.python_root), "PYTHONDONTWRITEBYTECODE": "1"}
+        return Worker([sys.executable, str(script), self._tools.package], env)
 
     def _end(self) -> None:
         if self._worker is not None:
-            self._worker.kill()
-            self._worker.communicate()
+            self._worker.close()
             self._worker = None

@@ -1,17 +1,17 @@
-"""Checks MLIR for `reading.py`, run by itself with the bindings of one toolchain on its path.
+"""Check MLIR with the Python bindings of one toolchain. Runs as a worker of `mlir_tools.py` and imports nothing of triage.
 
-Standard input: the length of a text in 8 hexadecimal digits, then the text. Standard output: `+` or `-`, a length as
-above, then the generic form of a valid module or what is wrong with the text. Nothing of this program is imported here.
+A request is the length of a text in 8 hexadecimal digits and the text. The answer is sent the same way: `+` and the generic
+form of a valid module, or `-` and the error.
 """
 
 import importlib
 import sys
 
-RENEW = 256  # texts per context: types and attributes of all texts stay in one for ever
+RENEW = 256  # texts for each context: a context never frees types and attributes
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     ir = importlib.import_module(f"{sys.argv[1]}.ir")
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     context, count = None, 0
@@ -26,8 +26,8 @@ def main() -> None:
             answer = module.operation.get_asm(print_generic_op_form=True)
         except Exception as error:  # whatever the bindings of this version raise
             mark, answer = "-", str(error)
-        data = answer.encode()
-        sink.write(f"{mark}{len(data):08x}".encode() + data)
+        data = f"{mark}{answer}".encode()
+        sink.write(f"{len(data):08x}".encode() + data)
         sink.flush()
 
 

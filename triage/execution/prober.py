@@ -16,7 +16,7 @@ from triage.compilers.base import Compiler, Invocation, Ir, MlirTools, Placement
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.judge import judge, needs_pass, rules_of
-from triage.execution.process import Switch, run
+from triage.execution.process import StopSignal, run
 from triage.execution.scratch import Scratch
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
@@ -69,7 +69,7 @@ class Prober:
         return errand.probe(known, cached=True) if known else None
 
     def trial(
-        self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: Switch | None = None
+        self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: StopSignal | None = None
     ) -> Probe:
         """One run, believed at once and kept apart from probes in the evidence: for a search that tries many programs
         and probes in full the one it ends with.
@@ -207,7 +207,7 @@ class Prober:
         record = errand.record(errand.key(), chosen, failing_pass)
         return replace(record, runs=agreeing, disagreements=len(runs) - agreeing)
 
-    def _execute(self, errand: CompileTask, scanner: PassScanner | None = None, stop: Switch | None = None) -> Execution:
+    def _execute(self, errand: CompileTask, scanner: PassScanner | None = None, stop: StopSignal | None = None) -> Execution:
         """One run in a folder of its own. `scanner` reads all of standard error as it comes, IR of any length included."""
         with self._scratch.place() as place:
             output = place / "out"
@@ -218,7 +218,7 @@ class Prober:
             told = errand.compiler.told(execution)
             return replace(execution, output_bytes=size, phase=told.phase, metrics=told.metrics)
 
-    def _name_pass(self, errand: CompileTask, *, crashed: bool, stop: Switch | None = None) -> FailingPass | None:
+    def _name_pass(self, errand: CompileTask, *, crashed: bool, stop: StopSignal | None = None) -> FailingPass | None:
         """The failing pass, from a second run that prints it."""
         named = errand.naming_the_pass(crashed=crashed)
         if named == errand:  # a family without passes, or whose first run has told all there is
@@ -232,8 +232,8 @@ class Prober:
 class _Either:
     """Two switches as one."""
 
-    first: Switch
-    second: Switch | None
+    first: StopSignal
+    second: StopSignal | None
 
     def is_set(self) -> bool:
         return self.first.is_set() or (self.second is not None and self.second.is_set())

@@ -1,109 +1,183 @@
-"""Run one process group under limits and account for it."""
+"""Start processes: the only module that does. Every process gets limits, a session of its own, and is never left behind."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import math
 import os
 import resource
 import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-import psutil
-
+from triage.execution.streams import Capture, Log
 from triage.model.errors import Interrupted
 from triage.model.execution import Captured, Ending, Execution, Limits
 
-_TICK = 0.05  # seconds between looks at memory and time
+_TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
-_DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process is gone
-_STRETCH = 4.0  # a time limit never grows past this many times itself, however busy the machine is
-_ADDR_NO_RANDOMIZE = 0x0040000
+_DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
+_MAX_STRETCH = 4.0  # a time limit is extended to at most this many times itself on a busy machine
+_LARGEST_FILE = 2 << 30  # bytes of standard output in a file
+_LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
+_NO_MEMORY_LIMIT = sys.maxsize
+
+Sink = Callable[[bytes], object]
 
 
-class Switch(Protocol):
-    """What ends a run from outside: a `threading.Event`, or several as one."""
+class StopSignal(Protocol):
+    """Ends a run from outside, such as a `threading.Event`."""
 
     def is_set(self) -> bool:
-        """Whether the run shall end."""
+        """Return whether the run must end."""
 
 
 def run(
     argv: Sequence[str],
     limits: Limits,
-    cwd: Path,
+    scratch: Path,
     *,
     env: Mapping[str, str] | None = None,
     stdout_to: Path | None = None,
-    stop: Switch | None = None,
-    on_stderr: Callable[[bytes], None] | None = None,
+    stop: StopSignal | None = None,
+    on_stderr: Sink | None = None,
 ) -> Execution:
-    """Run `argv` in a session of its own with no standard input, and wait until the whole group is gone.
+    """Run a program under limits in a scratch folder, which is also its TMPDIR, and wait until its whole group has ended.
 
-    stdout_to: a file for standard output instead of the capture; on_stderr: is given every byte of standard error.
-    Raises Interrupted when `stop` is set. A program that cannot be started gives an Execution with NOT_STARTED.
+    env: variables in addition to the inherited ones; stdout_to: file that receives standard output instead of the execution;
+    on_stderr: receives all of standard error as it arrives.
+
+    Raises Interrupted when `stop` is set. A program that cannot be started gives an execution that ended as NOT_STARTED.
     """
-    return _Run(argv, limits, cwd, env or {}, stdout_to, stop or threading.Event(), on_stderr).go()
+    environ = {**os.environ, **(env or {}), "TMPDIR": str(scratch)}
+    return _Run(tuple(argv), limits, scratch, environ, stop, stdout_to=stdout_to, on_stderr=on_stderr).execute()
 
 
+def run_logged(
+    argv: Sequence[str],
+    log: Log,
+    cwd: Path,
+    *,
+    env: Mapping[str, str],
+    stop: StopSignal,
+    timeout: float = math.inf,
+    on_tick: Callable[[], None] | None = None,
+) -> Execution:
+    """Run a build, an installer or a user's script, and write everything that it prints to a log.
+
+    env: the whole environment; timeout: wall seconds; on_tick: called about 20 times a second while the program runs.
+    Raises Interrupted when `stop` is set.
+    """
+    limits = Limits(timeout, _NO_MEMORY_LIMIT, output=128 << 10)
+    return _Run(tuple(argv), limits, cwd, env, stop, on_stdout=log.write, on_stderr=log.write, on_tick=on_tick).execute()
+
+
+def capture(argv: Sequence[str], timeout: float, *, env: Mapping[str, str] | None = None) -> Execution:
+    """Ask a program for a short answer, such as its version. `env`: variables in addition to the inherited ones."""
+    limits = Limits(timeout, _NO_MEMORY_LIMIT, _LARGEST_ANSWER)
+    return _Run(tuple(argv), limits, Path(), {**os.environ, **(env or {})}, None).execute()
+
+
+class Worker:
+    """A process that answers one request after another.
+
+    A request and an answer are each sent as their length, in 8 hexadecimal digits, and their bytes.
+    """
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start the process. `env`: variables in addition to the inherited ones. OSError when it cannot be started."""
+        watchdog = _watchdog()
+        self._process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **env},
+            start_new_session=True,
+        )
+        self._watched = ExitStack()
+        self._watched.enter_context(watchdog.watching(self._process.pid))
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, request: bytes, timeout: float) -> bytes | None:
+        """Return the answer; None when the worker ended, or was killed after `timeout` seconds, without one."""
+        source, sink = self._process.stdout, self._process.stdin
+        assert source
+        assert sink
+        timer = threading.Timer(timeout, _kill_group, (self._process.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            sink.write(f"{len(request):08x}".encode() + request)
+            sink.flush()
+            header = source.read(8)
+            answer = source.read(int(header, 16)) if len(header) == 8 else b""
+        except OSError:
+            return None
+        finally:
+            timer.cancel()
+            timer.join()
+        return answer if len(header) == 8 and len(answer) == int(header, 16) else None
+
+    def close(self) -> None:
+        """Kill the process and what it started."""
+        if self._process.returncode is None:
+            _kill_group(self._process.pid, signal.SIGKILL)
+            self._watched.close()
+            self._process.communicate()
+
+
+@dataclass
 class _Run:
-    """The state of one run: pipes, clock, and what has been seen so far."""
+    """The state of one run: pipes, clock, and what was read and measured."""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        limits: Limits,
-        cwd: Path,
-        env: Mapping[str, str],
-        stdout_to: Path | None,
-        stop: Switch,
-        on_stderr: Callable[[bytes], None] | None,
-    ) -> None:
-        self.argv, self.limits, self.cwd, self.env = tuple(argv), limits, cwd, env
-        self.stdout_to, self.stop = stdout_to, stop
-        self.stdout, self.stderr = Capture(limits.output), Capture(limits.output)
-        self.on_stderr = on_stderr
-        self.ending: Ending | None = None
-        self.peak = 0
+    argv: tuple[str, ...]
+    limits: Limits
+    cwd: Path
+    env: Mapping[str, str]
+    stop: StopSignal | None
+    stdout_to: Path | None = None
+    on_stdout: Sink | None = None
+    on_stderr: Sink | None = None
+    on_tick: Callable[[], None] | None = None
+    ending: Ending | None = None  # the limit that was exceeded
+    peak: int = 0  # bytes
+    stdout: Capture = field(init=False)
+    stderr: Capture = field(init=False)
 
-    def go(self) -> Execution:
-        randomised = not _without_randomisation()
-        if shutil.which(self.argv[0]) is None:  # setpriv would turn it into an exit status
-            return self._not_started("no such program, or it may not be executed")
-        sink = self.stdout_to.open("wb") if self.stdout_to else None
+    def __post_init__(self) -> None:
+        self.stdout, self.stderr = Capture(self.limits.output), Capture(self.limits.output)
+
+    def execute(self) -> Execution:
+        randomised = not _disable_address_randomisation()
+        watchdog = _watchdog()  # running before the process, so that it is watched from its first moment
         started = time.monotonic()
         try:
-            process = subprocess.Popen(
-                [*die_with_parent(), *self.argv],
-                stdin=subprocess.DEVNULL,
-                stdout=sink or subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.cwd,
-                env={**os.environ, **self.env, "TMPDIR": str(self.cwd)},
-                start_new_session=True,
-            )
+            process = self._start(self.argv)
         except OSError as error:
-            return self._not_started(error.strerror or str(error))
-        finally:
-            if sink:
-                sink.close()
-        try:
-            status, usage = self._attend(process, started)
-        finally:
-            if process.returncode is None:  # interrupted: reap it, whatever it was doing
-                kill_group(process.pid, signal.SIGKILL)
-                process.wait()
-            for pipe in (process.stdout, process.stderr):
-                if pipe:
-                    pipe.close()
+            reason = Captured(head=f"{error.filename or self.argv[0]}: {error.strerror or error}\n")
+            return Execution(self.argv, Ending.NOT_STARTED, None, None, 0.0, 0.0, 0.0, Captured(), reason)
+        with ExitStack() as stack:
+            stack.callback(_close_pipes, process)
+            stack.callback(_reap, process)
+            watched = stack.enter_context(ExitStack())
+            watched.enter_context(watchdog.watching(process.pid))
+            status, usage = self._attend(process, started, watched)
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code if code < 0 else None
         return Execution(
@@ -119,104 +193,168 @@ class _Run:
             randomised=randomised,
         )
 
-    def _not_started(self, reason: str) -> Execution:
-        told = Captured(head=f"{self.argv[0]}: {reason}\n")
-        return Execution(self.argv, Ending.NOT_STARTED, None, None, 0.0, 0.0, 0.0, Captured(), told)
+    def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        with ExitStack() as stack:
+            stdout = stack.enter_context(self.stdout_to.open("wb")) if self.stdout_to else subprocess.PIPE
+            try:
+                return subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=subprocess.PIPE,
+                    cwd=self.cwd,
+                    env=self.env,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                program = shutil.which(argv[0], path=self.env.get("PATH"))
+                if error.errno != errno.ENOEXEC or program is None:
+                    raise
+                return self._start(["/bin/sh", program, *argv[1:]])  # a script without `#!`, as shells run it
 
     def _peak_mb(self, usage: resource.struct_rusage) -> float:
-        # Between fork and exec the child counts this program's own pages as its, so that a smaller figure than ours
-        # says nothing of the child: then the largest sample stands.
+        # Between fork and exec the pages of this program count as the child's. A figure below this program's own peak
+        # therefore does not describe the child: use the largest sample instead.
         ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         sampled = self.peak / (1 << 20)
         return max(sampled, usage.ru_maxrss / 1024) if usage.ru_maxrss > ours else sampled
 
-    def _attend(self, process: subprocess.Popen[bytes], started: float) -> tuple[int, resource.struct_rusage]:
-        """Read, watch and reap. The exit status and the rusage of the process and its reaped children."""
-        streams = [(process.stdout, self._take_stdout), (process.stderr, self._take_stderr)]
+    def _attend(
+        self, process: subprocess.Popen[bytes], started: float, watched: ExitStack
+    ) -> tuple[int, resource.struct_rusage]:
+        """Read, check the limits and reap. Returns the wait status and the usage of the process and its reaped children."""
+        streams = [(process.stdout, self.stdout, self.on_stdout), (process.stderr, self.stderr, self.on_stderr)]
         with selectors.DefaultSelector() as selector, _ExitNotice(process.pid) as notice:
-            for pipe, take in streams:
+            for pipe, kept, sink in streams:
                 if pipe:
                     os.set_blocking(pipe.fileno(), False)
-                    selector.register(pipe.fileno(), selectors.EVENT_READ, take)
+                    selector.register(pipe.fileno(), selectors.EVENT_READ, (kept, sink))
             if notice.fd is not None:
                 selector.register(notice.fd, selectors.EVENT_READ, None)
             ended: tuple[int, resource.struct_rusage] | None = None
-            next_look, give_up = started + _TICK, 0.0
+            next_check, give_up = started + _TICK, 0.0
             while True:
                 open_pipes = [key for key in selector.get_map().values() if key.data is not None]
                 if ended and (not open_pipes or time.monotonic() > give_up):
                     return ended
-                self._read(selector, max(0.0, next_look - time.monotonic()))
-                if not ended and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                    # What it left behind is killed while its own number is still taken, so that no stranger is hit.
-                    kill_group(process.pid, signal.SIGKILL)
+                _read(selector, max(0.0, next_check - time.monotonic()))
+                if not ended and _has_ended(process.pid):
+                    # Kill what it left behind while its process id cannot be reused.
+                    _kill_group(process.pid, signal.SIGKILL)
+                    watched.close()
                     _, status, usage = os.wait4(process.pid, 0)
                     process.returncode = os.waitstatus_to_exitcode(status)
                     ended, give_up = (status, usage), time.monotonic() + _DRAIN
                     if notice.fd is not None:
                         selector.unregister(notice.fd)
-                if time.monotonic() >= next_look:
-                    next_look = time.monotonic() + _TICK
+                if time.monotonic() >= next_check:
+                    next_check = time.monotonic() + _TICK
                     if not ended:
-                        self._look(process.pid, started)
+                        self._check(process.pid, started)
 
-    def _read(self, selector: selectors.BaseSelector, patience: float) -> None:
-        for key, _ in selector.select(patience):
-            if key.data is None:
-                continue
-            data = os.read(key.fd, 1 << 20)
-            if data:
-                key.data(data)
-            else:
-                selector.unregister(key.fd)
-
-    def _take_stdout(self, data: bytes) -> None:
-        self.stdout.feed(data)
-
-    def _take_stderr(self, data: bytes) -> None:
-        self.stderr.feed(data)
-        if self.on_stderr:
-            self.on_stderr(data)
-
-    def _look(self, pid: int, started: float) -> None:
-        """Compare what is used with the limits; end the group when one is passed or a stop was asked for."""
-        if self.stop.is_set():
-            _end(pid)
+    def _check(self, pid: int, started: float) -> None:
+        """End the group when a limit is exceeded or `stop` is set."""
+        if self.stop and self.stop.is_set():
+            _end_group(pid)
             raise Interrupted("stopped")
+        if self.on_tick:
+            self.on_tick()
         if self.ending:
             return
-        rss = group_rss(pid)
+        rss = 0 if self.limits.memory == _NO_MEMORY_LIMIT else _group_rss(pid)
         self.peak = max(self.peak, rss)
         elapsed = time.monotonic() - started
         if rss > self.limits.memory:
             self.ending = Ending.OVER_MEMORY
         elif elapsed > self.limits.timeout:
-            # On a starved machine the wall clock says little: time spent ready but without a core is given back.
-            allowed = min(self.limits.timeout + waited_for_core(pid), _STRETCH * self.limits.timeout)
+            # On a busy machine the time that the process waited for a core does not count.
+            allowed = min(self.limits.timeout + _seconds_without_core(pid), _MAX_STRETCH * self.limits.timeout)
             if elapsed > allowed:
                 self.ending = Ending.TIMED_OUT
         elif self.stdout_to and self.stdout_to.stat().st_size > _LARGEST_FILE:
             self.ending = Ending.OVER_OUTPUT
         if self.ending:
-            _end(pid)
+            _end_group(pid)
 
 
-_LARGEST_FILE = 2 << 30
+def _read(selector: selectors.BaseSelector, timeout: float) -> None:
+    for key, _ in selector.select(timeout):
+        if key.data is None:
+            continue
+        data = os.read(key.fd, 1 << 20)
+        if not data:
+            selector.unregister(key.fd)
+            continue
+        kept, sink = key.data
+        kept.write(data)
+        if sink:
+            sink(data)
 
 
-def _end(pid: int) -> None:
-    """SIGTERM to the group, then SIGKILL to what is left of it after the grace."""
-    kill_group(pid, signal.SIGTERM)
-    until = time.monotonic() + _GRACE
-    while time.monotonic() < until:
-        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            break
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that is still running, because waiting for it was interrupted."""
+    if process.returncode is None:
+        _kill_group(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether a child has ended. It stays a zombie, so that its process id is not reused."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end_group(pid: int) -> None:
+    """Send SIGTERM to the group, then SIGKILL to what is left of it after the grace period."""
+    _kill_group(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE
+    while time.monotonic() < deadline and not _has_ended(pid):
         time.sleep(0.01)
-    kill_group(pid, signal.SIGKILL)
+    _kill_group(pid, signal.SIGKILL)
+
+
+def _kill_group(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process group and to descendants that left it."""
+    for member in _descendants(pid):
+        with suppress(OSError):
+            os.kill(member, number)
+    with suppress(OSError):
+        os.killpg(pid, number)
+
+
+def _descendants(pid: int) -> list[int]:
+    family = [pid]
+    for member in family:
+        with suppress(OSError):
+            for task in Path(f"/proc/{member}/task").iterdir():
+                family += [int(child) for child in (task / "children").read_bytes().split()]
+    return family[1:]
+
+
+def _group_rss(pid: int) -> int:
+    """Return the resident bytes of a process and its descendants; 0 when it has ended."""
+    total = 0
+    for member in (pid, *_descendants(pid)):
+        with suppress(OSError, IndexError):
+            total += int(Path(f"/proc/{member}/statm").read_bytes().split()[1])
+    return total * os.sysconf("SC_PAGE_SIZE")
+
+
+def _seconds_without_core(pid: int) -> float:
+    """Return how long a process was ready to run and had no core; 0 where the system does not report it."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 class _ExitNotice:
-    """A descriptor that becomes readable when the process ends, where the system has one."""
+    """A descriptor that becomes readable when a process ends, where the system has one."""
 
     def __init__(self, pid: int) -> None:
         self.fd: int | None = None
@@ -231,15 +369,50 @@ class _ExitNotice:
             os.close(self.fd)
 
 
+# Reads `+ GROUP` when a process group starts and `- GROUP` when it has ended. When this program ends, however it ends, the
+# input ends as well, and the watchdog kills the groups that are left.
+_WATCHDOG = """
+running=
+while read -r sign group; do
+  others=
+  for one in $running; do [ "$one" = "$group" ] || others="$others $one"; done
+  if [ "$sign" = + ]; then running="$others $group"; else running=$others; fi
+done
+for group in $running; do kill -KILL -"$group"; done
+"""
+
+
+class _Watchdog:
+    """A process that outlives this program, `kill -9` included, and then kills every process group left running."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHDOG],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+
+    @contextmanager
+    def watching(self, pid: int) -> Iterator[None]:
+        """Register a process group. Leave the block before the process is reaped, while its id cannot be reused."""
+        self._send(f"+ {pid}\n")
+        try:
+            yield
+        finally:
+            self._send(f"- {pid}\n")
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin
+        with suppress(OSError):  # somebody killed the watchdog
+            os.write(self._process.stdin.fileno(), line.encode())
+
+
 @cache
-def die_with_parent() -> tuple[str, ...]:
-    """A prefix that has the kernel kill the compiler when this process dies, kill -9 included; empty where there is none."""
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        return ()
-    prefix = (setpriv, "--pdeathsig", "KILL", "--")
-    works = subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
-    return prefix if works else ()
+def _watchdog() -> _Watchdog:
+    return _Watchdog()
 
 
 @cache
@@ -248,10 +421,13 @@ def _libc() -> ctypes.CDLL | None:
     return libc if hasattr(libc, "personality") else None
 
 
-def _without_randomisation() -> bool:
-    """Switch address randomisation off for what this thread starts; whether the system allowed it.
+_ADDR_NO_RANDOMIZE = 0x0040000
 
-    A compiler that iterates over pointers in hash order gives another verdict for another address layout.
+
+def _disable_address_randomisation() -> bool:
+    """Disable address randomisation for the processes that this thread starts. Returns whether the system allows it.
+
+    A compiler that iterates over pointers in hash order can give different answers for different address layouts.
     """
     libc = _libc()
     if libc is None:
@@ -260,84 +436,43 @@ def _without_randomisation() -> bool:
     return bool(current != -1 and libc.personality(current | _ADDR_NO_RANDOMIZE) != -1)
 
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+class Memory(NamedTuple):
+    """Main memory of this machine in bytes."""
+
+    total: int
+    available: int
 
 
-def group_rss(pid: int) -> int:
-    """Resident bytes of a process and its descendants; 0 when it is gone."""
-    total = 0
-    for member in _members(pid):
-        try:
-            total += int(Path(f"/proc/{member}/statm").read_bytes().split()[1]) * _PAGE
-        except (OSError, IndexError):
-            with suppress(psutil.Error):
-                total += psutil.Process(member).memory_info().rss
-    return total
+def memory() -> Memory:
+    """Return the size of main memory and how much of it programs can use without swapping."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    return Memory(*(int(fields[name].split()[0]) << 10 for name in ("MemTotal", "MemAvailable")))
 
 
-def waited_for_core(pid: int) -> float:
-    """Seconds that a process was ready to run and had no core; 0 where the system does not say."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
+def is_running(pid: int) -> bool:
+    """Return whether there is a process of this id."""
+    return Path(f"/proc/{pid}").exists()
 
 
-def kill_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process group and to descendants that left it. Those already gone are no error."""
-    for member in _members(pid)[1:]:
-        with suppress(OSError):
-            os.kill(member, number)
-    with suppress(OSError):
-        os.killpg(pid, number)
-
-
-def _members(pid: int) -> list[int]:
-    """A process and its descendants, itself first."""
-    found = [pid]
-    for member in found:
-        try:
-            for task in Path(f"/proc/{member}/task").iterdir():
-                found += [int(child) for child in (task / "children").read_bytes().split()]
-        except OSError:
-            if member == pid and not Path("/proc/self/task").exists():
-                with suppress(psutil.Error):
-                    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    return found
-
-
-class Capture:
-    """Keeps the first and the last `limit / 2` bytes of what it is fed and counts the rest."""
-
-    def __init__(self, limit: int) -> None:
-        self._half = max(1, limit // 2)
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._dropped = 0
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream."""
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        if not data:
+def kill_all_with(name: str, value: str) -> None:
+    """Kill every other process that was started with this environment variable, and wait until they have ended."""
+    setting = f"{name}={value}".encode()
+    deadline = time.monotonic() + 5
+    while left := [pid for pid in _all_processes() if setting in _environment_of(pid)]:
+        for pid in left:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
             return
-        self._tail += data[-self._half :]
-        self._dropped += max(0, len(data) - self._half)
-        if len(self._tail) > 2 * self._half:  # trimmed seldom, so that feeding small pieces stays linear
-            self._trim()
+        time.sleep(0.01)
 
-    def captured(self) -> Captured:
-        """What was kept, as text; broken characters are replaced."""
-        self._trim()
-        head, tail = bytes(self._head), bytes(self._tail)
-        if not self._dropped:
-            return Captured(head=(head + tail).decode("utf-8", "replace"))
-        return Captured(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self._dropped)
 
-    def _trim(self) -> None:
-        surplus = len(self._tail) - self._half
-        if surplus > 0:
-            del self._tail[:surplus]
-            self._dropped += surplus
+def _all_processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()]
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended, or belongs to another user
+        return []

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import psutil
-
 from triage.execution.cache import Evidence
 from triage.execution.prober import Prober
+from triage.execution.process import memory
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
@@ -56,7 +55,7 @@ class ProbeRunner:
         self.stop = stop
         self.jobs = jobs or os.cpu_count() or 1
         self.progress = progress or Silent()
-        self._memory_mb = psutil.virtual_memory().available * 0.9 / (1 << 20)
+        self._memory_mb = memory().available * 0.9 / (1 << 20)
         self.compiles = 0  # made since the beginning, cached answers not counted
         #: How probes are read, where a number and not a failure is looked for.
         self.reading: Callable[[Prober, Toolchain, Probe], Probe] | None = None

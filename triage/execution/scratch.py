@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
-import psutil
-
+from triage.execution.process import is_running
 from triage.toolchains.home import disk_errors
 
 
@@ -24,7 +23,7 @@ class Scratch:
             folder.mkdir(parents=True, exist_ok=True)
             for place in folder.iterdir():
                 owner = place.name.partition("-")[0]
-                if owner.isdigit() and not psutil.pid_exists(int(owner)):
+                if owner.isdigit() and not is_running(int(owner)):
                     shutil.rmtree(place, ignore_errors=True)
 
     @contextmanager

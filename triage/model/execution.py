@@ -45,6 +45,11 @@ class Captured:
         return f"{self.head}\n... {self.dropped} bytes not kept ...\n{self.tail}"
 
     @property
+    def last_line(self) -> str:
+        """The last line that is not blank, stripped; empty where there is none."""
+        return next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
+
+    @property
     def empty(self) -> bool:
         """Whether nothing but white space was written."""
         return not self.dropped and not (self.head + self.tail).strip()
@@ -72,6 +77,11 @@ class Execution:
     randomised: bool = False
     phase: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, or minus the number of the signal; None when it was not started."""
+        return self.exit_code if self.signal is None else -self.signal
 
     @property
     def ok(self) -> bool:

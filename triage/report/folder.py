@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-import psutil
+from triage.execution.process import is_running
 
 _HERE = -100  # AT_FDCWD: paths start from the working folder
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -54,5 +54,5 @@ def _sweep(folder: Path) -> None:
     """Remove what processes that were killed left behind."""
     for left in folder.parent.glob(f".{folder.name}.*"):
         owner = left.name.removeprefix(f".{folder.name}.")
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+        if owner.isdigit() and not is_running(int(owner)):
             shutil.rmtree(left, ignore_errors=True)

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import date, timedelta
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 
 from filelock import FileLock
@@ -21,7 +21,9 @@ from uv import find_uv_bin
 
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, version_of
-from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
+from triage.execution.process import capture, run_logged
+from triage.execution.streams import Log
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.toolchains.home import disk_errors
 from triage.toolchains.index import Release
@@ -29,6 +31,8 @@ from triage.toolchains.index import Release
 UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
 _TYPICAL_WHEEL = 110 << 20
 _ALONE = Wheel()
+_VENV_PATIENCE = 120.0  # seconds to make a virtual environment
+_TICKS = 4  # of a run between updates of the installed size
 _SIBLINGS = timedelta(days=3)  # packages that are released together appear one after another
 
 
@@ -122,31 +126,27 @@ def _make_environment(root: Path, python: str, what: str) -> None:
     program = interpreter(version_of(python))
     command = [find_uv_bin(), "venv", "--relocatable", "--no-project", "--no-config", "--clear"]
     command += ["--python", str(program), str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        said = done.stderr.strip()[-300:]
+    answer = capture(command, _VENV_PATIENCE)
+    if not answer.ok:
+        said = answer.stderr.text.strip()[-300:]
         raise EnvironmentFailure(f"cannot install {what}: no virtual environment of Python {python}: {said}")
 
 
 def _run(command: list[str], what: str, root: Path, scratch: Path, progress: Progress, stop: threading.Event) -> None:
     task = progress.task(what, total=None)
-    log = scratch / "uv.log"
+    ticks = count()
+
+    def describe() -> None:
+        if next(ticks) % _TICKS == 0:
+            task.describe(f"{what}  {_size(root.parent) >> 20} MiB")
+
     try:
-        with log.open("wb") as sink:
-            process = subprocess.Popen(command, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL)
-            try:
-                while process.poll() is None:
-                    if stop.wait(0.1):
-                        raise Interrupted("stopped")
-                    task.describe(f"{what}  {_size(root.parent) >> 20} MiB")
-            finally:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
+        with Log(scratch / "uv.log") as log:
+            execution = run_logged(command, log, Path(), env=os.environ, stop=stop, on_tick=describe)
     finally:
         task.finish()
-    if process.returncode != 0:
-        why = _why(log, root.parent)
+    if not execution.ok:
+        why = _why(log.path, root.parent)
         # Said of the package, not of the network: it will be so tomorrow.
         forever = re.search(r"No solution found|requirements are unsatisfiable|has no usable wheels|no wheels are usable", why)
         raise (Unobtainable if forever else EnvironmentFailure)(f"cannot {what}: {why}")

@@ -232,7 +232,7 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
     )
     words = [sys.executable, "-c", code, str(place.home), str(timeline.repository.path), LONG]
     killed = subprocess.Popen(words, cwd=Path(__file__).parents[3])
-    while not list((place.home / "builders").glob("*/*/build/half")):
+    while not sleeping(LONG):
         assert killed.poll() is None
         time.sleep(0.02)
     killed.kill()

@@ -1,21 +1,14 @@
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.git_history.history import History
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.running import Log, TimedOut, run
 from triage.toolchains.sources.script import ScriptedToolchains
 
 
@@ -66,30 +59,6 @@ def test_ways_to_have_none(
     assert isinstance(caught.value, Unobtainable) == (error is Unobtainable)
 
 
-def test_a_log_keeps_its_beginning_and_end(tmp_path: Path) -> None:
-    with Log(tmp_path / "log") as log:
-        log.write(b"first\n")
-        for number in range(40):
-            log.write(bytes([65 + number % 26]) * (1 << 19))
-        log.write(b"\nlast")
-    data = (tmp_path / "log").read_bytes()
-    assert data.startswith(b"first\nAAAA")
-    assert data.endswith(b"\nlast")
-    assert "bytes left out" in data.decode()
-    assert len(data) < 9 << 20
-    with Log(tmp_path / "short") as log:
-        log.write(b"all of it")
-    assert (tmp_path / "short").read_bytes() == b"all of it"
-
-
-def test_what_a_command_leaves_behind_does_not_hold_it_up(place: Workplace, tmp_path: Path) -> None:
-    with Log(tmp_path / "log") as log:
-        done = run(["sh", "-c", "sleep 50 & echo done"], log, place, env={"PATH": "/bin:/usr/bin"}, cwd=tmp_path, timeout=20)
-        assert (done.status, done.last_line) == (0, "done")
-        with pytest.raises(TimedOut):
-            run(["sh", "-c", "exec >&- 2>&-; sleep 50"], log, place, env={"PATH": "/bin:/usr/bin"}, cwd=tmp_path, timeout=0.3)
-
-
 COUNTING = """#!/bin/sh
 echo "$1" >> asked
 mkdir -p "tc/$1"
@@ -137,50 +106,3 @@ def test_a_script_that_writes_over_the_compiler_of_another_commit_is_found_out(
     assert not isinstance(caught.value, Unobtainable)
     shared = ScriptedToolchains(place, prices, "echo tc #", tmp_path)
     assert shared.obtain(one) == shared.obtain(other) == tmp_path / "tc"
-
-
-def test_kill_9_leaves_nothing_of_a_command_behind(tmp_path: Path) -> None:
-    """Children of children, in the command's own group, and none of them started by this program."""
-    mark = f"600.{os.getpid()}"
-    code = f"""
-import os
-from pathlib import Path
-from triage.toolchains.sources import Workplace
-from triage.toolchains.sources.running import Log, run
-here = Path({str(tmp_path)!r})
-with Log(here / "log") as log:
-    run(["sh", "-c", "sh -c 'sleep {mark} & sleep {mark}' & sleep {mark}"], log, Workplace(here), env=os.environ, cwd=here)
-"""
-    running = subprocess.Popen([sys.executable, "-c", code])
-    while len(sleeping(mark)) < 3:
-        assert running.poll() is None
-        time.sleep(0.02)
-    running.kill()
-    running.wait()
-    end = time.monotonic() + 20
-    while sleeping(mark) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not sleeping(mark)
-
-
-def sleeping(mark: str) -> list[int]:
-    return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[:2] == ["sleep", mark]]
-
-
-def test_a_command_knows_nothing_of_its_guard(place: Workplace, tmp_path: Path) -> None:
-    """It has no child that it did not start, nothing on its standard input, and no descriptor beyond the usual three."""
-    code = """
-import os, sys
-try:
-    os.waitpid(-1, os.WNOHANG)
-    print("a child", end=" ")
-except ChildProcessError:
-    pass
-print(repr(sys.stdin.read()), sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1])
-"""
-    with Log(tmp_path / "log") as log:
-        done = run([sys.executable, "-c", code], log, place, env=os.environ, cwd=tmp_path, timeout=60)
-        assert (done.status, done.last_line) == (0, "'' [0, 1, 2]")
-        assert run(["sh", "-c", "kill -SEGV $$"], log, place, env=os.environ, cwd=tmp_path).status == -signal.SIGSEGV
-        with pytest.raises(FileNotFoundError):
-            run(["no-such-program"], log, place, env=os.environ, cwd=tmp_path)

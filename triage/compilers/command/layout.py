@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from triage.execution.process import capture
 from triage.model.case import VersionRule
 from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Ending
 
 _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
 _NOT_OURS = {"__pycache__", "CMakeFiles", ".git", ".cache"}
@@ -64,11 +65,10 @@ def package_version(program: Path, distribution: str) -> str | None:
 def told_version(rule: VersionRule, places: Mapping[str, str]) -> str | None:
     """What the compiler answers. EnvironmentFailure when it does not run; None when the answer holds no version."""
     argv = [re.sub(r"\{(\w+)\}", lambda found: places.get(found[1], found[0]), word) for word in rule.run]
-    try:
-        told = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_PATIENCE)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFailure(f"{argv[0]} does not say its version: {error}") from error
-    found = re.search(rule.pattern, told.stdout + told.stderr)
+    answer = capture(argv, _PATIENCE)
+    if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
+        raise EnvironmentFailure(f"{argv[0]} does not print its version: {answer.stderr.last_line or answer.ending}")
+    found = re.search(rule.pattern, answer.stdout.text + answer.stderr.text)
     return _pep440(found[1] if found.groups() else found[0]) if found else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,7 +12,9 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from triage.compilers.base import Description
+from triage.execution.process import capture
 from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Ending
 from triage.model.revision import Capabilities
 
 _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
@@ -49,22 +50,13 @@ def describe(program: Path) -> Description:
 
 
 def _ask(program: Path, *options: str) -> str:
-    try:
-        answer = subprocess.run(
-            [program, *options],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFailure(f"{program} does not run: {error}") from error
-    if answer.returncode != 0:
-        first = next(iter((answer.stderr or answer.stdout).splitlines()), "nothing printed")
-        raise EnvironmentFailure(f"{program} {' '.join(options)} ended with {answer.returncode}: {first}")
-    return answer.stdout
+    answer = capture([str(program), *options], _PATIENCE)
+    if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
+        raise EnvironmentFailure(f"{program} does not run: {answer.stderr.last_line or answer.ending}")
+    if not answer.ok:
+        first = next(iter((answer.stderr.text or answer.stdout.text).splitlines()), "nothing printed")
+        raise EnvironmentFailure(f"{program} {' '.join(options)} ended with {answer.status}: {first}")
+    return answer.stdout.text
 
 
 def _phases(help_text: str) -> tuple[str, ...]:

@@ -6,24 +6,24 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
-import psutil
 from filelock import FileLock
 
+from triage.execution.process import kill_all_with, run_logged
+from triage.execution.streams import Log
 from triage.git_history import CommitPosition, Repository, Timeline
 from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.execution import Ending
 from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.install import is_whole, kept
 from triage.toolchains.sources.base import Offer, Prices, Unobtainable, Workplace
 from triage.toolchains.sources.elf import library_paths
-from triage.toolchains.sources.running import Log, TimedOut, run
 
 _FIRST_SECONDS = 3600.0
 _NEXT_SECONDS = 600.0
@@ -149,18 +149,18 @@ class SourceBuilds:
         for command in (*self._steps.configure, *self._steps.build):
             log.write(f"\n$ {command}\n".encode())
             begun = self._clock()
-            try:
-                done = run(["sh", "-c", command], log, self._place, env=env, cwd=mine.source, timeout=limit)
-            except TimedOut:
+            shell = ["sh", "-c", command]
+            execution = run_logged(shell, log, mine.source, env=env, stop=self._place.stop, timeout=limit)
+            if execution.ending is Ending.TIMED_OUT:
                 # How long a build takes is the machine's doing: another day or another machine may be faster.
                 raise EnvironmentFailure(
                     f"the build took more than {self._steps.timeout:.0f} s and was stopped (log: {log.path})"
-                ) from None
+                )
             limit -= self._clock() - begun
-            if done.status < 0 or done.status == 137:
+            if execution.signal is not None or execution.exit_code == 137:
                 raise EnvironmentFailure(f"the build was killed by a signal (log: {log.path})")
-            if done.status != 0:
-                return f"`{command.strip().splitlines()[0][:80]}` ended with {done.status}"
+            if not execution.ok:
+                return f"`{command.strip().splitlines()[0][:80]}` ended with {execution.exit_code}"
         if not any(root.iterdir()):
             return "the commands put nothing into TRIAGE_OUT"
         _refuse_ties(root, mine)
@@ -270,14 +270,13 @@ class Builder:
     def _git(self, log: Log, env: Mapping[str, str], *words: str) -> None:
         command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *words]
         log.write(f"$ {' '.join(command)}\n".encode())
-        try:
-            done = run(command, log, self._place, env=env, cwd=self.folder, timeout=_GIT_LIMIT)
-        except FileNotFoundError as error:
-            raise EnvironmentFailure("there is no git program on the PATH") from error
-        except TimedOut as error:
-            raise EnvironmentFailure(f"git {words[2]} took more than {_GIT_LIMIT:.0f} s (log: {log.path})") from error
-        if done.status != 0:
-            raise EnvironmentFailure(f"git {words[2]} failed with {done.status} (log: {log.path})")
+        execution = run_logged(command, log, self.folder, env=env, stop=self._place.stop, timeout=_GIT_LIMIT)
+        if execution.ending is Ending.NOT_STARTED:
+            raise EnvironmentFailure("there is no git program on the PATH")
+        if execution.ending is Ending.TIMED_OUT:
+            raise EnvironmentFailure(f"git {words[2]} took more than {_GIT_LIMIT:.0f} s (log: {log.path})")
+        if not execution.ok:
+            raise EnvironmentFailure(f"git {words[2]} failed with {execution.status} (log: {log.path})")
 
 
 @contextmanager
@@ -297,7 +296,7 @@ def builder(repository: Repository, place: Workplace) -> Iterator[Builder]:
                 mine = Builder(folder, repository, place)
                 busy = folder / ".busy"
                 if busy.exists():
-                    _end_left_behind(mine.build)
+                    kill_all_with("TRIAGE_BUILD", str(mine.build))
                     mine.empty()
                 mine.build.mkdir(exist_ok=True)
                 busy.touch()
@@ -318,16 +317,3 @@ def has_builder(repository: Repository, place: Workplace) -> bool:
 
 def _builders(repository: Repository, place: Workplace) -> Path:
     return place.home / "builders" / blake2b(str(repository.common_dir).encode(), digest_size=6).hexdigest()
-
-
-def _end_left_behind(build: Path) -> None:
-    """Kill the processes of a build whose leader was killed: they have its folder in their environment."""
-    left = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if process.environ().get("TRIAGE_BUILD") == str(build) and process.pid != os.getpid():
-                left.append(process)
-    for process in left:
-        with suppress(psutil.Error):
-            process.send_signal(signal.SIGKILL)
-    psutil.wait_procs(left, timeout=5)

@@ -12,12 +12,14 @@ from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
 
+from triage.execution.process import run_logged
+from triage.execution.streams import Log
 from triage.git_history import CommitPosition, Timeline
 from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Ending
 from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.sources.base import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.running import Log, TimedOut, run
 
 _DEFAULT_SECONDS = 120.0
 _NO_SUCH_COMMAND = (126, 127)
@@ -71,21 +73,23 @@ class ScriptedToolchains:
         # The words behind the script become its "$@".
         command = ["sh", "-c", f'{self._command} "$@"', "sh", sha]
         env = os.environ | {"TRIAGE_COMMIT": sha}
-        try:
-            done = run(command, log, self._place, env=env, cwd=self._folder, timeout=self._timeout)
-        except TimedOut as error:
-            raise EnvironmentFailure(f"`{self._command}` took more than {self._timeout:.0f} s (log: {log.path})") from error
-        if done.status in _NO_SUCH_COMMAND:
+        execution = run_logged(command, log, self._folder, env=env, stop=self._place.stop, timeout=self._timeout)
+        if execution.ending is Ending.TIMED_OUT:
+            raise EnvironmentFailure(f"`{self._command}` took more than {self._timeout:.0f} s (log: {log.path})")
+        if execution.exit_code in _NO_SUCH_COMMAND or execution.ending is Ending.NOT_STARTED:
             raise EnvironmentFailure(f"`{self._command}` cannot be run (log: {log.path})")
-        if done.status < 0:
-            raise EnvironmentFailure(f"`{self._command}` was killed by signal {-done.status} (log: {log.path})")
-        if done.status != 0:
-            raise Unobtainable(f"`{self._command}` has no toolchain of {sha[:10]}: it ended with {done.status}", log.path)
-        if not done.last_line:
+        if execution.signal is not None:
+            raise EnvironmentFailure(f"`{self._command}` was killed by signal {execution.signal} (log: {log.path})")
+        if not execution.ok:
+            raise Unobtainable(
+                f"`{self._command}` has no toolchain of {sha[:10]}: it ended with {execution.exit_code}", log.path
+            )
+        printed = execution.stdout.last_line
+        if not printed:
             raise Unobtainable(f"`{self._command}` printed no path for {sha[:10]}", log.path)
-        found = self._folder / done.last_line
+        found = self._folder / printed
         if not found.exists():
-            raise Unobtainable(f"`{self._command}` printed {done.last_line}, which does not exist", log.path)
+            raise Unobtainable(f"`{self._command}` printed {printed}, which does not exist", log.path)
         return found
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from triage.execution.process import run_logged
+from triage.execution.streams import Log
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.index import Release, choose_wheels
 from triage.toolchains.install import UNPACKED_PER_WHEEL_BYTE, require_room, uv_install
 from triage.toolchains.sources.base import Unobtainable, Workplace
-from triage.toolchains.sources.running import Log, run
 
 
 def fitting(names: Iterable[str], distribution: str) -> Release | None:
@@ -36,8 +37,8 @@ def unpack(wheel: Path, release: Release, root: Path, scratch: Path, place: Work
     require_room(int(wheel.stat().st_size * UNPACKED_PER_WHEEL_BYTE), root, f"install {wheel.name}")
     command = [*uv_install(root, scratch, release.python), "--no-index", "--offline", "--no-config", str(wheel)]
     with Log(scratch / "uv.log") as log:
-        done = run(command, log, place, env=os.environ, cwd=scratch)
-    if done.status == 0:
+        execution = run_logged(command, log, scratch, env=os.environ, stop=place.stop)
+    if execution.ok:
         return
     said = " ".join(log.path.read_text("utf-8", "replace").replace(str(scratch), "…").split())
     if "No space left" in said:
