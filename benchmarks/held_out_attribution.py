@@ -71,9 +71,9 @@ def ask(bench: ProbeRunner, entry: dict[str, Any]) -> tuple[str, str, str, bool]
         found = judged(case, toolchains, Path(folder), fails=fails)
     right, deciding = verdict(told, found), decides(told, found)
     phase = told.first_phase or (told.failure.phase if told.failure else None)
-    answer = f"{phase}: {' then '.join(told.passes)}" if told.passes else f"{told.finding} {told.reason or ''}"
+    answer = f"{phase}: {' then '.join(told.passes)}" if told.passes else f"{told.status} {told.reason or ''}"
     text = f"{case.name} {' '.join(entry.get('flags', []))} {entry['good']} -> {entry['bad']}: {right}\n"
-    text += f"  {'fails' if fails else 'differs'}; {told.finding}; triage: {answer}\n"
+    text += f"  {'fails' if fails else 'differs'}; {told.status}; triage: {answer}\n"
     text += f"  first lasting: {found.lasting}: {_shown(found.lasting_passes)}\n"
     if fails:
         text += f"  decides ({deciding}): {found.deciding}: {_shown(found.deciding_passes)}\n"

@@ -1,9 +1,9 @@
-"""The IR that people see: one function of one dump, and both sides in rows."""
+"""Excerpts: one function of one dump, and both sides in rows."""
 
 from __future__ import annotations
 
 from triage.attribute.excerpt import DumpText, Mark, side_by_side
-from triage.attribute.ir_reader import PassName
+from triage.mlir.ir_reader import PassName
 
 TEXT = """in.mlir:1:1: warning: nothing
 // -----// IR Dump After TilePass (t-tile) //----- //
@@ -47,30 +47,30 @@ def test_the_function_ends_where_it_was_indented() -> None:
     assert len(text_of(2, "first")) == 5
 
 
-def test_the_whole_dump_where_no_function_is_meant() -> None:
+def test_the_whole_dump_without_a_function() -> None:
     assert text_of(2, None)[0] == "module {"
     assert len(text_of(2, None)) == 9
 
 
-def test_nothing_of_a_dump_that_was_not_printed() -> None:
+def test_a_missing_dump_has_no_text() -> None:
     assert text_of(3, None) == []
 
 
-def test_long_texts_are_cut_and_say_so() -> None:
+def test_long_texts_are_cut() -> None:
     reader = DumpText(PassName("TilePass", "t-tile"), 1, None)
     reader.feed(b"// -----// IR Dump After TilePass (t-tile) //----- //\n" + b"  line\n" * 5000 + b"x" * 10_000 + b"\n")
     assert reader.cut
     assert len(reader.text) == 3000
 
 
-def test_values_by_another_number_are_the_same_line() -> None:
+def test_lines_with_other_value_numbers_are_equal() -> None:
     good = ["func @f {", "  %0 = t.add %arg0", "  %1 = t.mul %0 #map", "}"]
     bad = ["func @f {", "  %5 = t.add %arg0", "  %6 = t.sub %5 #map3", "  t.new", "}"]
     marks = [mark for mark, _, _ in side_by_side(good, bad)]
     assert marks == [Mark.SAME, Mark.SAME, Mark.CHANGED, Mark.BAD, Mark.SAME]
 
 
-def test_what_is_the_same_is_left_out_and_counted() -> None:
+def test_equal_lines_are_left_out_and_counted() -> None:
     common = [f"  t.op{number}" for number in range(20)]
     rows = list(side_by_side([*common, "  t.good"], [*common, "  t.bad"]))
     assert rows[0] == (Mark.SKIPPED, "17 lines", "17 lines")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from triage.attribute.excerpt import files_of
-from triage.attribute.ir_reader import PassName
+from triage.attribute.excerpt import source_files
 from triage.git_history import Repository
+from triage.mlir.ir_reader import PassName
 
 BESIDE = {"TilePass": ("lib/Config.cpp", "lib/Gone.cpp")}
 
@@ -33,26 +33,26 @@ def clone(tmp_path: Path) -> tuple[Repository, str]:
 
 
 def test_the_file_that_defines_the_pass_then_those_with_its_decisions(clone: tuple[Repository, str]) -> None:
-    assert files_of(PassName("TilePass", "t-tile"), *clone, BESIDE) == ("lib/Tile.cpp", "lib/Config.cpp")
+    assert source_files(PassName("TilePass", "t-tile"), *clone, BESIDE) == ("lib/Tile.cpp", "lib/Config.cpp")
 
 
 def test_it_is_looked_up_at_the_commit_and_not_in_the_work_tree(clone: tuple[Repository, str]) -> None:
     repository, _ = clone
-    assert files_of(PassName("TilePass"), repository, "HEAD", {}) == ("lib/Moved.cpp",)
+    assert source_files(PassName("TilePass"), repository, "HEAD", {}) == ("lib/Moved.cpp",)
 
 
 def test_a_class_without_the_suffix_is_found(clone: tuple[Repository, str]) -> None:
-    assert files_of(PassName("FoldOldPass"), *clone, {}) == ("lib/Old.cpp",)
+    assert source_files(PassName("FoldOldPass"), *clone, {}) == ("lib/Old.cpp",)
 
 
 @pytest.mark.parametrize("name", ["Canonicalizer", "Tile", "Ti.ePass", "'pipeline'"])
 def test_passes_of_dependencies_and_no_names_have_no_file(name: str, clone: tuple[Repository, str]) -> None:
     expected = ("lib/Tile.cpp",) if name == "Tile" else ()
-    assert files_of(PassName(name), *clone, {}) == expected
+    assert source_files(PassName(name), *clone, {}) == expected
 
 
 def test_nothing_is_claimed_without_a_clone_or_with_one_that_lacks_the_commit(clone: tuple[Repository, str]) -> None:
     repository, first = clone
-    assert files_of(PassName("TilePass"), None, first, BESIDE) == ()
-    assert files_of(PassName("TilePass"), repository, None, BESIDE) == ()
-    assert files_of(PassName("TilePass"), repository, "0" * 40, BESIDE) == ()
+    assert source_files(PassName("TilePass"), None, first, BESIDE) == ()
+    assert source_files(PassName("TilePass"), repository, None, BESIDE) == ()
+    assert source_files(PassName("TilePass"), repository, "0" * 40, BESIDE) == ()

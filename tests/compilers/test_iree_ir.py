@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from triage.attribute.ir_reader import IrReader, PrintedModule
 from triage.compilers.base import Invocation
 from triage.compilers.iree.passes import IreeIr
+from triage.mlir.ir_reader import IrReader, PrintedModule
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 IR = IreeIr()
@@ -131,4 +131,4 @@ def test_nested_tile_sizes_are_one_choice() -> None:
 
 def test_workgroup_memory_is_counted() -> None:
     line = '%0 = "memref.alloc"() : () -> memref<64x132xf16, #gpu.address_space<workgroup>>'
-    assert read(line).functions["f"].shared == 64 * 132 * 2
+    assert read(line).functions["f"].shared_bytes == 64 * 132 * 2

@@ -68,7 +68,7 @@ def test_a_crash_that_names_no_pass_itself(attributed: Any) -> None:
     assert found["suspect_passes"] == ["LLVMGPUSelectLoweringStrategyPass"]
 
 
-def test_a_healthy_program_parts_nowhere_between_a_release_and_itself(attributed: Any) -> None:
+def test_a_release_does_not_diverge_from_itself(attributed: Any) -> None:
     found = attributed("static-matmul", "3.3.0", "3.3.0", "--no-phases")
     assert found["status"] == "same"
     assert found["suspect_passes"] == []
@@ -78,10 +78,10 @@ def test_what_cannot_be_compared_is_inconclusive(triage: Triage, shared_home: Pa
     recipe = ROOT / "recipes/sharded-updates-short.yaml"
     both = triage("attribute", recipe, "--good", "3.2.0", "--bad", "3.3.0")
     assert both.returncode == 3
-    assert "3.2.0 fails as well, with the same failure" in both.stdout
+    assert "same failure" in both.stdout
     swapped = triage("attribute", recipe, "--good", "3.2.0", "--bad", "3.1.0")
     assert swapped.returncode == 3
-    assert "the good one comes with --good" in swapped.stdout
+    assert "--good" in swapped.stdout
 
 
 def test_a_folder_that_is_no_clone_is_bad_input(triage: Triage, shared_home: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Two runs' passes side by side, and the pass after which what they made is no longer the same."""
+"""Align the passes of two runs and find the pass after which their IR diverges."""
 
 from __future__ import annotations
 
@@ -8,82 +8,97 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from triage.attribute.structure import Structure
 from triage.attribute.trace import FunctionState, Trace
+from triage.mlir.fingerprint import Fingerprint
 
-Alike = Callable[[Structure, Structure], bool]
-"""Whether two structures are the same in what is looked at."""
+SameTest = Callable[[Fingerprint, Fingerprint], bool]
+StatePair = tuple[FunctionState | None, FunctionState | None]
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedPass:
-    """A pass that ran on both sides, or changed something on one of them only. good, bad: the states it left; where a side
-    was not changed, None. before: the states of both sides that it began with.
+    """A pass that changed both sides, or one of them.
+
+    Attributes:
+        good: The state it left on the good side; None if it did not change that side.
+        bad: The same of the bad side.
+        states_before: Both sides' states before it.
+        same: Whether both sides are equal after it.
     """
 
     good: FunctionState | None
     bad: FunctionState | None
-    before: tuple[FunctionState | None, FunctionState | None]
+    states_before: StatePair
     same: bool
 
     @property
     def pass_name(self) -> str:
-        """The pass, by its class."""
+        """The class of the pass."""
         state = self.bad or self.good
         assert state is not None
-        return state.by.name
+        return state.after.name
 
     @property
-    def after(self) -> tuple[FunctionState | None, FunctionState | None]:
-        """Both sides' states when it is done."""
-        return self.good or self.before[0], self.bad or self.before[1]
+    def states_after(self) -> StatePair:
+        """Both sides' states after it."""
+        return self.good or self.states_before[0], self.bad or self.states_before[1]
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
-    """lasting: the step after which the two never become the same again; first: the first that made them differ, where
-    later passes undid that.
+class Divergence:
+    """Where two sequences of states diverge.
+
+    Attributes:
+        persistent: The pass after which they never become equal again.
+        first: The first pass after which they differ, if later passes undo that difference.
     """
 
-    lasting: AlignedPass
+    persistent: AlignedPass
     first: AlignedPass | None = None
 
 
-def parting(
+def find_divergence(
     good: Sequence[FunctionState],
     bad: Sequence[FunctionState],
     renamed: Mapping[str, str],
     *,
-    broke_off: tuple[bool, bool] = (False, False),
-    alike: Alike = Structure.same_as,
-) -> Parting | None:
-    """Where two sequences of states part; None when they end the same. `renamed`: passes of old names to new ones.
+    ended_early: tuple[bool, bool] = (False, False),
+    same: SameTest = Fingerprint.same_as,
+) -> Divergence | None:
+    """Find where two sequences of states diverge; None if they end equal.
 
-    broke_off: whether the good and the bad side ended before their time: what the other went on to do is no difference.
+    Args:
+        good: States of the good side.
+        bad: States of the bad side.
+        renamed: Renamed passes, old name -> new name.
+        ended_early: Whether the good and the bad run ended early. Passes that only the other side reached do not count.
+        same: When two fingerprints are equal.
     """
-    steps = list(align([one for one in good if not one.failed], [one for one in bad if not one.failed], renamed, alike))
-    while steps and ((broke_off[1] and steps[-1].bad is None) or (broke_off[0] and steps[-1].good is None)):
-        steps.pop()
-    if not steps or steps[-1].same:
+    good, bad = ([state for state in states if not state.failed] for states in (good, bad))
+    passes = list(align(good, bad, renamed, same))
+    while passes and ((ended_early[1] and passes[-1].bad is None) or (ended_early[0] and passes[-1].good is None)):
+        passes.pop()
+    if not passes or passes[-1].same:
         return None
-    last_same = max((index for index, step in enumerate(steps) if step.same), default=-1)
-    first = next(index for index, step in enumerate(steps) if not step.same)
-    lasting = last_same + 1
-    return Parting(steps[lasting], steps[first] if first != lasting else None)
+    persistent = 1 + max((index for index, aligned in enumerate(passes) if aligned.same), default=-1)
+    first = next(index for index, aligned in enumerate(passes) if not aligned.same)
+    return Divergence(passes[persistent], passes[first] if first != persistent else None)
 
 
 def align(
-    good: Sequence[FunctionState], bad: Sequence[FunctionState], renamed: Mapping[str, str], alike: Alike
+    good: Sequence[FunctionState], bad: Sequence[FunctionState], renamed: Mapping[str, str], same: SameTest
 ) -> Iterator[AlignedPass]:
-    """The steps of both runs in order, passes matched by name. Where a stretch of passes has no counterpart, a state that
-    the other side reaches within it as well is the same.
-    """
-    matcher = SequenceMatcher(None, [_key(one, renamed) for one in good], [_key(one, renamed) for one in bad], autojunk=False)
+    """Yield the passes of both runs in order, matched by name.
 
-    def equal(one: FunctionState | None, other: FunctionState | None) -> bool:
-        if one is None or other is None:
-            return one is other
-        return alike(one.structure, other.structure)
+    In a stretch of unmatched passes, a state counts as equal if the other side reaches it within the stretch too.
+    """
+    good_keys, bad_keys = ([_key(state, renamed) for state in states] for states in (good, bad))
+    matcher = SequenceMatcher(None, good_keys, bad_keys, autojunk=False)
+
+    def equal(left: FunctionState | None, right: FunctionState | None) -> bool:
+        if left is None or right is None:
+            return left is right
+        return same(left.fingerprint, right.fingerprint)
 
     here: FunctionState | None = None
     there: FunctionState | None = None
@@ -93,135 +108,157 @@ def align(
                 yield AlignedPass(left, right, (here, there), equal(left, right))
                 here, there = left, right
             continue
-        begun = (here, there)
+        there_before = there
         lefts, rights = list(good[i:i_end]), list(bad[j:j_end])
         for right in rights:
-            same = any(equal(left, right) for left in (here, *lefts))
-            yield AlignedPass(None, right, (here, there), same)
+            yield AlignedPass(None, right, (here, there), any(equal(left, right) for left in (here, *lefts)))
             there = right
         for left in lefts:
-            same = any(equal(left, right) for right in (begun[1], *rights))
-            yield AlignedPass(left, None, (here, there), same if left is not lefts[-1] else equal(left, there))
+            is_same = any(equal(left, right) for right in (there_before, *rights))
+            yield AlignedPass(left, None, (here, there), is_same if left is not lefts[-1] else equal(left, there))
             here = left
 
 
 def _key(state: FunctionState, renamed: Mapping[str, str]) -> str:
-    """A pass by its class, whatever it ends with: `Pass` was added to many names between versions."""
-    name = state.by.name.removesuffix("Pass")
+    """Return the class of the pass without `Pass` at the end, which many names gained between versions."""
+    name = state.after.name.removesuffix("Pass")
     return renamed.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """A step and where it was seen: in a function, as each side calls it, or in the whole program (None)."""
+class LocatedPass:
+    """A pass and the function it changed, by its name on each side; None for the whole program."""
 
-    step: AlignedPass
+    aligned: AlignedPass
     good: str | None = None
     bad: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """Where two runs part, None where they do not. good, bad: the device function that was followed, None for the program.
-    first: an earlier difference that later passes undid; decided: a later one in what was chosen, such as tile sizes.
+class FollowedDivergence:
+    """Where two runs diverge, in the program or in one device function.
+
+    Attributes:
+        good: The function that was followed, by its name on the good side; None for the program.
+        bad: The same on the bad side.
+        persistent: The divergence; None if there is none.
+        first: An earlier difference that later passes undo.
+        decided: A later difference in choices, such as tile sizes.
     """
 
     good: str | None = None
     bad: str | None = None
-    lasting: Located | None = None
-    first: Located | None = None
-    decided: Located | None = None
+    persistent: LocatedPass | None = None
+    first: LocatedPass | None = None
+    decided: LocatedPass | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """Both runs' traces. renamed: passes, old name to new; broke_off: whether a run ended before its time; named: texts of
-    the failure, which may name a function.
+class TracePair:
+    """Both runs' traces.
+
+    Attributes:
+        renamed: Renamed passes, old name -> new name.
+        ended_early: Whether the good and the bad run ended early.
+        failure_text: The failure, which may name a function.
     """
 
     good: Trace
     bad: Trace
     renamed: Mapping[str, str]
-    broke_off: tuple[bool, bool]
-    named: str = ""
+    ended_early: tuple[bool, bool]
+    failure_text: str = ""
+
+    def divergence(self, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Divergence | None:
+        """Find where two sequences of states of these runs diverge."""
+        return find_divergence(good, bad, self.renamed, ended_early=self.ended_early)
 
 
-def judge_runs(runs: Runs) -> Judgement:
-    """Where the two runs part, followed in the function that failed. Where that is not known, in each, the earliest counts."""
-    failing = [name for name in runs.bad.failing_functions if name in runs.bad.functions]
-    failing = failing or [name for name in sorted(runs.bad.device) if name in runs.named]
+def follow(traces: TracePair) -> FollowedDivergence:
+    """Find where two runs diverge in the failing function; if that is unknown, the earliest divergence of all."""
+    failing = [name for name in traces.bad.failing_functions if name in traces.bad.functions]
+    failing = failing or [name for name in sorted(traces.bad.device) if name in traces.failure_text]
     if failing:
-        return max((_in_function(runs, name) for name in failing), key=lambda one: one.lasting is not None)
-    program = _in_program(runs)
-    if runs.bad.failed is not None:  # it was the program's own pass
+        return max((_in_function(traces, name) for name in failing), key=lambda found: found.persistent is not None)
+    program = _in_program(traces)
+    if traces.bad.failed is not None:  # the failing pass ran on the program
         return program
-    inside = [_in_function(runs, name) for name in sorted(runs.bad.device)]
-    return min((one for one in (program, *inside) if one.lasting), key=_when, default=program)
+    functions = [_in_function(traces, name) for name in sorted(traces.bad.device)]
+    return min((found for found in (program, *functions) if found.persistent), key=_dump_index, default=program)
 
 
-def _in_program(runs: Runs, name: str | None = None) -> Judgement:
-    parted = _part(runs, runs.good.program, runs.bad.program)
-    if parted is None:
-        return Judgement(None, name)
-    return Judgement(None, name, Located(parted.lasting), Located(parted.first) if parted.first else None)
+def _in_program(traces: TracePair, name: str | None = None) -> FollowedDivergence:
+    found = traces.divergence(traces.good.program, traces.bad.program)
+    if found is None:
+        return FollowedDivergence(None, name)
+    return FollowedDivergence(None, name, LocatedPass(found.persistent), LocatedPass(found.first) if found.first else None)
 
 
-def _in_function(runs: Runs, name: str) -> Judgement:
-    """In a device function, or in the program before it, where its two forms were never the same."""
-    bad = runs.bad.functions[name]
-    partner = counterpart(name, bad[0], runs.good, taken=runs.bad.device)
+def _in_function(traces: TracePair, name: str) -> FollowedDivergence:
+    """Find the divergence in a device function, or in the program before it if the function differed from the start."""
+    bad = traces.bad.functions[name]
+    partner = counterpart(name, bad[0], traces.good, taken=traces.bad.device)
     if partner is None:
-        return _in_program(runs, name)
-    good = runs.good.functions[partner]
-    parted = _part(runs, good, bad)
-    if parted is None:
-        return Judgement(partner, name)
-    here = Located(parted.lasting, partner, name)
-    chosen = parting(good, bad, runs.renamed, broke_off=runs.broke_off, alike=Structure.chooses_as)
-    decided = Located(chosen.lasting, partner, name) if chosen and chosen.lasting.after != parted.lasting.after else None
-    if good[0].structure.same_as(bad[0].structure):
-        return Judgement(partner, name, here, Located(parted.first, partner, name) if parted.first else None, decided)
-    before = parting(_until(runs.good.program, good[0].index), _until(runs.bad.program, bad[0].index), runs.renamed)
-    born = Located(before.lasting) if before else Located(parted.first or parted.lasting, partner, name)
-    # Where it became the same later on, what made it another at first does not last.
-    return Judgement(partner, name, here, born, decided) if parted.first else Judgement(partner, name, born, None, decided)
-
-
-def _part(runs: Runs, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Parting | None:
-    return parting(good, bad, runs.renamed, broke_off=runs.broke_off)
+        return _in_program(traces, name)
+    good = traces.good.functions[partner]
+    found = traces.divergence(good, bad)
+    if found is None:
+        return FollowedDivergence(partner, name)
+    here = LocatedPass(found.persistent, partner, name)
+    chosen = find_divergence(good, bad, traces.renamed, ended_early=traces.ended_early, same=Fingerprint.same_choices)
+    decided = None
+    if chosen and chosen.persistent.states_after != found.persistent.states_after:
+        decided = LocatedPass(chosen.persistent, partner, name)
+    if good[0].fingerprint.same_as(bad[0].fingerprint):
+        first = LocatedPass(found.first, partner, name) if found.first else None
+        return FollowedDivergence(partner, name, here, first, decided)
+    program = (_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index))
+    before = find_divergence(*program, traces.renamed)
+    origin = LocatedPass(before.persistent) if before else LocatedPass(found.first or found.persistent, partner, name)
+    # A function that became equal later has undone its original difference.
+    if found.first:
+        return FollowedDivergence(partner, name, here, origin, decided)
+    return FollowedDivergence(partner, name, origin, None, decided)
 
 
 def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:
     return list(takewhile(lambda state: state.index <= index, states))
 
 
-def _when(judged: Judgement) -> int:
-    """The dump at which the bad side parted, or the one it had reached when the good side went on."""
-    assert judged.lasting is not None
-    state = judged.lasting.step.after[1] or judged.lasting.step.good
+def _dump_index(found: FollowedDivergence) -> int:
+    """Return the dump at which the bad side diverged, or that it had reached when the good side changed."""
+    assert found.persistent is not None
+    state = found.persistent.aligned.states_after[1] or found.persistent.aligned.good
     return state.index if state else 0
 
 
-def counterpart(name: str, begun: FunctionState, other: Trace, taken: Collection[str] = ()) -> str | None:
-    """The function of another run that is this one: by name, by its name without numbers, else by what it is made of, and then
-    none of those `taken`, which have one of their own name in this run: a function that a lowering adds is like none.
+def counterpart(name: str, initial: FunctionState, other: Trace, taken: Collection[str] = ()) -> str | None:
+    """Find a function in another run: by name, by name without numbers, otherwise by similar operations.
+
+    Args:
+        name: The function's name in this run.
+        initial: Its first state.
+        other: The other run.
+        taken: Functions of this run. A function of the other run with such a name is no counterpart of a function with
+            another name, because a lowering may add functions.
     """
 
-    def nearness(candidate: str) -> tuple[bool, bool, float]:
-        alike = SequenceMatcher(None, _plain(name), _plain(candidate), autojunk=False).ratio()
-        return candidate == name, _plain(candidate) == _plain(name), alike + _overlap(begun, other.functions[candidate][0])
+    def similarity(candidate: str) -> tuple[bool, bool, float]:
+        ratio = SequenceMatcher(None, _without_numbers(name), _without_numbers(candidate), autojunk=False).ratio()
+        overlap = _overlap(initial.fingerprint, other.functions[candidate][0].fingerprint)
+        return candidate == name, _without_numbers(candidate) == _without_numbers(name), ratio + overlap
 
-    known = (one for one in other.device if other.functions.get(one))
-    candidates = [one for one in known if one not in taken or _plain(one) == _plain(name)]
-    return max(sorted(candidates), key=nearness, default=None)
+    known = [candidate for candidate in other.device if other.functions.get(candidate)]
+    free = [candidate for candidate in known if candidate not in taken or _without_numbers(candidate) == _without_numbers(name)]
+    return max(sorted(free), key=similarity, default=None)
 
 
-def _plain(name: str) -> str:
+def _without_numbers(name: str) -> str:
     return re.sub(r"\d+", "#", name)
 
 
-def _overlap(one: FunctionState, other: FunctionState) -> float:
-    """The share of operations that both have, 0 to 1."""
-    here, there = one.structure.operations, other.structure.operations
+def _overlap(left: Fingerprint, right: Fingerprint) -> float:
+    """Return the share of operations that both have, 0 to 1."""
+    here, there = left.operations, right.operations
     common = sum(min(count, there.get(name, 0)) for name, count in here.items())
     return 2 * common / ((sum(here.values()) + sum(there.values())) or 1)

@@ -1,4 +1,4 @@
-"""Compare two compilers over one case: probe both, follow their passes, look at what parts."""
+"""Find the pass after which the IR of two compilers diverges over one case."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from triage.attribute.align import AlignedPass, Located, Runs, judge_runs
-from triage.attribute.excerpt import DumpText, files_of
-from triage.attribute.ir_reader import DumpReader, IrReader, Lines, PassName, PrintedModule
-from triage.attribute.result import Attribution, ComparedRun, ComparisonResult, Difference, Excerpt, PartedAt, PhaseComparison
-from triage.attribute.structure import Structure
-from triage.attribute.trace import FunctionState, Trace, Tracer, together
-from triage.compilers.base import Invocation, Ir, Vocabulary
+from triage.attribute.align import AlignedPass, LocatedPass, TracePair, follow
+from triage.attribute.excerpt import DumpText, source_files
+from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
+from triage.attribute.trace import FunctionState, Trace, Tracer
+from triage.compilers.base import Invocation, Ir
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.git_history import Repository
+from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
+from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Execution
@@ -28,12 +28,17 @@ from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
 
 T = TypeVar("T")
+_MAX_DIFFERENCES = 12  # of one phase
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much is looked at. phases: the program after each; excerpts: the IR at the parting; patience: seconds that one
-    run which prints may take, by default as long as the case.
+    """How much to compare.
+
+    Attributes:
+        phases: Compare the program after each phase too.
+        excerpts: Print the IR at the divergence.
+        patience: Seconds for each compile that prints IR; None for the case's own limit.
     """
 
     phases: bool = True
@@ -42,107 +47,119 @@ class Depth:
 
 
 def attribute(
-    bench: ProbeRunner,
+    runner: ProbeRunner,
     case: Case,
     good: ToolchainRef,
     bad: ToolchainRef,
     repository: Repository | None = None,
     depth: Depth = Depth(),
 ) -> Attribution:
-    """Where the compilers of two places part over a case. repository: a clone, to find the pass's source in.
+    """Find where two compilers diverge over a case.
 
-    BadInput when the family's IR cannot be printed; EnvironmentFailure when there is no toolchain. Ctrl-C ends what runs.
+    `repository` is a clone of the compiler, to find the pass's source in.
+
+    Raises:
+        BadInput: The family's IR cannot be printed.
+        EnvironmentFailure: A toolchain cannot be obtained.
     """
-    ir = bench.prober.ir_of(case.compiler)
+    ir = runner.prober.ir_of(case.compiler)
     if ir is None:
         raise BadInput(f"the IR of {case.compiler} cannot be printed")
-    probes = {probe.revision.name: probe for probe in bench.probe_all([ProbeJob(case, good), ProbeJob(case, bad)], "attribute")}
+    jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
+    probes = {probe.revision.name: probe for probe in runner.probe_all(jobs, "attribute")}
     pair = (probes[good.revision.name], probes[bad.revision.name])
-    begun = time.monotonic()
-    if (wrong := _untellable(*pair)) is not None:
-        return replace(wrong, case=case)
-    toolchains = (bench.shed.obtain(good), bench.shed.obtain(bad))
+    started = time.monotonic()
+    if (inconclusive := _not_comparable(*pair)) is not None:
+        return replace(inconclusive, case=case)
+    toolchains = (runner.shed.obtain(good), runner.shed.obtain(bad))
     for toolchain in toolchains:
         if not ir.is_printed_by(toolchain):
             reason = f"{toolchain.revision.name} has no options that print the IR after each pass"
             return Attribution(case, *pair, ComparisonResult.INCONCLUSIVE, reason)
     limits = replace(case.limits, timeout=min(case.limits.timeout, depth.patience or case.limits.timeout))
-    comparison = _Comparison(bench, replace(case, limits=limits), ir, pair, toolchains, repository)
+    comparison = _Comparison(runner, replace(case, limits=limits), ir, pair, toolchains, repository)
     try:
         found = comparison.run(depth)
     except BaseException:
-        bench.stop.set()  # the other side's run is not waited for
+        runner.stop.set()  # also end the run of the other side
         raise
-    return replace(found, case=case, seconds=round(time.monotonic() - begun, 2))
+    return replace(found, case=case, seconds=round(time.monotonic() - started, 2))
 
 
-def _untellable(good: Probe, bad: Probe) -> Attribution | None:
-    """The answer where there is nothing to compare."""
-    told = Attribution(good.case, good, bad, ComparisonResult.INCONCLUSIVE)
+def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
+    """Return the answer if there is nothing to compare."""
+    answer = Attribution(good.case, good, bad, ComparisonResult.INCONCLUSIVE)
     for probe in (good, bad):
         if isinstance(probe.outcome, Untestable):
             reason = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
-            return replace(told, reason=reason, cause=probe.outcome.cause)
+            return replace(answer, reason=reason, cause=probe.outcome.cause)
     if isinstance(good.outcome, Failed):
         name, failure = good.revision.name, good.outcome.failure
         if not isinstance(bad.outcome, Failed):
-            return replace(told, reason=f"{name} fails and {bad.revision.name} compiles: the good one comes with --good")
+            return replace(answer, reason=f"{name} fails and {bad.revision.name} compiles; exchange --good and --bad")
         if same_signature(failure)(bad.outcome.failure):
-            return replace(told, reason=f"{name} fails as well, with the same failure: {failure.headline}")
+            return replace(answer, reason=f"{name} fails too, with the same failure: {failure.headline}")
     return None
 
 
 class _Comparison:
-    """The runs of one comparison and what they cost."""
+    """The compiles of one comparison and their cost."""
 
     def __init__(
         self,
-        bench: ProbeRunner,
+        runner: ProbeRunner,
         case: Case,
         ir: Ir,
         probes: tuple[Probe, Probe],
         toolchains: tuple[Toolchain, Toolchain],
         repository: Repository | None,
     ) -> None:
-        self.bench, self.case, self.ir, self.probes = bench, case, ir, probes
+        self.runner, self.case, self.ir, self.probes = runner, case, ir, probes
         self.toolchains, self.repository = toolchains, repository
         self.compiles = self.printed = 0
-        self._lock = threading.Lock()  # of the two counts: both sides run at once
+        self._lock = threading.Lock()  # guards the two counts: both sides run at the same time
         self.notes: list[str] = []
 
     def run(self, depth: Depth) -> Attribution:
-        """Traces first, as all else goes by them."""
+        """Trace both sides, then compare."""
         (good, good_run), (bad, bad_run) = self._both(self._trace)
-        runs = Runs(good, bad, self.ir.words.passes, (_broke_off(good, good_run), _broke_off(bad, bad_run)), self._named())
-        judged = judge_runs(runs)
-        finding = ComparisonResult.PARTED if judged.lasting else ComparisonResult.SAME
-        if finding is ComparisonResult.SAME and isinstance(self.probes[1].outcome, Failed):
-            finding = ComparisonResult.FAILING
-        lasting = self._parted(judged.lasting) if judged.lasting else None
-        if lasting and judged.lasting and depth.excerpts:
-            lasting = replace(lasting, excerpt=self._excerpt(judged.lasting, (good, bad)))
-        told = Attribution(
+        ended_early = (_ended_early(good, good_run), _ended_early(bad, bad_run))
+        found = follow(TracePair(good, bad, self.ir.words.passes, ended_early, self._failure_text()))
+        status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
+        if status is ComparisonResult.SAME and isinstance(self.probes[1].outcome, Failed):
+            status = ComparisonResult.FAILING
+        persistent, first, decided = (
+            self._diverging(located) if located else None for located in (found.persistent, found.first, found.decided)
+        )
+        if persistent and found.persistent and depth.excerpts:
+            persistent = replace(persistent, excerpt=self._excerpt(found.persistent, (good, bad)))
+        failing = _failing_pass(bad, self.probes[1])
+        if persistent:
+            files = tuple(dict.fromkeys((*persistent.files, *(decided.files if decided else ()))))
+        else:
+            files = self._files(failing) if failing else ()
+        phases = tuple(compare_phases(self._phases(), self._print, self.ir.words)) if depth.phases else ()
+        return Attribution(
             self.case,
             *self.probes,
-            finding,
-            failing=_failing_pass(bad, self.probes[1]),
-            function=(judged.good, judged.bad),
-            lasting=lasting,
-            first=self._parted(judged.first) if judged.first else None,
-            decided=(decided := self._parted(judged.decided) if judged.decided else None),
-            phases=tuple(compare_phases(self._phases(), self._print, self.ir.words)) if depth.phases else (),
-            shared=(_shared(good, judged.good), _shared(bad, judged.bad)),
+            status,
+            failing=failing,
+            function=(found.good, found.bad),
+            persistent=persistent,
+            first=first,
+            decided=decided,
+            phases=phases,
+            shared=(_shared_bytes(good, found.good), _shared_bytes(bad, found.bad)),
+            files=files,
+            notes=tuple(self.notes),
+            compiles=self.compiles,
+            printed=self.printed,
         )
-        if lasting:
-            files = tuple(dict.fromkeys((*lasting.files, *(decided.files if decided else ()))))
-        else:
-            files = self._files(told.failing) if told.failing else ()
-        return replace(told, files=files, notes=tuple(self.notes), compiles=self.compiles, printed=self.printed)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
-        """The same on both sides, at once where the machine may do two things."""
-        with self.bench.threads(2) as pool:
-            good, bad = (pool.submit(work, one) for one in self.toolchains)
+        """Run the same work for both sides, in parallel if there are two workers."""
+        with self.runner.threads(2) as pool:
+            good, bad = (pool.submit(work, toolchain) for toolchain in self.toolchains)
             return good.result(), bad.result()
 
     def _count(self, compiles: int = 0, printed: int = 0) -> None:
@@ -150,64 +167,69 @@ class _Comparison:
             self.compiles += compiles
             self.printed += printed
 
-    def _watch(
-        self, toolchain: Toolchain, alter: Callable[[Invocation], Invocation], hear: Callable[[bytes], None]
+    def _compile(
+        self, toolchain: Toolchain, alter: Callable[[Invocation], Invocation], on_data: Callable[[bytes], None]
     ) -> Execution:
         def count(data: bytes) -> None:
             self._count(printed=len(data))
-            hear(data)
+            on_data(data)
 
         self._count(compiles=1)
-        done = self.bench.prober.observe(self.case, toolchain, alter, on_stderr=count)
-        assert isinstance(done, Execution)  # both were probed
-        return done
+        execution = self.runner.prober.observe(self.case, toolchain, alter, on_stderr=count)
+        assert isinstance(execution, Execution)  # both sides are testable
+        return execution
 
     def _trace(self, toolchain: Toolchain) -> tuple[Trace, Execution]:
         tracer = Tracer()
         reader = DumpReader(self.ir.words, tracer.take)
-        done = self._watch(toolchain, self.ir.after_passes, reader.feed)
-        if done.ending in (Ending.TIMED_OUT, Ending.OVER_MEMORY):
+        execution = self._compile(toolchain, self.ir.after_passes, reader.feed)
+        if execution.ending in (Ending.TIMED_OUT, Ending.OVER_MEMORY):
             self.notes.append(
-                f"{toolchain.revision.name}: the run that printed the IR was ended at its limit ({done.ending.value}) "
-                f"after {done.seconds:.0f} s; passes are compared up to there"
+                f"{toolchain.revision.name}: the compile that prints the IR reached its limit ({execution.ending.value}) "
+                f"after {execution.seconds:.0f} s; later passes are not compared"
             )
-        return tracer.trace, done
+        return tracer.trace, execution
 
-    def _parted(self, at: Located) -> PartedAt:
-        step = at.step
-        by = ComparedRun(step.good.by if step.good else None, step.bad.by if step.bad else None)
-        good, bad = (state.structure if state else Structure() for state in step.after)
+    def _diverging(self, located: LocatedPass) -> DivergingPass:
+        aligned = located.aligned
+        good_pass, bad_pass = (state.after if state else None for state in (aligned.good, aligned.bad))
+        good, bad = (state.fingerprint if state else Fingerprint() for state in aligned.states_after)
         here, there = good.operations, bad.operations
-        counted = (Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in sorted({*here, *there}))
-        return PartedAt(
-            by,
-            at.bad,
-            operations=tuple(one for one in counted if one.good != one.bad),
-            choices=tuple(Difference(*choice) for choice in good.choices_against(bad)),
-            files=self._files(by.pass_name),
+        counts = (Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in sorted({*here, *there}))
+        found = DivergingPass(
+            good_pass,
+            bad_pass,
+            located.bad,
+            operations=tuple(count for count in counts if count.good != count.bad),
+            choices=tuple(Difference(*choice) for choice in good.choice_differences(bad)),
         )
+        return replace(found, files=self._files(found.pass_name))
 
-    def _excerpt(self, at: Located, traces: tuple[Trace, Trace]) -> Excerpt | None:
-        """Both sides' IR after the parting, from a second run of each that prints that pass alone."""
-        names = (at.good, at.bad) if at.bad else (_only_changed(traces[1], at.step),) * 2
-        wanted = [_shown(trace, name, state) for trace, name, state in zip(traces, names, at.step.after, strict=True)]
-        texts = [DumpText(state.by, state.turn, name) if state else None for state, name in zip(wanted, names, strict=True)]
-        side = dict(zip((toolchain.identity for toolchain in self.toolchains), texts, strict=True))
+    def _excerpt(self, located: LocatedPass, traces: tuple[Trace, Trace]) -> Excerpt | None:
+        """Compile both sides again, print only the diverging pass, and keep the IR after it."""
+        aligned = located.aligned
+        names = (located.good, located.bad) if located.bad else (_only_changed(traces[1], aligned),) * 2
+        states = [
+            _printed_state(trace, name, state) for trace, name, state in zip(traces, names, aligned.states_after, strict=True)
+        ]
+        texts = [DumpText(state.after, state.turn, name) if state else None for state, name in zip(states, names, strict=True)]
+        by_toolchain = dict(zip((toolchain.identity for toolchain in self.toolchains), texts, strict=True))
 
         def read(toolchain: Toolchain) -> None:
-            text = side[toolchain.identity]
-            if text is not None and text.by.argument:
-                self._watch(toolchain, lambda one: self.ir.after_passes(one, text.by.argument, generic=False), text.feed)
+            text = by_toolchain[toolchain.identity]
+            if text is not None and text.after.argument:
+                argument = text.after.argument
+                self._compile(toolchain, lambda plain: self.ir.after_passes(plain, argument, generic=False), text.feed)
 
         self._both(read)
         good, bad = ((text.text, text.cut) if text else ([], False) for text in texts)
         return Excerpt(tuple(good[0]), tuple(bad[0]), good[1] or bad[1]) if good[0] or bad[0] else None
 
-    def _files(self, by: PassName) -> tuple[str, ...]:
-        return files_of(by, self.repository, self.toolchains[1].revision.commit, self.ir.words.sources)
+    def _files(self, name: PassName) -> tuple[str, ...]:
+        return source_files(name, self.repository, self.toolchains[1].revision.commit, self.ir.words.sources)
 
     def _phases(self) -> tuple[str, ...]:
-        """The phases both have, up to the one that fails or the one the case ends with."""
+        """Return the phases that both have, up to the failing one or the last one of the case."""
         outcome = self.probes[1].outcome
         last = (outcome.failure.phase if isinstance(outcome, Failed) else None) or self.case.phase
         good, bad = (self.ir.phases(toolchain, last) for toolchain in self.toolchains)
@@ -218,74 +240,69 @@ class _Comparison:
             found: list[PrintedModule | None] = []
 
             def keep(path: Path) -> None:
-                found.append(read_module(path, self.ir.words))
+                found.append(read_printed(path, self.ir.words))
 
             self._count(compiles=1)
-            self.bench.prober.observe(self.case, toolchain, lambda one: self.ir.up_to(one, phase), on_output=keep)
+            self.runner.prober.observe(self.case, toolchain, lambda plain: self.ir.up_to(plain, phase), on_output=keep)
             return found[0] if found else None
 
         return self._both(printed)
 
-    def _named(self) -> str:
-        """What the failure says, where a function may be named."""
+    def _failure_text(self) -> str:
+        """Return the parts of the failure that may name a function."""
         outcome = self.probes[1].outcome
         if not isinstance(outcome, Failed):
             return ""
         return " ".join([outcome.failure.headline, *(str(value) for value in outcome.failure.details.values())])
 
 
-def _broke_off(trace: Trace, run: Execution) -> bool:
-    """Whether passes are missing at the end of a trace."""
-    return trace.failed is not None or run.ending is not Ending.EXITED
+def _ended_early(trace: Trace, execution: Execution) -> bool:
+    return trace.failed is not None or execution.ending is not Ending.EXITED
 
 
 def _failing_pass(trace: Trace, probe: Probe) -> PassName | None:
-    """The innermost pass that failed, as it was printed, or as a crash named it."""
+    """Return the innermost pass that failed, from the dumps or as a crash names it."""
     if trace.failed is not None:
-        return trace.failed.by
+        return trace.failed.after
     name = probe.outcome.failure.failing_pass if isinstance(probe.outcome, Failed) else None
     return PassName(name) if name else None
 
 
-def _only_changed(trace: Trace, step: AlignedPass) -> str | None:
-    """The program's function that a step changed, where it was one alone; None for the program."""
-    state = step.after[1]
+def _only_changed(trace: Trace, aligned: AlignedPass) -> str | None:
+    """Return the program's function that a pass changed, if it is the only one; None for the program."""
+    state = aligned.states_after[1]
     changed = [
         name
         for name, states in trace.functions.items()
-        if name not in trace.device and any(state and one.index == state.index for one in states)
+        if name not in trace.device and any(state and other.index == state.index for other in states)
     ]
     return changed[0] if len(changed) == 1 else None
 
 
-def _shown(trace: Trace, function: str | None, state: FunctionState | None) -> FunctionState | None:
-    """The dump in which a function's IR of that time was printed."""
+def _printed_state(trace: Trace, function: str | None, state: FunctionState | None) -> FunctionState | None:
+    """Return the state whose dump printed a function's IR at that time."""
     if state is None or function is None:
         return state
-    known = [one for one in trace.functions.get(function, ()) if one.index <= state.index and not one.failed]
+    known = [other for other in trace.functions.get(function, ()) if other.index <= state.index and not other.failed]
     return known[-1] if known else state
 
 
-def _shared(trace: Trace, function: str | None) -> int | None:
-    """The bytes of shared memory that a function has in the end, before its buffers are lowered to pointers."""
+def _shared_bytes(trace: Trace, function: str | None) -> int | None:
+    """Return the shared memory of a function at the end, before its buffers become pointers."""
     states = trace.functions.get(function or "")
     if not states:
         return None
-    return next((state.structure.shared for state in reversed(states) if state.structure.shared), 0)
+    return next((state.fingerprint.shared_bytes for state in reversed(states) if state.fingerprint.shared_bytes), 0)
 
 
-_SHOWN = 12
-_PIECE = 1 << 20
-
-Print = Callable[[str], tuple[PrintedModule | None, PrintedModule | None]]
-"""Prints the program of both sides up to a phase; None where a side does not get there."""
+PrintPhase = Callable[[str], tuple[PrintedModule | None, PrintedModule | None]]
+"""Prints the program of both sides after a phase; None if a side does not get there."""
 
 
-def compare_phases(phases: Sequence[str], both: Print, words: Vocabulary) -> Iterator[PhaseComparison]:
-    """Each phase in order, until no side gets there."""
+def compare_phases(phases: Sequence[str], print_phase: PrintPhase, words: Vocabulary) -> Iterator[PhaseComparison]:
+    """Compare the program after each phase in order, until a side does not get there."""
     for phase in phases:
-        modules = both(phase)
-        good, bad = (_meaning(module) if module else None for module in modules)
+        good, bad = (_functions_only(module) if module else None for module in print_phase(phase))
         if good is None and bad is None:
             return
         yield PhaseComparison(
@@ -299,33 +316,23 @@ def compare_phases(phases: Sequence[str], both: Print, words: Vocabulary) -> Ite
             return
 
 
-def read_module(path: Path, words: Vocabulary) -> PrintedModule | None:
-    """The program a file holds, read in pieces; None where it holds none, as a binary does."""
-    found: list[PrintedModule] = []
-    reader = IrReader(words, found.append, spell=True)
-    lines = Lines(reader.line)
-    with path.open("rb") as source:
-        while piece := source.read(_PIECE):
-            lines.feed(piece)
-    lines.finish()
-    return found[0] if found else None
+def _functions_only(module: PrintedModule) -> Fingerprint:
+    """Combine the functions: versions spell what surrounds them, such as target descriptions, differently."""
+    functions = combined(module.functions.values())
+    return replace(functions, operations=module.whole.operations, typed_counts=module.whole.typed_counts)
 
 
-def _meaning(module: PrintedModule) -> Structure:
-    """Its functions together. What stands around them, such as the description of a target, is spelled anew by versions."""
-    whole = together(module.functions.values())
-    return Structure(whole.print_, module.whole.operations, whole.choices, whole.shared, module.whole.spelled)
+def _counts(fingerprint: Fingerprint, words: Vocabulary) -> Mapping[str, int]:
+    return {
+        name: sum(fingerprint.operations.get(operation, 0) for operation in counted) for name, counted in words.counts.items()
+    }
 
 
-def _counts(structure: Structure, words: Vocabulary) -> Mapping[str, int]:
-    return {name: sum(structure.operations.get(one, 0) for one in kinds) for name, kinds in words.counts.items()}
-
-
-def _differences(good: Structure, bad: Structure) -> tuple[Difference, ...]:
+def _differences(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
     if good.same_as(bad):
         return ()
-    here, there = Counter(good.spelled), Counter(bad.spelled)
+    here, there = Counter(good.typed_counts), Counter(bad.typed_counts)
     names = sorted(here.keys() | there.keys(), key=lambda name: (-abs(here[name] - there[name]), name))
-    counted = [Difference(name, str(here[name]), str(there[name])) for name in names if here[name] != there[name]]
-    chosen = [Difference(*choice) for choice in good.choices_against(bad)]
-    return tuple([*chosen, *counted][:_SHOWN])
+    counts = [Difference(name, str(here[name]), str(there[name])) for name in names if here[name] != there[name]]
+    choices = [Difference(*choice) for choice in good.choice_differences(bad)]
+    return tuple([*choices, *counts][:_MAX_DIFFERENCES])

@@ -1,4 +1,4 @@
-"""What a comparison of two compilers over one case found out."""
+"""The result of comparing two compilers over one case."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from triage.attribute.ir_reader import PassName
 from triage.classify import FailingPass
+from triage.mlir.ir_reader import PassName
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failed, Failure, Probe
 
 
 class ComparisonResult(StrEnum):
-    """What the comparison says."""
+    """The result of a comparison. The values are part of the JSON answer."""
 
-    PARTED = "parted"  # there is a pass after which the IR is another
-    FAILING = "failing-pass"  # the IR is the same up to the pass that fails, which therefore is another itself
-    SAME = "same"  # neither fails, and no pass makes a difference that lasts
+    DIVERGES = "parted"  # a pass produces different IR
+    FAILING = "failing-pass"  # the IR is equal up to the pass that fails, so that pass itself changed
+    SAME = "same"  # neither fails and no difference persists
     INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something of which the two sides have not the same: an operation with how often, or a choice with its value."""
+    """A count of operations or a choice that differs between the two sides."""
 
     name: str
     good: str
@@ -32,7 +32,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The IR of both sides in the form people read, as lines. `cut`: there was more."""
+    """The IR of both sides in readable syntax, as lines. `cut`: lines are missing at the end."""
 
     good: tuple[str, ...]
     bad: tuple[str, ...]
@@ -40,41 +40,43 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRun:
-    """Who changed the IR in a step: a pass of both sides, or one that did nothing on the other or is not there."""
+class DivergingPass:
+    """A pass after which the IR of both sides differs.
+
+    Attributes:
+        good: The pass on the good side; None if it changed nothing there or does not exist.
+        bad: The same on the bad side.
+        function: The device function, by its name on the bad side; None for the whole program.
+        operations: Operations that occur more often on one side. If these and `choices` are empty, types or nesting differ.
+        choices: Choices, such as tile sizes, that both sides make differently.
+        files: Source files of the pass, relative to the repository, best first.
+    """
 
     good: PassName | None
     bad: PassName | None
-
-    @property
-    def pass_name(self) -> PassName:
-        """The pass; the bad side's where both have one."""
-        name = self.bad or self.good
-        assert name is not None
-        return name
-
-
-@dataclass(frozen=True, slots=True)
-class PartedAt:
-    """The pass after which the IR of both sides is no longer the same.
-
-    function: the device function it was seen in, as the bad side calls it; None for the whole program.
-    operations: with how often each side has them; choices: that both sides made, differently. Where both are empty,
-    types or nesting differ. files: the source of the pass, relative to the repository, best first.
-    """
-
-    by: ComparedRun
     function: str | None
     operations: tuple[Difference, ...] = ()
     choices: tuple[Difference, ...] = ()
     excerpt: Excerpt | None = None
     files: tuple[str, ...] = ()
 
+    @property
+    def pass_name(self) -> PassName:
+        """The pass, by the bad side's name if both have one."""
+        name = self.bad or self.good
+        assert name is not None
+        return name
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseComparison:
-    """The program after one phase. good, bad: counts by name; None where the compile did not get that far. same: None
-    unless both did. differences: operations with their types of which one side has more, the largest difference first.
+    """The program after one phase.
+
+    Attributes:
+        good: Counts by name; None if the good side did not get that far.
+        bad: The same of the bad side.
+        same: Whether both mean the same; None unless both got that far.
+        differences: Typed operations that one side has more of, the largest difference first.
     """
 
     phase: str
@@ -86,24 +88,32 @@ class PhaseComparison:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """failing: the innermost pass that fails on the bad side. function: what was followed, as the good and the bad side call
-    it; None for the whole program. lasting: the pass after which the two never become the same again; first: an earlier one
-    whose difference later passes undid; decided: a later one where the two choose otherwise, such as tile sizes.
-    shared: bytes of shared memory of the function before its buffers are lowered, on each side, None where it is not known.
-    files: what a search for the commit shall suspect. compiles: run for this, with `printed` bytes of dumps. cause: of the
-    side that could not be tested.
+    """Which pass makes the difference between two compilers.
+
+    Attributes:
+        reason: Why the comparison is inconclusive.
+        failing: The innermost pass that fails on the bad side.
+        function: The function that was followed, by its name on each side; None for the whole program.
+        persistent: The pass after which the two never become equal again.
+        first: An earlier pass whose difference later passes undo.
+        decided: A later pass that makes different choices, such as tile sizes.
+        shared: Bytes of shared memory of the function before its buffers become pointers, on each side; None if unknown.
+        files: Source files that a commit search should suspect.
+        compiles: Number of compiles for the comparison.
+        printed: Bytes of IR that they printed.
+        cause: Why one side could not be tested.
     """
 
     case: Case
     good: Probe
     bad: Probe
-    finding: ComparisonResult
+    status: ComparisonResult
     reason: str | None = None
     failing: PassName | None = None
     function: tuple[str | None, str | None] = (None, None)
-    lasting: PartedAt | None = None
-    first: PartedAt | None = None
-    decided: PartedAt | None = None
+    persistent: DivergingPass | None = None
+    first: DivergingPass | None = None
+    decided: DivergingPass | None = None
     phases: tuple[PhaseComparison, ...] = ()
     shared: tuple[int | None, int | None] = (None, None)
     files: tuple[str, ...] = ()
@@ -115,25 +125,27 @@ class Attribution:
 
     @property
     def failure(self) -> Failure | None:
-        """What the bad side fails with."""
+        """The failure of the bad side."""
         return self.bad.outcome.failure if isinstance(self.bad.outcome, Failed) else None
 
     @property
     def first_phase(self) -> str | None:
         """The first phase whose output differs in meaning."""
-        return next((one.phase for one in self.phases if one.same is False), None)
+        return next((comparison.phase for comparison in self.phases if comparison.same is False), None)
+
+    @property
+    def suspects(self) -> tuple[PassName, ...]:
+        """The passes to suspect, the likeliest first."""
+        if self.persistent is not None:
+            return tuple(diverging.pass_name for diverging in (self.persistent, self.decided) if diverging)
+        return (self.failing,) if self.status is ComparisonResult.FAILING and self.failing else ()
 
     @property
     def phase(self) -> str | None:
-        """The phase that the pass to suspect belongs to; None where it is not known."""
-        suspect = (
-            self.lasting.by.pass_name if self.lasting else self.failing if self.finding is ComparisonResult.FAILING else None
-        )
-        return FailingPass(suspect.name, suspect.argument).phase if suspect else None
+        """The phase of the likeliest suspect; None if unknown."""
+        return next((FailingPass(suspect.name, suspect.argument).phase for suspect in self.suspects), None)
 
     @property
     def passes(self) -> tuple[str, ...]:
-        """The passes to suspect, by their class, the likeliest first."""
-        if self.lasting is not None:
-            return tuple(dict.fromkeys(at.by.pass_name.name for at in (self.lasting, self.decided) if at))
-        return (self.failing.name,) if self.finding is ComparisonResult.FAILING and self.failing else ()
+        """The classes of the suspected passes."""
+        return tuple(dict.fromkeys(suspect.name for suspect in self.suspects))

@@ -93,6 +93,6 @@ def _asked(
 
 def _told(found: Attribution) -> str:
     good, bad = found.good.revision.name, found.bad.revision.name
-    how = "part after" if found.finding is ComparisonResult.PARTED else "are the same up to"
+    how = "diverge after" if found.status is ComparisonResult.DIVERGES else "are the same up to"
     files = f" ({', '.join(found.files)})" if found.files else ""
     return f"{good} and {bad} {how} {' and '.join(found.passes)}{files}"

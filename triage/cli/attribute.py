@@ -52,8 +52,7 @@ def attribute(
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
     from triage.git_history import Repository
-    from triage.report.attribution import attribution_blocks, attribution_json
-    from triage.report.attribution_page import attribution_page, write_attribution
+    from triage.report.attribution import attribution_blocks, attribution_json, attribution_page, write_attribution
 
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
@@ -69,6 +68,6 @@ def attribute(
             show(attribution_blocks(found))
     if out:
         typer.echo(f"written: {write_attribution(found, out)}", err=output is not PageFormat.TEXT)
-    if found.finding is not ComparisonResult.INCONCLUSIVE:
+    if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
     return Exit.ENVIRONMENT if found.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) else Exit.INCONCLUSIVE

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triage.mlir import Module
+from triage.mlir.fingerprint import Vocabulary
 from triage.model.case import Case
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
@@ -293,38 +294,6 @@ class Placement(Protocol):
 
     def solver(self, toolchain: Toolchain) -> Solver:
         """How the analysis of devices is limited and measured on this version."""
-
-
-Spellings = tuple[tuple[re.Pattern[str], str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """How to read a family's IR in generic MLIR form.
-
-    functions: operations with a symbol whose bodies are compiled one by one; executables: those that hold device code.
-    inert: operations whose presence means nothing, such as constants and assumptions; bookkeeping: the types, all operands and
-    results together, of operations that compute sizes and offsets: every version folds those in another order.
-    operations: old name to new name; passes: the same of passes, without `Pass` at the end; spellings: patterns of types and
-    attributes and what they become, in order. All three undo renamings between versions.
-    decisions: attributes that hold choices, such as tile sizes, whose values count although attributes do not.
-    counts: what is counted under which name; allocates, shared: operations that make buffers, and a pattern of
-    the types of those that live in shared memory.
-    sources: files beside its own that hold a pass's decisions, relative to the repository, by the pass's class.
-    """
-
-    functions: frozenset[str]
-    executables: frozenset[str] = frozenset()
-    inert: frozenset[str] = frozenset()
-    bookkeeping: re.Pattern[str] | None = None
-    operations: Mapping[str, str] = field(default_factory=dict)
-    passes: Mapping[str, str] = field(default_factory=dict)
-    spellings: Spellings = ()
-    decisions: tuple[str, ...] = ()
-    counts: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    allocates: frozenset[str] = frozenset()
-    shared: re.Pattern[str] | None = None
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 _MARK = "triage: "

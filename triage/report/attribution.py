@@ -1,30 +1,33 @@
-"""Where two compilers part, on a terminal and as JSON. Renderables only; nothing is printed."""
+"""A comparison of two compilers on a terminal, as JSON and as an HTML page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
+from pathlib import Path
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from triage.attribute.excerpt import Mark, side_by_side
-from triage.attribute.result import Attribution, ComparisonResult, Difference, PartedAt, PhaseComparison
-from triage.report.shapes import failure_json, probe_json, revision_json
+from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, PhaseComparison
+from triage.report.shapes import Json, failure_json, probe_json, revision_json
 from triage.report.words import headline_text, revision_text
+from triage.toolchains.home import disk_errors, write_whole
 
-_ROWS = 60
-_NAMES = 6
+_MAX_ROWS = 60  # on a terminal
+_MAX_PAGE_ROWS = 4000
+_MAX_NAMES = 6
 _UNBOUNDED = (1 << 63) - 1
 _STYLES = {Mark.SAME: ("dim", "dim"), Mark.CHANGED: ("red", "green"), Mark.GOOD: ("red", ""), Mark.BAD: ("", "green")}
 
 
 def attribution_blocks(found: Attribution) -> Iterable[RenderableType]:
-    """The answer, what it rests on, the phases, and both sides' IR where they part."""
-    yield Text.assemble((found.case.name, "bold"), " ", sentence(found))
+    """Yield the answer, the facts, the phases, and both sides' IR at the divergence."""
+    yield Text.assemble((found.case.name, "bold"), ": ", sentence(found))
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -33,106 +36,116 @@ def attribution_blocks(found: Attribution) -> Iterable[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
     if found.phases:
         yield Padding(_phase_table(found), (1, 0, 0, 2))
-    if found.lasting and found.lasting.excerpt:
-        yield Padding(_diff(found, found.lasting), (1, 0, 0, 0))
+    if found.persistent and found.persistent.excerpt:
+        yield Padding(_diff(found, found.persistent), (1, 0, 0, 0))
 
 
 def sentence(found: Attribution) -> str:
-    """The answer in one sentence, without the case's name."""
+    """Return the answer in one sentence, without the case's name."""
     good, bad = found.good.revision.name, found.bad.revision.name
-    match found.finding:
-        case ComparisonResult.PARTED:
-            assert found.lasting is not None
-            return f"parts after {found.lasting.by.pass_name.name}: {good} and {bad} are not the same again"
+    match found.status:
+        case ComparisonResult.DIVERGES:
+            return f"{good} and {bad} diverge after {found.passes[0]}"
         case ComparisonResult.FAILING:
-            name = found.passes[0] if found.passes else "the step that fails, which is no pass"
-            return f"is the same on {good} and {bad} up to {name}: what changed is in there"
+            name = found.passes[0] if found.passes else "the failing step, which is not a pass"
+            return f"{good} and {bad} produce the same IR up to {name}; the change is in there"
         case ComparisonResult.SAME:
-            return f"is the same on {good} and {bad} after every pass"
+            return f"{good} and {bad} produce the same IR after every pass"
         case ComparisonResult.INCONCLUSIVE:
-            return f"cannot be compared: {found.reason}"
+            return f"cannot compare: {found.reason}"
 
 
 def facts(found: Attribution) -> Iterable[tuple[str, str]]:
-    """Name and text of everything that is known beside the phases and the IR."""
+    """Yield the name and text of each fact except phases and IR."""
     yield "good", revision_text(found.good.revision)
     yield "bad", revision_text(found.bad.revision)
     if found.failure:
         yield "failure", f"{found.failure.failure_class}: {headline_text(found.failure, 400)}"
         failing = found.failing.name if found.failing else found.failure.failing_pass
-        where = ", ".join(part for part in (found.failure.phase, failing) if part)
-        if where:
+        if where := ", ".join(part for part in (found.failure.phase, failing) if part):
             yield "fails in", where
     if found.function[1]:
         yield "function", found.function[1]
     if found.first_phase:
         yield "phase", f"{found.first_phase} is the first whose output differs in meaning"
-    for name, at in (("pass", found.lasting), ("then", found.decided), ("earlier", found.first)):
-        if at:
-            yield name, _told(at, found)
-            yield from (("" if number else "differs", text) for number, text in enumerate(differences(at)))
+    for name, diverging in (("pass", found.persistent), ("then", found.decided), ("earlier", found.first)):
+        if diverging:
+            yield name, _pass_text(diverging, found)
+            yield from (("" if number else "differs", text) for number, text in enumerate(differences(diverging)))
     if found.files:
         yield "source", "\n".join(found.files)
     if any(found.shared):
-        good, bad = (_bytes(one) for one in found.shared)
+        good, bad = (_bytes(count) for count in found.shared)
         yield "shared memory", f"{good} on {found.good.revision.name}, {bad} on {found.bad.revision.name}"
     yield from (("note", note) for note in found.notes)
     yield "cost", f"{found.compiles} compiles, {found.printed / (1 << 20):.1f} MiB of IR read, {found.seconds:.1f} s"
 
 
-def differences(at: PartedAt) -> Iterable[str]:
-    """What differs after a pass, a line each."""
-    if at.choices:
-        yield from (f"{one.name}: {one.good} -> {one.bad}" for one in at.choices[:_NAMES])
-    if at.operations:
-        more = f" and {len(at.operations) - _NAMES} more" if len(at.operations) > _NAMES else ""
-        chosen = sorted(at.operations, key=lambda one: -abs(int(one.good) - int(one.bad)))[:_NAMES]
-        yield ", ".join(f"{one.name} {one.good} -> {one.bad}" for one in chosen) + more
-    if not at.choices and not at.operations:
-        yield "the same operations, of other types or nested in another way"
+def differences(diverging: DivergingPass) -> Iterable[str]:
+    """Yield one line for each kind of difference after a pass."""
+    yield from (f"{choice.name}: {choice.good} -> {choice.bad}" for choice in diverging.choices[:_MAX_NAMES])
+    if diverging.operations:
+        by_size = sorted(diverging.operations, key=lambda count: -abs(int(count.good) - int(count.bad)))
+        more = f" and {len(by_size) - _MAX_NAMES} more" if len(by_size) > _MAX_NAMES else ""
+        yield ", ".join(f"{count.name} {count.good} -> {count.bad}" for count in by_size[:_MAX_NAMES]) + more
+    if not diverging.choices and not diverging.operations:
+        yield "the same operations with other types or other nesting"
 
 
-def _told(at: PartedAt, found: Attribution) -> str:
-    name = at.by.pass_name
-    alone = ""
-    if at.by.good is None:
-        alone = f"; on {found.good.revision.name} it does not run here, or changes nothing"
-    if at.by.bad is None:
-        alone = f"; on {found.bad.revision.name} it does not run here, or changes nothing"
-    where = f" on {at.function}" if at.function and at.function != found.function[1] else ""
-    undone = " (later passes undo this difference)" if at is found.first else ""
-    return f"{name.name}{f' ({name.argument})' if name.argument else ''}{where}{undone}{alone}"
+def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
+    name = diverging.pass_name
+    text = f"{name.name}{f' ({name.argument})' if name.argument else ''}"
+    if diverging.function and diverging.function != found.function[1]:
+        text += f" on {diverging.function}"
+    if diverging is found.first:
+        text += " (later passes undo this difference)"
+    for side, probe in ((diverging.good, found.good), (diverging.bad, found.bad)):
+        if side is None:
+            text += f"; on {probe.revision.name} it does not run here or changes nothing"
+    return text
 
 
 def _bytes(count: int | None) -> str:
     if count is None:
-        return "an unknown number"
-    return "without bound" if count >= _UNBOUNDED else f"{count} bytes"
+        return "an unknown number of bytes"
+    return "an unbounded number of bytes" if count >= _UNBOUNDED else f"{count} bytes"
 
 
 def _phase_table(found: Attribution) -> Table:
-    names = list(found.phases[0].good or found.phases[0].bad or {})
+    names = _count_names(found)
     table = Table("after phase", "meaning", *names, box=None)
-    for one in found.phases:
-        cells = [_pair(one, name) for name in names]
-        words = {True: "same", False: "differs", None: "not reached by both"}[one.same]
-        table.add_row(one.phase, Text(words, style="" if one.same else "yellow"), *cells)
+    for comparison in found.phases:
+        style = "" if comparison.same else "yellow"
+        cells = [_pair(comparison, name) for name in names]
+        table.add_row(comparison.phase, Text(phase_state(comparison), style=style), *cells)
     return table
 
 
+def _count_names(found: Attribution) -> list[str]:
+    return list((found.phases[0].good or found.phases[0].bad or {}) if found.phases else ())
+
+
+def phase_state(comparison: PhaseComparison) -> str:
+    """Return whether the program after a phase means the same."""
+    return {True: "same", False: "differs", None: "not reached by both"}[comparison.same]
+
+
 def _pair(phase: PhaseComparison, name: str) -> str:
-    good, bad = ("-" if side is None else str(side.get(name, 0)) for side in (phase.good, phase.bad))
+    good, bad = ("-" if counts is None else str(counts.get(name, 0)) for counts in (phase.good, phase.bad))
     return good if good == bad else f"{good} | {bad}"
 
 
-def _diff(found: Attribution, at: PartedAt) -> Table:
-    assert at.excerpt is not None
-    good, bad = found.good.revision.name, found.bad.revision.name
-    table = Table(f"{good} after {_pass_of(at, 0)}", f"{bad} after {_pass_of(at, 1)}", box=None, expand=True, padding=(0, 1))
+def _diff(found: Attribution, diverging: DivergingPass) -> Table:
+    assert diverging.excerpt is not None
+    headers = (
+        f"{probe.revision.name} after {side.name if side else f'the pass before {diverging.pass_name.name}'}"
+        for probe, side in ((found.good, diverging.good), (found.bad, diverging.bad))
+    )
+    table = Table(*headers, box=None, expand=True, padding=(0, 1))
     for column in table.columns:
         column.ratio, column.overflow, column.no_wrap = 1, "ellipsis", True
-    rows = side_by_side(at.excerpt.good, at.excerpt.bad)
-    for mark, left, right in islice(rows, _ROWS):
+    rows = side_by_side(diverging.excerpt.good, diverging.excerpt.bad)
+    for mark, left, right in islice(rows, _MAX_ROWS):
         if mark is Mark.SKIPPED:
             table.add_row(Text(f"... {left}", style="dim"), Text(f"... {right}", style="dim"))
         else:
@@ -143,16 +156,11 @@ def _diff(found: Attribution, at: PartedAt) -> Table:
     return table
 
 
-def _pass_of(at: PartedAt, side: int) -> str:
-    name = (at.by.good, at.by.bad)[side]
-    return name.name if name else f"the pass before {at.by.pass_name.name}"
-
-
-def attribution_json(found: Attribution) -> dict[str, Any]:
-    """The answer of `triage attribute`."""
+def attribution_json(found: Attribution) -> Json:
+    """Return the JSON answer of `triage attribute`."""
     return {
         "case": found.case.name,
-        "status": found.finding.value,
+        "status": found.status.value,
         "reason": found.reason,
         "good": revision_json(found.good.revision),
         "bad": revision_json(found.bad.revision),
@@ -161,21 +169,21 @@ def attribution_json(found: Attribution) -> dict[str, Any]:
         "failing_pass": found.failing.name if found.failing else None,
         "function": dict(zip(("good", "bad"), found.function, strict=True)),
         "first_phase": found.first_phase,
-        "pass": _parted_json(found.lasting),
-        "decided": _parted_json(found.decided),
-        "earlier": _parted_json(found.first),
+        "pass": _diverging_json(found.persistent),
+        "decided": _diverging_json(found.decided),
+        "earlier": _diverging_json(found.first),
         "suspect_passes": list(found.passes),
         "suspect_files": list(found.files),
         "shared_memory_bytes": dict(zip(("good", "bad"), found.shared, strict=True)),
         "phases": [
             {
-                "phase": one.phase,
-                "same": one.same,
-                "good": None if one.good is None else dict(one.good),
-                "bad": None if one.bad is None else dict(one.bad),
-                "differences": _differences_json(one.differences),
+                "phase": comparison.phase,
+                "same": comparison.same,
+                "good": None if comparison.good is None else dict(comparison.good),
+                "bad": None if comparison.bad is None else dict(comparison.bad),
+                "differences": _differences_json(comparison.differences),
             }
-            for one in found.phases
+            for comparison in found.phases
         ],
         "notes": list(found.notes),
         "compiles": found.compiles,
@@ -184,20 +192,45 @@ def attribution_json(found: Attribution) -> dict[str, Any]:
     }
 
 
-def _parted_json(at: PartedAt | None) -> dict[str, Any] | None:
-    if at is None:
+def _diverging_json(diverging: DivergingPass | None) -> Json | None:
+    if diverging is None:
         return None
-    name = at.by.pass_name
     return {
-        "name": name.name,
-        "argument": name.argument,
-        "on": "both" if at.by.good and at.by.bad else "bad" if at.by.bad else "good",
-        "function": at.function,
-        "operations": _differences_json(at.operations),
-        "choices": _differences_json(at.choices),
-        "files": list(at.files),
+        "name": diverging.pass_name.name,
+        "argument": diverging.pass_name.argument,
+        "on": "both" if diverging.good and diverging.bad else "bad" if diverging.bad else "good",
+        "function": diverging.function,
+        "operations": _differences_json(diverging.operations),
+        "choices": _differences_json(diverging.choices),
+        "files": list(diverging.files),
     }
 
 
 def _differences_json(found: Sequence[Difference]) -> list[dict[str, str]]:
-    return [{"name": one.name, "good": one.good, "bad": one.bad} for one in found]
+    return [{"name": difference.name, "good": difference.good, "bad": difference.bad} for difference in found]
+
+
+def attribution_page(found: Attribution) -> str:
+    """Return a self-contained HTML page. Texts of compilers and recipes are escaped."""
+    environment = Environment(
+        loader=PackageLoader("triage.report"), undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    excerpt = found.persistent.excerpt if found.persistent else None
+    rows = list(islice(side_by_side(excerpt.good, excerpt.bad), _MAX_PAGE_ROWS + 1)) if excerpt else []
+    return environment.get_template("attribution.html.j2").render(
+        found=found,
+        sentence=sentence(found),
+        facts=list(facts(found)),
+        counts=_count_names(found),
+        phase_state=phase_state,
+        rows=rows[:_MAX_PAGE_ROWS],
+        more=len(rows) > _MAX_PAGE_ROWS or (excerpt is not None and excerpt.cut),
+    )
+
+
+def write_attribution(found: Attribution, folder: Path) -> Path:
+    """Write `attribution.html` into a folder and return its path."""
+    path = folder / "attribution.html"
+    with disk_errors(f"write the page to {folder}"):
+        write_whole(path, attribution_page(found))
+    return path

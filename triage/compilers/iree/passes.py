@@ -13,8 +13,9 @@ from typing import Any
 
 import yaml
 
-from triage.compilers.base import Invocation, Vocabulary
+from triage.compilers.base import Invocation
 from triage.compilers.iree.devices import IreePlacement
+from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.tree import UnbalancedError, closing, entries, split
 from triage.model.revision import Toolchain
 from triage.recipes.words import IREE

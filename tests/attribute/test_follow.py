@@ -1,12 +1,12 @@
-"""Which function is followed, and when the program before it is to blame."""
+"""Which function is followed, and when the program before it diverges."""
 
 from __future__ import annotations
 
-from tests.attribute.programs import WORDS, Op
-from tests.attribute.test_reading import dump
-from triage.attribute.align import Judgement, Runs, judge_runs
-from triage.attribute.ir_reader import DumpReader
+from tests.mlir.printed_ir import WORDS, Op
+from tests.mlir.test_ir_reader import dump
+from triage.attribute.align import FollowedDivergence, TracePair, follow
 from triage.attribute.trace import Trace, Tracer
+from triage.mlir.ir_reader import DumpReader
 
 
 def func(name: str, *body: str) -> Op:
@@ -26,8 +26,8 @@ def traced(*dumps: tuple[str, Op]) -> Trace:
     return tracer.trace
 
 
-def judge(good: Trace, bad: Trace, named: str = "") -> Judgement:
-    return judge_runs(Runs(good, bad, WORDS.passes, (False, bad.failed is not None), named))
+def judge(good: Trace, bad: Trace, named: str = "") -> FollowedDivergence:
+    return follow(TracePair(good, bad, WORDS.passes, (False, bad.failed is not None), named))
 
 
 MAIN = func("main", "t.call")
@@ -46,12 +46,12 @@ def test_the_failing_function_is_followed_and_no_other() -> None:
     )
     found = judge(good, bad)
     assert (found.good, found.bad) == ("main$1_mul", "main$1_mul")
-    assert found.lasting is not None
-    assert found.lasting.step.pass_name == "Tile"
-    assert found.lasting.bad == "main$1_mul"
+    assert found.persistent is not None
+    assert found.persistent.aligned.pass_name == "Tile"
+    assert found.persistent.bad == "main$1_mul"
 
 
-def test_a_function_that_was_never_the_same_is_older_than_itself() -> None:
+def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
     start = ("Import", module(func("main", "t.add", "t.mul")))
     good = traced(
         start,
@@ -67,12 +67,12 @@ def test_a_function_that_was_never_the_same_is_older_than_itself() -> None:
     )
     found = judge(good, bad)
     assert found.bad == "main$0_addmul"
-    assert found.lasting is not None
-    assert found.lasting.bad is None
-    assert found.lasting.step.pass_name == "Fuse"
+    assert found.persistent is not None
+    assert found.persistent.bad is None
+    assert found.persistent.aligned.pass_name == "Fuse"
 
 
-def test_a_function_that_becomes_the_same_is_blamed_for_what_follows() -> None:
+def test_a_function_that_becomes_equal_is_followed_from_there() -> None:
     kernel = "main$0_add"
     start = ("Import", module(func("main", "t.add")))
     good = traced(start, ("Outline", module(MAIN, device=(func(kernel, "t.named"),))), ("Tile", func(kernel, "t.x", "t.y")))
@@ -85,30 +85,30 @@ def test_a_function_that_becomes_the_same_is_blamed_for_what_follows() -> None:
         ("Check Failed", func(kernel, "t.z")),
     )
     found = judge(good, bad)
-    assert found.lasting is not None
-    assert found.lasting.step.pass_name == "Tile"
+    assert found.persistent is not None
+    assert found.persistent.aligned.pass_name == "Tile"
     assert found.first is not None
-    assert found.first.step.pass_name == "Generalize"
+    assert found.first.aligned.pass_name == "Generalize"
 
 
-def test_the_programs_own_pass_is_judged_by_the_program() -> None:
+def test_a_failing_pass_of_the_program_is_compared_in_the_program() -> None:
     start = ("Import", module(func("main", "t.add")))
     good = traced(start, ("Place", module(func("main", "t.add", "t.there"))), ("Next", module(func("main", "t.next"))))
     bad = traced(start, ("Place", module(func("main", "t.add", "t.here"))), ("Next Failed", module(func("main", "t.half"))))
     found = judge(good, bad)
     assert (found.good, found.bad) == (None, None)
-    assert found.lasting is not None
-    assert found.lasting.step.pass_name == "Place"
+    assert found.persistent is not None
+    assert found.persistent.aligned.pass_name == "Place"
 
 
-def test_the_same_up_to_the_failing_pass_is_no_parting() -> None:
+def test_equal_up_to_the_failing_pass_is_no_divergence() -> None:
     start = ("Import", module(func("main", "t.add")))
     good = traced(start, ("Place", module(func("main", "t.next"))), ("Later", module(func("main", "t.later"))))
     bad = traced(start, ("Place Failed", module(func("main", "t.half"))))
-    assert judge(good, bad).lasting is None
+    assert judge(good, bad).persistent is None
 
 
-def test_a_pass_of_the_program_that_fails_blames_no_device_function() -> None:
+def test_a_failing_pass_of_the_program_ignores_device_functions() -> None:
     start = ("Import", module(func("main", "t.add")))
     good = traced(start, ("Outline", module(MAIN, device=(func("kernel", "t.x"),))), ("Kernel", func("kernel", "t.y")))
     bad = traced(
@@ -117,7 +117,7 @@ def test_a_pass_of_the_program_that_fails_blames_no_device_function() -> None:
         ("Kernel", func("kernel", "t.other")),
         ("Place Failed", module(MAIN, device=(func("kernel", "t.other"),))),
     )
-    assert judge(good, bad).lasting is None
+    assert judge(good, bad).persistent is None
 
 
 def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed() -> None:
@@ -127,7 +127,7 @@ def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed()
     named = judge(good, bad, "stack frame too large in function 'main$1_mul'")
     assert named.bad == "main$1_mul"
     unnamed = judge(good, bad)
-    assert unnamed.bad == "main$0_add"  # the first that parts
+    assert unnamed.bad == "main$0_add"  # the first that diverges
 
 
 def test_a_function_is_found_again_under_another_number() -> None:
@@ -138,21 +138,21 @@ def test_a_function_is_found_again_under_another_number() -> None:
     )
     found = judge(good, bad)
     assert (found.good, found.bad) == ("f_dispatch_1_mul", "f_dispatch_0_mul")
-    assert found.lasting is None
+    assert found.persistent is None
 
 
-def test_a_dump_of_one_function_leaves_the_others_as_they_were() -> None:
+def test_a_dump_of_one_function_keeps_the_others() -> None:
     both = module(func("main", "t.add"), func("other", "t.mul"))
     trace = traced(("Import", both), ("Fold", func("main", "t.folded")))
     at_once = traced(("Import", module(func("main", "t.folded"), func("other", "t.mul"))))
-    assert trace.program[-1].structure == at_once.program[-1].structure
+    assert trace.program[-1].fingerprint == at_once.program[-1].fingerprint
 
 
-def test_a_function_that_a_lowering_adds_is_like_none() -> None:
+def test_a_function_that_a_lowering_adds_has_no_counterpart() -> None:
     tiled = (func("main$0_add", "t.tile", "t.add"), func("main$1_mul", "t.tile", "t.mul"))
     start = (("Outline", module(MAIN, device=TWO)), ("Tile", module(MAIN, device=tiled)))
     good = traced(*start, ("Lower", module(MAIN, device=TWO)))
     bad = traced(*start, ("Lower", module(MAIN, device=(*TWO, func("library", "t.call", "t.add")))))
     found = judge(good, bad)
-    assert found.lasting is not None
-    assert found.lasting.step.pass_name == "Lower"
+    assert found.persistent is not None
+    assert found.persistent.aligned.pass_name == "Lower"

@@ -1,4 +1,4 @@
-"""Dumps are read while they are printed, whatever their length and however the stream is cut."""
+"""Dumps are read as a stream, of any length and in any pieces."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.attribute.programs import WORDS, Op, printed, program
-from triage.attribute.ir_reader import Dump, DumpReader, PassName, pass_of
+from tests.mlir.printed_ir import WORDS, Op, printed, program
 from triage.attribute.trace import Tracer
+from triage.mlir.ir_reader import DumpReader, IrDump, PassName, pass_in
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))
 LARGE = program((Op("t.add", ("f32",), ("f32",)), Op("t.loop", regions=((Op("t.store", ("f32",)),),))))
 
 
-def dumps_of(data: bytes, cuts: list[int] | None = None) -> list[Dump]:
-    found: list[Dump] = []
+def dumps_of(data: bytes, cuts: list[int] | None = None) -> list[IrDump]:
+    found: list[IrDump] = []
     reader = DumpReader(WORDS, found.append)
     ends = [0, *sorted(cut % (len(data) + 1) for cut in cuts or []), len(data)]
     for start, end in pairwise(ends):
@@ -42,9 +42,9 @@ TEXT = (
 ).encode()
 
 
-def test_each_dump_is_told_with_its_pass() -> None:
+def test_each_dump_is_reported_with_its_pass() -> None:
     found = dumps_of(TEXT)
-    assert [(one.index, one.turn, one.by.name, one.by.argument, one.failed) for one in found] == [
+    assert [(one.index, one.turn, one.after.name, one.after.argument, one.failed) for one in found] == [
         (0, 1, "FirstPass", "t-first", False),
         (1, 1, "SecondPass", "t-second", False),
         (2, 1, "LastPass", "t-last", True),
@@ -59,7 +59,7 @@ def test_the_stream_may_be_cut_anywhere(cuts: list[int]) -> None:
 
 
 @given(st.integers(0, len(TEXT)))
-def test_a_dump_that_was_cut_off_is_not_told(length: int) -> None:
+def test_an_incomplete_dump_is_not_reported(length: int) -> None:
     whole = dumps_of(TEXT)
     assert dumps_of(TEXT[:length]) == whole[: len(dumps_of(TEXT[:length]))]
 
@@ -67,14 +67,14 @@ def test_a_dump_that_was_cut_off_is_not_told(length: int) -> None:
 def test_a_dump_without_its_end_does_not_leak_into_the_next() -> None:
     broken = dump("FirstPass (t-first)", LARGE).split("\n")[:5]
     [found] = dumps_of(("\n".join(broken) + "\n" + dump("SecondPass (t-second)", SMALL)).encode())
-    assert found.by == PassName("SecondPass", "t-second")
+    assert found.after == PassName("SecondPass", "t-second")
     assert found.index == 1
     assert found.module == dumps_of(dump("SecondPass (t-second)", SMALL).encode())[0].module
 
 
 @pytest.mark.parametrize("line", ["", "// -----// something else", '  "t.add"() : () -> ()', "IR Dump After X (y)"])
 def test_other_lines_name_no_pass(line: str) -> None:
-    assert pass_of(line) is None
+    assert pass_in(line) is None
 
 
 def _much(megabytes: int) -> Iterator[bytes]:
@@ -111,7 +111,7 @@ def test_a_line_of_any_length_keeps_its_name_and_types() -> None:
     plain = program((Op("t.add", ("f32",), ("tensor<4xf32>",)),))
     text = dump("FirstPass (t-first)", huge).encode()
     tracemalloc.start()
-    found: list[Dump] = []
+    found: list[IrDump] = []
     reader = DumpReader(WORDS, found.append)
     for start in range(0, len(text), 65536):
         reader.feed(text[start : start + 65536])

@@ -1,4 +1,4 @@
-"""Programs in generic form, made up and written down in as many ways as mean the same."""
+"""Invented programs in generic form, printed in many ways that mean the same."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from triage.attribute.ir_reader import IrReader, PrintedModule
-from triage.compilers.base import Vocabulary
+from triage.mlir.fingerprint import Vocabulary
+from triage.mlir.ir_reader import IrReader, PrintedModule
 
 WORDS = Vocabulary(
     functions=frozenset({"t.func"}),
@@ -91,10 +91,10 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     return f"{head} ({{\n" + f"\n{pad}}}, {{\n".join(texts) + f"\n{pad}}}){tail}"
 
 
-def read(text: str, words: Vocabulary = WORDS, *, spell: bool = False) -> PrintedModule:
+def read(text: str, words: Vocabulary = WORDS, *, count_types: bool = False) -> PrintedModule:
     """What a text means."""
     found: list[PrintedModule] = []
-    reader = IrReader(words, found.append, spell=spell)
+    reader = IrReader(words, found.append, count_types=count_types)
     for line in text.split("\n"):
         reader.line(line)
     [module] = found

@@ -1,4 +1,4 @@
-"""The fingerprint of a program: what must not change it, and what must."""
+"""Fingerprints: which changes of a program they ignore and which they detect."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.attribute.programs import BODIES, WORDS, Op, changed, printed, program, read
+from tests.mlir.printed_ir import BODIES, WORDS, Op, changed, printed, program, read
 
 
 @settings(max_examples=50)
 @given(BODIES, st.integers(0, 2**32))
-def test_names_order_attributes_and_locations_mean_nothing(body: tuple[Op, ...], seed: int) -> None:
+def test_names_order_attributes_and_locations_are_ignored(body: tuple[Op, ...], seed: int) -> None:
     plain, shuffled = read(printed(program(body))), read(printed(program(body), random.Random(seed)))
     assert plain.functions["main"] == shuffled.functions["main"]
     assert plain.whole.same_as(shuffled.whole)
@@ -21,7 +21,7 @@ def test_names_order_attributes_and_locations_mean_nothing(body: tuple[Op, ...],
 
 @settings(max_examples=50)
 @given(BODIES, st.integers(0, 2**16), st.data())
-def test_another_operation_type_or_nesting_is_another_program(body: tuple[Op, ...], change: int, data: st.DataObject) -> None:
+def test_another_operation_type_or_nesting_is_detected(body: tuple[Op, ...], change: int, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(body) - 1))
     other = (*body[:at], changed(body[at], change), *body[at + 1 :])
     assert not read(printed(program(body))).whole.same_as(read(printed(program(other))).whole)
@@ -29,28 +29,28 @@ def test_another_operation_type_or_nesting_is_another_program(body: tuple[Op, ..
 
 @settings(max_examples=50)
 @given(BODIES, st.integers(0, 7))
-def test_an_operation_more_or_less_is_another_program(body: tuple[Op, ...], at: int) -> None:
+def test_an_added_operation_is_detected(body: tuple[Op, ...], at: int) -> None:
     more = (*body, body[at % len(body)])
     assert not read(printed(program(body))).whole.same_as(read(printed(program(more))).whole)
 
 
 @settings(max_examples=50)
 @given(BODIES)
-def test_constants_and_the_arithmetic_of_sizes_mean_nothing(body: tuple[Op, ...]) -> None:
+def test_constants_and_size_arithmetic_are_ignored(body: tuple[Op, ...]) -> None:
     sizes = (Op("t.constant", results=("f32",)), Op("t.add", ("index", "index"), ("index",)))
     assert read(printed(program(body))).functions == read(printed(program((*sizes, *body)))).functions
 
 
-def test_an_operation_moved_into_another_region_is_another_program() -> None:
+def test_an_operation_in_another_region_is_detected() -> None:
     inner, loop = Op("t.add", ("f32",), ("f32",)), Op("t.loop", regions=((Op("t.store"),),))
     outside = program((inner, loop))
     inside = program((replace(loop, regions=((Op("t.store"), inner),)),))
     apart = program((replace(loop, regions=((Op("t.store"),), (inner,))),))
-    texts = [read(printed(one)).whole.print_ for one in (outside, inside, apart)]
+    texts = [read(printed(one)).whole.digest for one in (outside, inside, apart)]
     assert len(set(texts)) == 3
 
 
-def test_known_renamings_mean_nothing() -> None:
+def test_known_renamings_are_ignored() -> None:
     old = Op("old.load", ("!old.tensor<readonly:tensor<4xf32>>",), ("memref<4xf32, #descriptor>",))
     new = Op("new.load", ("!new.tensor<readonly:tensor<4xf32>>",), ("memref<4xf32>",))
     assert read(printed(program((old,)))).functions == read(printed(program((new,)))).functions
@@ -64,9 +64,9 @@ def test_choices_count_where_both_make_them() -> None:
     small, large = _config("tiles = [[4, 8], [1]], kind = Fused"), _config("tiles = [[8, 8], [1]], kind = Fused")
     more = _config("tiles = [[4, 8], [1]], kind = Fused, prefetch = true")
     here, there, extended = (read(printed(program((one,)))).whole for one in (small, large, more))
-    assert here.print_ == there.print_
+    assert here.digest == there.digest
     assert not here.same_as(there)
-    assert here.choices_against(there) == (("config.tiles", "[[4, 8], [1]]", "[[8, 8], [1]]"),)
+    assert here.choice_differences(there) == (("config.tiles", "[[4, 8], [1]]", "[[8, 8], [1]]"),)
     assert here.same_as(extended)
     assert extended.same_as(here)
 
@@ -76,33 +76,33 @@ def test_choices_in_two_forms_are_compared_by_their_numbers() -> None:
     other = _config("outer = [4, 8], inner = [2, 2]")
     here, renamed, changed = (read(printed(program((one,)))).whole for one in (old, new, other))
     assert here.same_as(renamed)
-    assert here.choices_against(changed) == (("config", "[1, 2] [4, 8]", "[2, 2] [4, 8]"),)
-    assert changed.choices_against(renamed) == (("config.inner", "[2, 2]", "[1, 2]"),)
+    assert here.choice_differences(changed) == (("config", "[1, 2] [4, 8]", "[2, 2] [4, 8]"),)
+    assert changed.choice_differences(renamed) == (("config.inner", "[2, 2]", "[1, 2]"),)
 
 
 def test_counts_are_of_operations_with_meaning() -> None:
     body = (Op("new.load", results=("f32",)), Op("old.load", results=("f32",)), Op("t.constant", results=("f32",)))
-    whole = read(printed(program(body)), spell=True).whole
+    whole = read(printed(program(body)), count_types=True).whole
     assert whole.operations == {"new.load": 2, "t.func": 1}
-    assert whole.spelled == {"new.load : () -> f32": 2, "t.func : () -> ()": 1}
+    assert whole.typed_counts == {"new.load : () -> f32": 2, "t.func : () -> ()": 1}
 
 
-def test_shared_memory_is_what_allocations_take() -> None:
+def test_shared_memory_is_the_sum_of_allocations() -> None:
     body = (
         Op("t.alloc", results=("memref<8x8xf32, #shared>",)),
         Op("t.alloc", results=("memref<16xf16, #shared>",)),
         Op("t.alloc", results=("memref<512xf32>",)),
         Op("t.view", ("memref<8x8xf32, #shared>",), ("memref<4x8xf32, #shared>",)),
     )
-    assert read(printed(program(body))).functions["main"].shared == 8 * 8 * 4 + 16 * 2
+    assert read(printed(program(body))).functions["main"].shared_bytes == 8 * 8 * 4 + 16 * 2
 
 
 def test_a_dimension_without_bound_does_not_overflow() -> None:
     huge = Op("t.alloc", results=("memref<9223372036854775807x9223372036854775807xf32, #shared>",))
-    assert read(printed(program((huge, huge)))).functions["main"].shared == 2**63 - 1
+    assert read(printed(program((huge, huge)))).functions["main"].shared_bytes == 2**63 - 1
 
 
-def test_functions_of_executables_are_told_from_those_of_the_program() -> None:
+def test_functions_of_executables_are_device_functions() -> None:
     def function(name: str) -> Op:
         return Op("t.func", regions=((Op("t.store"),),), attributes={"sym_name": f'"{name}"'})
 
@@ -110,8 +110,8 @@ def test_functions_of_executables_are_told_from_those_of_the_program() -> None:
     module = read(printed(Op("builtin.module", regions=((function("main"), executable),))))
     assert set(module.functions) == {"main", "kernel"}
     assert module.device == {"kernel"}
-    assert module.contains
-    assert not read(printed(function("main"))).contains
+    assert module.contains_functions
+    assert not read(printed(function("main"))).contains_functions
 
 
 def test_the_symbol_may_follow_the_regions() -> None:

@@ -1,0 +1,275 @@
+"""Fingerprints of IR that different compiler versions print: operations, types, nesting and chosen attributes.
+
+A fingerprint is built line by line in bounded memory. It ignores names of values, order, attributes, locations and renamings
+between versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+
+Spellings = tuple[tuple[re.Pattern[str], str], ...]
+
+_MODULUS = 1 << 128
+_MAX_BYTES = (1 << 63) - 1  # the size of a buffer with an unbounded dimension is larger
+_MAX_TYPED_COUNTS = 20_000
+_LIST = re.compile(r"\[([^\[\]]+)\]")
+_NONZERO = re.compile(r"[1-9]")
+_OPERATION = re.compile(r'\s*(?:%[^"=]* = )?"(?P<name>[^"]+)"\(')
+_BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
+_SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
+_CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
+_BUFFER = re.compile(r"memref<((?:\d+x)+)[a-zA-Z]*?(\d+)")
+_LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+_OPENERS, _CLOSERS = "([{<", ")]}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """How to read a family's IR in generic MLIR form.
+
+    Attributes:
+        functions: Operations with a symbol whose bodies are compiled one by one.
+        executables: Operations that hold device code.
+        inert: Operations without meaning for a comparison, such as constants and assumptions.
+        bookkeeping: Pattern of the function type of operations that compute sizes and offsets.
+        operations: Renamed operations, old name -> new name.
+        passes: Renamed passes, old name -> new name, without `Pass` at the end.
+        spellings: Renamed types and attributes: pattern -> replacement, in order.
+        decisions: Attributes whose values count, such as tile sizes.
+        counts: Name of a count -> the operations to count.
+        allocates: Operations that allocate buffers.
+        shared: Pattern of the types of buffers in shared memory.
+        sources: Class of a pass -> other files that hold its decisions, relative to the repository.
+    """
+
+    functions: frozenset[str]
+    executables: frozenset[str] = frozenset()
+    inert: frozenset[str] = frozenset()
+    bookkeeping: re.Pattern[str] | None = None
+    operations: Mapping[str, str] = field(default_factory=dict)
+    passes: Mapping[str, str] = field(default_factory=dict)
+    spellings: Spellings = ()
+    decisions: tuple[str, ...] = ()
+    counts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    allocates: frozenset[str] = frozenset()
+    shared: re.Pattern[str] | None = None
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The meaning of a function or module.
+
+    Attributes:
+        digest: Equal for the same operations of the same types in the same nesting.
+        operations: Operation -> how often it occurs.
+        choices: (`attribute.key`, value) of the attributes that hold decisions.
+        shared_bytes: Shared memory of statically sized buffers.
+        typed_counts: `operation : types` -> how often it occurs; empty unless requested.
+    """
+
+    digest: int = 0
+    operations: Mapping[str, int] = field(default_factory=dict)
+    choices: frozenset[tuple[str, str]] = frozenset()
+    shared_bytes: int = 0
+    typed_counts: Mapping[str, int] = field(default_factory=dict)
+
+    def same_as(self, other: Fingerprint) -> bool:
+        """Whether both mean the same. Only choices that both make count: new versions add keys."""
+        return self.digest == other.digest and self.same_choices(other)
+
+    def same_choices(self, other: Fingerprint) -> bool:
+        """Whether all choices that both make are equal."""
+        return not self.choice_differences(other)
+
+    def choice_differences(self, other: Fingerprint) -> tuple[tuple[str, str, str], ...]:
+        """Return the choices that both make differently, as (key, this one's value, the other's value).
+
+        If an attribute has no key in common, because a version stores its tile sizes in another form, the lists of numbers
+        are compared and the attribute's name is the key.
+        """
+        here, there = _values_by_key(self.choices), _values_by_key(other.choices)
+        common = here.keys() & there.keys()
+        other_form = {_attribute(key) for key in here} & {_attribute(key) for key in there}
+        other_form -= {_attribute(key) for key in common}
+        compared = [(key, here[key], there[key]) for key in common]
+        compared += [(name, _numbers(here, name), _numbers(there, name)) for name in other_form]
+        return tuple(
+            (key, " ".join(sorted(ours)), " ".join(sorted(theirs)))
+            for key, ours, theirs in sorted(compared, key=lambda entry: entry[0])
+            if ours != theirs
+        )
+
+
+def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
+    """Return the fingerprint of several functions together, independent of their names and order."""
+    digest, shared = 0, 0
+    operations: Counter[str] = Counter()
+    choices: set[tuple[str, str]] = set()
+    for fingerprint in fingerprints:
+        digest = (digest + fingerprint.digest) % _MODULUS
+        shared += fingerprint.shared_bytes
+        operations.update(fingerprint.operations)
+        choices |= fingerprint.choices
+    return Fingerprint(digest, dict(operations), frozenset(choices), shared)
+
+
+def _values_by_key(choices: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for key, value in choices:
+        found.setdefault(key, set()).add(value)
+    return found
+
+
+def _attribute(key: str) -> str:
+    return key.partition(".")[0]
+
+
+def _numbers(choices: Mapping[str, set[str]], attribute: str) -> set[str]:
+    """Return the innermost lists in an attribute's values, without lists of zeros, which not every form contains."""
+    values = (value for key, chosen in choices.items() if _attribute(key) == attribute for value in chosen)
+    lists = (f"[{found}]" for value in values for found in _LIST.findall(value))
+    return {text for text in lists if _NONZERO.search(text)}
+
+
+class FingerprintBuilder:
+    """An operation whose regions are being read.
+
+    A sum of digests represents the operations inside, so that memory is bounded and their order does not count.
+    """
+
+    __slots__ = ("choices", "name", "operations", "shared", "sum", "symbol", "typed_counts")
+
+    def __init__(self, name: str, line: str, words: Vocabulary, *, count_types: bool = False) -> None:
+        self.name, self.symbol, self.sum = name, _symbol(line), 0
+        self.operations: Counter[str] = Counter()
+        self.choices: set[tuple[str, str]] = set(_choices(line, words))
+        self.shared = 0
+        self.typed_counts: Counter[str] | None = Counter() if count_types else None
+
+    def add_operation(self, name: str, line: str, words: Vocabulary) -> None:
+        """Add an operation without regions."""
+        self.choices.update(_choices(line, words))
+        types = _types(line, words)
+        if name in words.inert or (words.bookkeeping and words.bookkeeping.fullmatch(types)):
+            return
+        self._count(name, types)
+        self.sum = (self.sum + _digest(f"{name}|{types}")) % _MODULUS
+        if name in words.allocates:
+            self.shared = min(_MAX_BYTES, self.shared + _shared_bytes(types, words))
+
+    def add_block(self, types: str) -> None:
+        """Add the beginning of a block with arguments of these types."""
+        self.sum = (self.sum + _digest(f"^({types})")) % _MODULUS
+
+    def next_region(self) -> None:
+        """Begin another region of the same operation."""
+        self.sum = _digest(f"region {self.sum}")
+
+    def add_child(self, child: FingerprintBuilder, line: str, words: Vocabulary) -> Fingerprint:
+        """Add an operation whose last region ends in `line`, and return its fingerprint."""
+        child.symbol = child.symbol or _symbol(line)
+        child.choices.update(_choices(line, words))
+        types = _types(line, words)
+        digest = _digest(f"{child.name}|{types}|{child.sum}")
+        self.operations.update(child.operations)
+        if self.typed_counts is not None:
+            self.typed_counts.update(child.typed_counts or {})
+        if child.name not in words.inert:
+            self._count(child.name, types)
+            self.sum = (self.sum + digest) % _MODULUS
+        self.choices |= child.choices
+        self.shared = min(_MAX_BYTES, self.shared + child.shared)
+        operations, typed_counts = dict(child.operations), dict(child.typed_counts or {})
+        return Fingerprint(digest, operations, frozenset(child.choices), child.shared, typed_counts)
+
+    def _count(self, name: str, types: str) -> None:
+        self.operations[name] += 1
+        if self.typed_counts is not None and len(self.typed_counts) < _MAX_TYPED_COUNTS:
+            self.typed_counts[f"{name} : {types}"] += 1
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
+
+
+def operation_in(line: str, words: Vocabulary) -> str | None:
+    """Return the operation, by its newest name, that begins in a line; None if none does."""
+    found = _OPERATION.match(line)
+    return words.operations.get(found["name"], found["name"]) if found else None
+
+
+def block_types(line: str, words: Vocabulary) -> str | None:
+    """Return the argument types of the block that begins in a line; None if none does."""
+    found = _BLOCK.match(line)
+    if found is None:
+        return None
+    return _normalised(re.sub(r"%[\w.$-]+: ", "", _without_locations(found["arguments"] or "")), words.spellings)
+
+
+def _types(line: str, words: Vocabulary) -> str:
+    """Return operand and result types of the operation that ends in a line, in the newest spelling."""
+    start = line.rfind(" : (")
+    return _normalised(_without_locations(line[start + 3 :]), words.spellings) if start >= 0 else ""
+
+
+def _without_locations(text: str) -> str:
+    return _LOCATION.sub("", text) if " loc(" in text else text
+
+
+@lru_cache(maxsize=1 << 12)
+def _normalised(text: str, spellings: Spellings) -> str:
+    for pattern, replacement in spellings:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _symbol(line: str) -> str | None:
+    found = _SYMBOL.search(line)
+    return found[1] if found else None
+
+
+def _choices(line: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
+    """Yield (`attribute.key`, value) for the attributes in a line that hold decisions."""
+    for name in words.decisions:
+        start = line.find(f"{name} = ")
+        while start >= 0:
+            value = _attribute_text(line, start + len(name) + 3)
+            for key, chosen in _CHOICE.findall(_normalised(value, words.spellings)):
+                yield f"{name}.{key}", chosen
+            start = line.find(f"{name} = ", start + len(name) + 3 + len(value))
+
+
+def _shared_bytes(types: str, words: Vocabulary) -> int:
+    """Return the bytes of result buffers of static shape in shared memory; each element takes at least one byte."""
+    if words.shared is None or not words.shared.search(types):
+        return 0
+    total = 0
+    for found in _BUFFER.finditer(types.rpartition(" -> ")[2]):
+        elements = 1
+        for extent in found[1].split("x"):
+            elements *= int(extent or 1)
+        total += elements * max(1, int(found[2]) // 8)
+    return total
+
+
+def _attribute_text(text: str, start: int) -> str:
+    """Return the attribute that begins at `start`, up to the comma or bracket that ends it."""
+    depth = 0
+    for index in range(start, len(text)):
+        character = text[index]
+        if character in _OPENERS:
+            depth += 1
+        elif character in _CLOSERS and text[index - 1] != "-":
+            if depth == 0:
+                return text[start:index]
+            depth -= 1
+        elif character == "," and depth == 0:
+            return text[start:index]
+    return text[start:]
