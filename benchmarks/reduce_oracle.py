@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from triage.classify import packaged_rules
 from triage.classify.diagnose import diagnose
 from triage.classify.passes import PassScanner
 from triage.execution.process import run
@@ -59,7 +60,7 @@ def interesting(plan: Plan, folder: Path, candidate: Path) -> bool:
         failed = run(words(plan.bad), limits, Path(place), env=plan.env, on_stderr=feed)
         if failed.ok:
             return False
-        failures = diagnose(failed, scanner.finish() if scanner else None).failures
+        failures = diagnose(failed, packaged_rules(), scanner.finish() if scanner else None).failures
         if not failures or failures[0].signature != plan.signature:
             return False
         if plan.good is None:

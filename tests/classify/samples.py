@@ -2,6 +2,9 @@
 
 # ruff: noqa: E501 - compilers print long lines
 
+from triage.classify import RuleSet, Scanner, packaged_rules
+from triage.model.outcome import Failure
+
 STAMP = "2025-06-04T12:34:{:02d}.1234567Z "
 
 SHARED_3_3 = "m.mlir:6:8: error: 'func.func' op uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
@@ -129,3 +132,11 @@ def stamped(text: str) -> bytes:
     """The text as GitHub Actions keeps it: a byte order mark, a time before each line, CRLF."""
     lines = text.rstrip("\n").split("\n")
     return ("\ufeff" + "".join(f"{STAMP.format(i % 60)}{line}\r\n" for i, line in enumerate(lines))).encode()
+
+
+def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:
+    """The failures in an output that arrives in pieces, by the packaged rules or others."""
+    scanner = Scanner(rules or packaged_rules())
+    for piece in pieces:
+        scanner.feed(piece)
+    return scanner.finish()

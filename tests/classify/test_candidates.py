@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.classify.samples import scan_output
 from triage.classify import Rule, load_rules, packaged_rules
-from triage.classify.candidates import DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
+from triage.classify.rules import DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
 from triage.model.errors import BadFiles
 
 RULE = """classes:
@@ -26,7 +27,7 @@ RULE = """classes:
 def rules(tmp_path: Path, entry: str) -> tuple[object, ...]:
     path = tmp_path / "mine.yaml"
     path.write_text(RULE.format(entry=entry))
-    return next(rule for rule in load_rules([path]) if rule.name == "mine").candidates
+    return load_rules([path]).by_name["mine"].candidates
 
 
 @pytest.mark.parametrize(
@@ -52,34 +53,34 @@ def test_values_to_search() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry, says",
+    "entry, column, keyword",
     [
-        ("why: c", "exactly one of"),
-        ('give: "--a", drop: "--a"', "exactly one of"),
-        ('give: "a=b"', "give names a flag"),
-        ('drop: "--a=b"', "drop names a flag"),
-        ('least: "--a", above: 9, upto: 4', "above smaller"),
-        ('least: "--a"', "above and upto"),
-        ("declare: globals", "only devices"),
-        ("rewrite: all", "barriers, affinities"),
-        ("option: num_warps", "a list of values"),
-        ('give: "--a", values: [1]', "unknown key 'values'"),
-        ('give: "--a", why: [1]', "why is a text"),
+        ("why: c", 9, "give, drop, least"),
+        ('give: "--a", drop: "--a"', 9, "give, drop, least"),
+        ('give: "a=b"', 16, "--name=value"),
+        ('drop: "--a=b"', 16, "without a value"),
+        ('least: "--a", above: 9, upto: 4', 9, "`above`"),
+        ('least: "--a"', 9, "`upto`"),
+        ("declare: globals", 19, "devices"),
+        ("rewrite: all", 19, "barriers, affinities"),
+        ("option: num_warps", 9, "values"),
+        ('give: "--a", values: [1]', 23, "'values'"),
+        ('give: "--a", why: [1]', 28, "`why`"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, entry: str, says: str) -> None:
-    with pytest.raises(BadFiles) as told:
+def test_mistakes_have_their_line_and_column(tmp_path: Path, entry: str, column: int, keyword: str) -> None:
+    with pytest.raises(BadFiles) as error:
         rules(tmp_path, entry)
-    assert says in str(told.value)
-    assert "mine.yaml:10:" in str(told.value)
+    [problem] = error.value.problems
+    assert (problem.line, problem.column) == (10, column)
+    assert keyword in problem.message
 
 
-@pytest.mark.parametrize("rule", packaged_rules(), ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", packaged_rules().rules, ids=lambda rule: rule.name)
 def test_no_compiler_is_offered_another_one_s_flags(rule: Rule) -> None:
-    assert not [text for text in rule.remedies_for("triton") if "--iree-" in text]
+    assert not [advice for advice in rule.remedies if advice.compiler in (None, "triton") and "--iree-" in advice.text]
     assert not [one for one in rule.candidates_for("triton") if "iree" in str(one).replace("compiler='iree'", "")]
     assert not [one for one in rule.candidates_for("iree") if isinstance(one, LaunchOption)]
-    assert set(rule.remedies_for(None)) >= {*rule.remedies_for("iree"), *rule.remedies_for("triton")}
 
 
 def test_a_list_of_one_s_own_is_for_every_compiler(tmp_path: Path) -> None:
@@ -96,11 +97,12 @@ classes:
 """
     path = tmp_path / "mine.yaml"
     path.write_text(text.replace("LIST", "[{give: --a=b}]"))
-    [rule] = [one for one in load_rules([path]) if one.name == "mine"]
+    rule = load_rules([path]).by_name["mine"]
     assert rule.candidates_for("iree") == rule.candidates_for("command") == (GiveFlag("--a=b"),)
-    told = [rule.remedies_for(compiler) for compiler in ("iree", "command", "triton")]
-    assert told == [("Less.",), ("More.",), ()]
+    [failure] = scan_output(b"error: mine\n", rules=load_rules([path]))
+    assert [failure.advice(compiler) for compiler in ("iree", "command", "triton")] == [("Less.",), ("More.",), ()]
+    assert failure.advice(None) == ("Less.", "More.")
     path.write_text(text.replace("LIST", "{command: [{give: --a=b}, {give: nothing}]}"))
-    with pytest.raises(BadFiles, match="give names a flag") as found:
+    with pytest.raises(BadFiles) as error:
         load_rules([path])
-    assert found.value.problems[0].line == 10
+    assert [problem.line for problem in error.value.problems] == [10]

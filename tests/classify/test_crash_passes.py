@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.classify import FailingPass, PassScanner, diagnose
+from triage.classify import FailingPass, PassScanner, diagnose, packaged_rules
 from triage.model.execution import Captured, Ending, Execution
 
 NAMELESS = """Please report issues to the tracker and include the crash backtrace.
@@ -23,28 +23,28 @@ def crash(text: str) -> Execution:
 
 
 def test_a_crash_without_names_asks_for_the_pass() -> None:
-    diagnosis = diagnose(crash(NAMELESS))
+    diagnosis = diagnose(crash(NAMELESS), packaged_rules())
     assert diagnosis.needs_pass
     assert diagnosis.failures[0].signature == "segfault:SIGSEGV"
 
 
 def test_the_pass_identifies_it() -> None:
-    [failure] = diagnose(crash(NAMELESS), SELECT).failures
+    [failure] = diagnose(crash(NAMELESS), packaged_rules(), SELECT).failures
     assert failure.signature == "segfault:SIGSEGV in LLVMGPUSelectLoweringStrategyPass"
     assert (failure.failing_pass, failure.phase) == (SELECT.name, "executable-targets")
 
 
 def test_names_on_the_stack_serve_where_no_pass_is_known() -> None:
-    diagnosis = diagnose(crash(NAMED))
+    diagnosis = diagnose(crash(NAMED), packaged_rules())
     assert diagnosis.needs_pass
     assert "getIntOrFloatBitWidth" in diagnosis.failures[0].signature
-    [failure] = diagnose(crash(NAMED), SELECT).failures
+    [failure] = diagnose(crash(NAMED), packaged_rules(), SELECT).failures
     assert failure.signature == "segfault:SIGSEGV in LLVMGPUSelectLoweringStrategyPass"
     assert "getIntOrFloatBitWidth" in str(failure.details["frames"])
 
 
 def test_silence_with_a_signal_asks_for_the_pass() -> None:
-    assert diagnose(crash("")).needs_pass
+    assert diagnose(crash(""), packaged_rules()).needs_pass
 
 
 def test_both_formats_of_a_failing_pass_are_read_from_a_long_dump() -> None:

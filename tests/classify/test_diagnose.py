@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.classify.samples import ASSERTION, DUMP, LEGALIZE, SHARED_3_4, STACK, TRANSLATION
-from triage.classify import FailingPass, PassScanner, diagnose
+from triage.classify import Diagnosis, FailingPass, PassScanner, diagnose, packaged_rules
 from triage.model.execution import Captured, Ending, Execution
 
 
@@ -30,21 +30,25 @@ def ran(
     )
 
 
+def diagnosed(execution: Execution, failing_pass: FailingPass | str | None = None) -> Diagnosis:
+    return diagnose(execution, packaged_rules(), failing_pass)
+
+
 def test_a_run_that_succeeds_has_warnings_at_most() -> None:
-    assert diagnose(ran(exit_code=0)) == diagnose(ran("all fine\n", exit_code=0))
-    printed = diagnose(
+    assert diagnosed(ran(exit_code=0)) == diagnosed(ran("all fine\n", exit_code=0))
+    printed = diagnosed(
         ran("d.mlir:2:7: error: 'flow.tensor.transfer' op references a promised device that was not declared: "
             "#hal.device.promise<@__device_7>\n", exit_code=0)
     )  # fmt: skip
     assert printed.failures == ()
     assert [failure.signature for failure in printed.warnings] == ["undeclared-device:__device_7"]
-    remarked = diagnose(ran("m.mlir:1:1: remark: clone to consumers pass failed to reach a fixed point after 32 iterations; "
+    remarked = diagnosed(ran("m.mlir:1:1: remark: clone to consumers pass failed to reach a fixed point after 32 iterations; "
                             "ambiguous affinity may be present\n", exit_code=0))  # fmt: skip
     assert [failure.failure_class for failure in remarked.warnings] == ["clone-to-consumers-non-convergence"]
 
 
 def test_a_clear_text_needs_no_pass() -> None:
-    told = diagnose(ran(SHARED_3_4 + TRANSLATION))
+    told = diagnosed(ran(SHARED_3_4 + TRANSLATION))
     assert [failure.failure_class for failure in told.failures] == ["shared-memory-overflow"]
     assert not told.needs_pass
 
@@ -63,30 +67,30 @@ def test_a_clear_text_needs_no_pass() -> None:
     ],
 )
 def test_the_failing_pass_names_what_no_text_says(stderr: str, name: str, expected: str) -> None:
-    first = diagnose(ran(stderr))
+    first = diagnosed(ran(stderr))
     assert first.needs_pass
     assert first.failures
-    second = diagnose(ran(stderr), name)
+    second = diagnosed(ran(stderr), name)
     assert not second.needs_pass
     assert second.failures[0].failure_class == expected
     assert second.failures[0].failing_pass == name
 
 
 def test_silence_is_told_apart_by_its_pass() -> None:
-    one, two = (diagnose(ran(), name).failures[0] for name in ("APass", "BPass"))
+    one, two = (diagnosed(ran(), name).failures[0] for name in ("APass", "BPass"))
     assert one.signature == "silent-failure:APass"
     assert two.signature == "silent-failure:BPass"
-    assert diagnose(ran(), FailingPass("XPass", "iree-hal-x")).failures[0].phase == "hal"
+    assert diagnosed(ran(), FailingPass("XPass", "iree-hal-x")).failures[0].phase == "hal"
 
 
 def test_the_silent_and_the_told_share_a_signature() -> None:
-    silent = diagnose(ran(), "MaterializeHomogeneousEncodingsPass").failures[0]
-    told = diagnose(ran("m.mlir:1:1: error: failed to solve for affinity analysis\n")).failures[0]
+    silent = diagnosed(ran(), "MaterializeHomogeneousEncodingsPass").failures[0]
+    told = diagnosed(ran("m.mlir:1:1: error: failed to solve for affinity analysis\n")).failures[0]
     assert (silent.signature, silent.family, silent.phase) == (told.signature, told.family, told.phase)
 
 
 def test_a_pass_printed_in_the_output_is_enough() -> None:
-    found = diagnose(ran(DUMP.format("MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding") + "module {}\n"))
+    found = diagnosed(ran(DUMP.format("MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding") + "module {}\n"))
     assert [failure.failure_class for failure in found.failures] == ["affinity-non-convergence"]
     assert not found.needs_pass
 
@@ -116,13 +120,13 @@ def test_a_pass_printed_in_the_output_is_enough() -> None:
     ],
 )
 def test_endings(execution: Execution, expected: str) -> None:
-    diagnosis = diagnose(execution)
+    diagnosis = diagnosed(execution)
     assert diagnosis.failures[0].signature == expected or diagnosis.failures[0].failure_class == expected
     assert diagnosis.warnings == ()
 
 
 def test_an_error_before_the_crash_is_the_cause() -> None:
-    failures = diagnose(ran(LEGALIZE + STACK, ending=Ending.SIGNALLED, signal=11)).failures
+    failures = diagnosed(ran(LEGALIZE + STACK, ending=Ending.SIGNALLED, signal=11)).failures
     assert [failure.failure_class for failure in failures] == ["legalization", "segfault"]
     assert failures[1].signature.startswith("segfault:GPU::getMmaSchedule")
 
@@ -135,7 +139,7 @@ def test_an_error_before_the_crash_is_the_cause() -> None:
 )
 def test_never_empty_for_a_failure(text: str, ending: Ending, code: int, number: int) -> None:
     execution = ran(text, ending=ending, exit_code=code, signal=number if ending is Ending.SIGNALLED else None)
-    diagnosis = diagnose(execution)
+    diagnosis = diagnosed(execution)
     assert bool(diagnosis.failures) is not execution.ok
     for failure in diagnosis.failures:
         assert failure.signature == failure.failure_class or failure.signature.startswith(f"{failure.failure_class}:")
@@ -199,7 +203,7 @@ PROTOC = "tmp/m/edition.proto: This file uses editions, but --experimental_editi
 def test_what_a_stranger_printed_is_its_failure(
     printed: str, failure_class: str, headline: str, location: str | None, on: str
 ) -> None:
-    (failure,) = diagnose(ran(**{on: printed})).failures
+    (failure,) = diagnosed(ran(**{on: printed})).failures
     assert (failure.failure_class, failure.headline, failure.location) == (failure_class, headline, location)
 
 
@@ -213,13 +217,13 @@ def test_what_a_stranger_printed_is_its_failure(
     ],
 )
 def test_remarks_and_printed_ir_are_no_message(printed: str) -> None:
-    (failure,) = diagnose(ran(printed)).failures
+    (failure,) = diagnosed(ran(printed)).failures
     assert (failure.failure_class, failure.headline) == ("silent-failure", "failed without a message")
 
 
 def test_a_message_nobody_knows_tells_its_failure_from_others_wherever_the_file_lies() -> None:
     first, moved, other = (
-        diagnose(ran(text)).failures[0].signature
+        diagnosed(ran(text)).failures[0].signature
         for text in (PROTOC, PROTOC.replace("tmp/m", "home/x/y"), PROTOC.replace("uses editions", "is empty"))
     )
     assert first == moved != other
@@ -230,9 +234,9 @@ def test_an_assertion_is_told_by_its_function_s_own_name() -> None:
         "python: LinearLayout.cpp:562: mlir::triton::LinearLayout mlir::triton::LinearLayout::reshapeOuts("
         "llvm::ArrayRef<std::pair<mlir::StringAttr, int> >) const: Assertion `total == std::accumulate( a, b)' failed.\n"
     )
-    (failure,) = diagnose(ran(line, ending=Ending.SIGNALLED, signal=6)).failures
+    (failure,) = diagnosed(ran(line, ending=Ending.SIGNALLED, signal=6)).failures
     assert (
         failure.headline == "LinearLayout::reshapeOuts (LinearLayout.cpp): assertion `total == std::accumulate( a, b)' failed"
     )
-    (plain,) = diagnose(ran("a.out: x.c:3: main: Assertion `x > 0' failed.\n", ending=Ending.SIGNALLED, signal=6)).failures
+    (plain,) = diagnosed(ran("a.out: x.c:3: main: Assertion `x > 0' failed.\n", ending=Ending.SIGNALLED, signal=6)).failures
     assert plain.headline == "main (x.c): assertion `x > 0' failed"

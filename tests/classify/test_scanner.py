@@ -23,43 +23,37 @@ from tests.classify.samples import (
     STACK,
     TRANSLATION,
     VERIFIER,
+    scan_output,
     stamped,
 )  # fmt: skip
-from triage.classify import Scanner, classify_log
+from triage.classify import classify_log, packaged_rules
 from triage.classify.prefilter import HEAD
 from triage.model.errors import BadInput
 
 EVERYTHING = (PYTEST_LOG + NINJA_LOG + QUIET_LOG + COLUMNS + VERIFIER + DUMP.format("APass", "iree-hal-a")).encode()
 
 
-def scan(*pieces: bytes):
-    scanner = Scanner()
-    for piece in pieces:
-        scanner.feed(piece)
-    return scanner.finish()
-
-
 def classes(data: bytes | str) -> list[str]:
-    return [failure.failure_class for failure in scan(data.encode() if isinstance(data, str) else data)]
+    return [failure.failure_class for failure in scan_output(data.encode() if isinstance(data, str) else data)]
 
 
-WHOLE = scan(EVERYTHING)
+WHOLE = scan_output(EVERYTHING)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, len(EVERYTHING)), max_size=8))
 def test_any_cut_gives_the_same_failures(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(EVERYTHING)]
-    assert scan(*(EVERYTHING[a:b] for a, b in itertools.pairwise(places))) == WHOLE
+    assert scan_output(*(EVERYTHING[a:b] for a, b in itertools.pairwise(places))) == WHOLE
 
 
 def test_byte_by_byte() -> None:
     data = NINJA_LOG.encode()
-    assert scan(*(data[i : i + 1] for i in range(len(data)))) == scan(data)
+    assert scan_output(*(data[i : i + 1] for i in range(len(data)))) == scan_output(data)
 
 
 def test_a_pytest_log_of_github() -> None:
-    (failure,) = scan(stamped(PYTEST_LOG))
+    (failure,) = scan_output(stamped(PYTEST_LOG))
     assert failure.failure_class == "shared-memory-overflow"
     assert failure.details["bytes_used"] == 74896
     assert failure.location == "/tmp/tmp2rl6kqyu/model.mlir:5492:12"
@@ -68,15 +62,15 @@ def test_a_pytest_log_of_github() -> None:
 
 def test_wrapping_does_not_matter() -> None:
     for log in (PYTEST_LOG, NINJA_LOG, QUIET_LOG):
-        assert scan(stamped(log)) == scan(log.encode())
+        assert scan_output(stamped(log)) == scan_output(log.encode())
         tabbed = "".join(f"build job\tRun it\t2025-06-04T12:34:56.1234567Z {line}\n" for line in log.splitlines())
-        assert scan(tabbed.encode()) == scan(log.encode())
+        assert scan_output(tabbed.encode()) == scan_output(log.encode())
         ninja = "".join(f"\x1b[31m{line}\x1b[0m\r\n" for line in log.splitlines())
-        assert [f.signature for f in scan(ninja.encode())] == [f.signature for f in scan(log.encode())]
+        assert [f.signature for f in scan_output(ninja.encode())] == [f.signature for f in scan_output(log.encode())]
 
 
 def test_several_failures_are_told_apart() -> None:
-    legalization, assertion = scan(NINJA_LOG.encode())
+    legalization, assertion = scan_output(NINJA_LOG.encode())
     assert legalization.signature == "legalization:arith.bitcast"
     assert assertion.failure_class == "assertion"
     assert assertion.failing_pass == "LLVMGPUSelectLoweringStrategyPass"
@@ -85,19 +79,19 @@ def test_several_failures_are_told_apart() -> None:
 
 @pytest.mark.parametrize("wrap", [str.encode, stamped])
 def test_a_successful_log_has_none(wrap) -> None:
-    assert scan(wrap(QUIET_LOG)) == ()
+    assert scan_output(wrap(QUIET_LOG)) == ()
 
 
 def test_order_does_not_follow_the_printing() -> None:
     parts = [VERIFIER, SHARED_3_4.replace("6:8", "7:1"), LEGALIZE, VERIFIER.replace("'linalg.generic'", "'a.b'")]
-    forward, backward = scan("".join(parts).encode()), scan("".join(reversed(parts)).encode())
+    forward, backward = scan_output("".join(parts).encode()), scan_output("".join(reversed(parts)).encode())
     assert [f.signature for f in forward] == [f.signature for f in backward]
     assert forward[0].failure_class == "shared-memory-overflow"
 
 
 def test_the_same_failure_is_counted() -> None:
     first, second = SHARED_3_3.replace("6:8", "90:1"), SHARED_3_3
-    (failure,) = scan(("\n" + first + TRANSLATION + second + TRANSLATION).encode())
+    (failure,) = scan_output(("\n" + first + TRANSLATION + second + TRANSLATION).encode())
     assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:6:8")
 
 
@@ -107,35 +101,35 @@ def test_consequences_yield_to_their_cause() -> None:
 
 
 def test_wording_drift_keeps_the_signature() -> None:
-    assert scan(SHARED_3_3.encode())[0].signature == scan(SHARED_3_4.encode())[0].signature
+    assert scan_output(SHARED_3_3.encode())[0].signature == scan_output(SHARED_3_4.encode())[0].signature
 
 
 def test_a_stack_belongs_to_what_began_it() -> None:
     assert classes(ASSERTION + STACK + "Aborted (core dumped)\n") == ["assertion"]
     assert classes("LLVM ERROR: operation destroyed but still has uses\n" + STACK) == ["llvm-error"]
-    (crash,) = scan((STACK + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n").encode())
+    (crash,) = scan_output((STACK + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n").encode())
     assert crash.signature == (
         "segfault:GPU::getMmaSchedule < GPU::setMatmulLoweringConfig < LLVMGPUSelectLoweringStrategyPass::runOnOperation"
     )
     assert crash.phase == "executable-targets"
-    (columns,) = scan(COLUMNS.encode())
+    (columns,) = scan_output(COLUMNS.encode())
     assert columns.signature == "segfault:SparseForward::visitRegionSuccessors"
 
 
 def test_two_crashes_are_two() -> None:
     other = STACK.replace("getMmaSchedule", "other")
-    assert len(scan((STACK + other).encode())) == 2
-    assert [failure.count for failure in scan((STACK + STACK).encode())] == [2]
+    assert len(scan_output((STACK + other).encode())) == 2
+    assert [failure.count for failure in scan_output((STACK + STACK).encode())] == [2]
 
 
 def test_a_pass_is_attached_to_what_it_said() -> None:
-    (failure,) = scan((LEGALIZE + DUMP.format("ConvertToROCDLPass", "iree-convert-to-rocdl") + "module {}\n").encode())
+    (failure,) = scan_output((LEGALIZE + DUMP.format("ConvertToROCDLPass", "iree-convert-to-rocdl") + "module {}\n").encode())
     assert (failure.failing_pass, failure.phase) == ("ConvertToROCDLPass", "executable-targets")
 
 
 def test_a_script_that_is_shown_is_not_output() -> None:
     log = "##[group]Run ./it\n\x1b[36;1mgrep \"error: failed to legalize operation 'a.b'\"\x1b[0m\n##[endgroup]\nfine\n"
-    assert scan(stamped(log)) == ()
+    assert scan_output(stamped(log)) == ()
     assert classes(log + LEGALIZE) == ["legalization"]
     assert classes("##[group]Run ./it\n" + "x\n" * 400 + LEGALIZE) == ["legalization"]  # its end is missing
 
@@ -144,7 +138,7 @@ def test_long_lines_cost_no_memory() -> None:
     line = b"m.mlir:6:8: note: see current operation: " + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000 + b"\n"
     stream = io.BytesIO((SHARED_3_3.encode() + line) * 4 + LEGALIZE.encode())
     tracemalloc.start()
-    found = classify_log(stream)
+    found = classify_log(stream, packaged_rules())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [failure.failure_class for failure in found] == ["shared-memory-overflow", "legalization"]
@@ -161,21 +155,21 @@ def test_only_the_head_of_a_line_counts() -> None:
 def test_gzip_is_read_as_it_is() -> None:
     packed = gzip.compress(NINJA_LOG.encode()[:900]) + gzip.compress(NINJA_LOG.encode()[900:])
     told: list[int] = []
-    assert classify_log(io.BytesIO(packed), told.append) == scan(NINJA_LOG.encode())
+    assert classify_log(io.BytesIO(packed), packaged_rules(), told.append) == scan_output(NINJA_LOG.encode())
     assert told[-1] == len(NINJA_LOG.encode())
     with pytest.raises(BadInput, match="damaged"):
-        classify_log(io.BytesIO(gzip.compress(NINJA_LOG.encode())[:-20]))
+        classify_log(io.BytesIO(gzip.compress(NINJA_LOG.encode())[:-20]), packaged_rules())
 
 
 def test_bytes_that_are_no_text() -> None:
-    assert classify_log(io.BytesIO(bytes(range(256)) * 1000)) == ()
+    assert classify_log(io.BytesIO(bytes(range(256)) * 1000), packaged_rules()) == ()
     assert classes(b"\xff\xfe m.mlir:1:1: \xff\n" + LEGALIZE.encode()) == ["legalization"]
-    assert scan() == ()
+    assert scan_output() == ()
 
 
 @pytest.mark.parametrize("word", ["1x", "a<", "(", "a", "/a", "a.", "'a.b' op ", "x: ", '"', "1 ", "[x] "])
 def test_no_line_takes_long(word: str) -> None:
     started = time.process_time()
     for start in ("m.mlir:1:1: error: ", "error ", ""):
-        scan(f"{start}{word * (HEAD // len(word))}\n".encode())
+        scan_output(f"{start}{word * (HEAD // len(word))}\n".encode())
     assert time.process_time() - started < 1.5

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.classify import Scanner
-from triage.classify.signature import normalised
-from triage.classify.stack_dump import frame, signal_name, symbol_of
+from tests.classify.samples import scan_output
+from triage.classify.findings import normalised
+from triage.classify.stack_dump import parse_frame, signal_name, symbol_of
 
 MESSAGES = (
     "{path}:{line}:{col}: error: 'linalg.generic' op inferred input/output operand #{n} has shape's dimension #{m} to be {a}, but found {b}\n",
@@ -27,9 +27,7 @@ NUMBERS = st.integers(1, 10**9)
 
 
 def signatures(text: str) -> list[str]:
-    scanner = Scanner()
-    scanner.feed(text.encode())
-    return [failure.signature for failure in scanner.finish()]
+    return [failure.signature for failure in scan_output(text.encode())]
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -118,11 +116,11 @@ def test_symbol(text: str, symbol: str) -> None:
 
 
 def test_frames() -> None:
-    numbered, columns = frame("#12 0x00007f a::b(int) x.cpp:1:2"), frame("12 lib.so 0x00007f0000 a::b(int) + 12")
+    numbered, columns = parse_frame("#12 0x00007f a::b(int) x.cpp:1:2"), parse_frame("12 lib.so 0x00007f0000 a::b(int) + 12")
     assert numbered == columns
     assert numbered is not None
     assert (numbered.index, numbered.symbol) == (12, "a::b")
-    assert frame("#map = affine_map<(d0) -> (d0)>") is None
+    assert parse_frame("#map = affine_map<(d0) -> (d0)>") is None
 
 
 @pytest.mark.parametrize(

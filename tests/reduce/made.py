@@ -39,6 +39,8 @@ OVERFLOW = Failure(
     phase="executable-targets",
     location="input.mlir:2:3",
     details={"bytes_used": 286720, "bytes_limit": 65536},
+    explanation="A dispatch was tiled, fused or promoted so that its buffers do not fit the workgroup (shared, LDS) memory of "
+    "the target.",
 )
 OTHER = Failure("verifier", "verifier", "verifier:stream.async", "'stream.async' op <bad>")
 

@@ -90,9 +90,9 @@ def of_kernel(how: Kernel = HOW, version: str = "3.2.0", backend: str = "cuda", 
     )
 
 
-def of_command(how: CommandLine, rules: bytes | None = None) -> Reproducer:
+def of_command(how: CommandLine, rules: Path | None = None) -> Reproducer:
     made = reproducer()
-    case = replace(CASE, compiler="command:cython", how=how, target=Target("host"), flags=(), phase=None)
+    case = replace(CASE, compiler="command:cython", how=how, rules=rules, target=Target("host"), flags=(), phase=None)
     return replace(
         made,
         reduced=replace(made.reduced, case=case),
@@ -101,7 +101,7 @@ def of_command(how: CommandLine, rules: bytes | None = None) -> Reproducer:
         program="cython",
         package="cython==3.2.0" if how.packages else None,
         options=how.words,
-        rules=rules,
+        rules=rules.read_bytes() if rules else None,
     )
 
 
@@ -131,14 +131,15 @@ def test_a_command_is_read_back_as_it_was(tmp_path: Path, how: CommandLine) -> N
 
 def test_the_rules_of_a_recipe_come_with_it(tmp_path: Path) -> None:
     path = ROOT / "recipes/models/cython.rules"
-    one = of_command(CommandLine(("{python}", "{input}"), ("cython",), None, path), path.read_bytes())
-    crash = replace(one.failure, failure_class="cython-crash", signature="cython-crash:X")
+    one = of_command(CommandLine(("{python}", "{input}"), ("cython",)), path)
+    explanation = "A transformation of Cython's tree ended with an exception of its own."
+    crash = replace(one.failure, failure_class="cython-crash", signature="cython-crash:X", explanation=explanation)
     read = read_back(replace(one, failure=crash), tmp_path)
     assert isinstance(read.how, CommandLine)
-    assert read.how.rules is not None
-    assert read.how.rules.read_bytes() == path.read_bytes()
+    assert read.rules is not None
+    assert read.rules.read_bytes() == path.read_bytes()
     readme = (read.source.parent / "README.md").read_text()
-    assert "A transformation of Cython's tree ended with an exception of its own." in readme
+    assert explanation in readme
 
 
 @pytest.mark.parametrize("version", ["2.1.0", "2.3.1", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"])

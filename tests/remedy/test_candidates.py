@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
-from triage.classify import packaged_rules, rule_for
-from triage.classify.candidates import GiveFlag, LeastValue
+from triage.classify import packaged_rules
+from triage.classify.rules import GiveFlag, LeastValue
 from triage.model.case import Case, Flag, Kernel
 from triage.model.outcome import Failure
 from triage.remedy.candidates import Situation, first_tier, second_tier
@@ -31,7 +31,7 @@ def texts(changes: tuple[CaseChange, ...]) -> list[str]:
      "assertion", "stack-limit", "partition-affinity", "distribution", "address-space-mismatch", "verifier", "segfault"],
 )  # fmt: skip
 def test_the_failures_this_is_for_have_candidates(name: str) -> None:
-    rule = rule_for(name)
+    rule = packaged_rules().by_name[name]
     assert rule
     assert rule.candidates
 

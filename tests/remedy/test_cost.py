@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from tests.remedy.flag_compiler import a_case, failed
-from triage.classify.candidates import GiveFlag
+from triage.classify.rules import GiveFlag
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.remedy.change import one

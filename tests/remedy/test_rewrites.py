@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triage.classify import packaged_rules
-from triage.classify.candidates import RewriteInput
+from triage.classify.rules import RewriteInput
 from triage.compilers.iree import Iree
 from triage.mlir import Module, parse_module, print_module
 from triage.mlir.rewrite.placement import add_affinities, add_barriers

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed, mended_by
-from triage.classify.candidates import GiveFlag, LeastValue
+from triage.classify.rules import GiveFlag, LeastValue
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption, Step, one
 from triage.remedy.result import NothingToRemedy, Remedies, Remedy

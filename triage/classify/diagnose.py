@@ -1,27 +1,40 @@
-"""One finished run -> what it means. Facts are not judged here: whether a failure says anything is the prober's."""
+"""Diagnose one finished run: which failures its output and its ending show."""
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.findings import Finding, one
+from triage.classify.findings import Finding, silent_failure, with_pass
+from triage.classify.log_lines import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
-from triage.classify.rule import Rule
-from triage.classify.rules_file import packaged_rules
-from triage.classify.scanner import Scanner
+from triage.classify.rules import RuleSet
+from triage.classify.scanner import EXCEPTION, Scanner, match_exception
 from triage.classify.stack_dump import signal_name
-from triage.classify.unexplained import silent, unclear, unread, with_pass
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
+
+_FALLBACK_LINES = 2000  # searched for the line that sounds most like an error
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+_ERROR_WORDS = re.compile(
+    r"\b(?:error|fail\w*|invalid|illegal|unexpected|expect\w*|cannot|can't|could not|unable|unknown|undefined|unsupported|"
+    r"missing|must|may not|not|no such)\b",
+    re.IGNORECASE,
+)
+_PRINTED_IR = re.compile(r"[%\"{}()^#!@/]|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
+_LOCATION = re.compile(r"(?P<location>\S*[./]\S*?(?::\d+){0,2}): +(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """failures: root cause first, empty exactly when the execution is ok. warnings: failures' texts printed all the
-    same by a run that succeeded. needs_pass: the output does not say what failed; a second run that prints the
-    failing pass would, and `diagnose` is then called again with it.
+    """What a run failed with.
+
+    failures: root cause first; empty exactly when the execution is ok.
+    warnings: failures whose messages a successful run printed.
+    needs_pass: the output does not say what failed. A second run that prints the failing pass does; call `diagnose`
+        again with that pass.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -29,78 +42,64 @@ class Diagnosis:
     needs_pass: bool = False
 
 
-def diagnose(
-    execution: Execution, failing_pass: FailingPass | str | None = None, rules: Sequence[Rule] | None = None
-) -> Diagnosis:
-    """What `execution` failed of. `failing_pass`: what a second run named, see `PassScanner`."""
-    rules = packaged_rules() if rules is None else rules
-    failures, remarks, printed = _texts(execution.stderr, rules)
+def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | str | None = None) -> Diagnosis:
+    """Find the failures of a run. failing_pass: the pass that a second run named, see `PassScanner`."""
+    failures, remarks, printed = _scan(execution.stderr, rules)
     if execution.ok:
         return Diagnosis(warnings=(*failures, *remarks))
-    if not failures:  # a Python front end, or any other command, may tell it on stdout
-        failures, _, printed_too = _texts(execution.stdout, rules)
-        printed = printed or printed_too
-    clear = tuple(failure for failure in failures if not unclear(failure, rules))
-    named = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
-    if ended := _ending(execution, rules):
-        return Diagnosis(clear or (ended,) if execution.ending is Ending.OVER_OUTPUT else (ended, *clear))
-    if died := _died(execution, rules):
-        return _crash(clear, died, named)
-    if clear:
+    if not failures:  # a Python front end and many other commands report errors on stdout
+        failures, _, printed_to_stdout = _scan(execution.stdout, rules)
+        printed = printed or printed_to_stdout
+    explained = tuple(failure for failure in failures if not rules.unexplained(failure))
+    failed = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
+    if stopped := _stopped(execution, rules):
+        return Diagnosis(explained or (stopped,) if execution.ending is Ending.OVER_OUTPUT else (stopped, *explained))
+    if crashed := _crashed(execution, rules):
+        return _crash_diagnosis(explained, crashed, failed)
+    if explained:
         return Diagnosis(failures)
-    failures = failures or remarks[:1] or _unread(execution, rules)
-    if named is None:
-        return Diagnosis(failures or (silent(rules, None),), needs_pass=True)
-    return Diagnosis(with_pass(failures, named, rules))
+    failures = failures or remarks[:1] or _fallback(execution, rules)
+    if failed is None:
+        return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)
+    return Diagnosis(with_pass(failures, failed, rules))
 
 
-def _crash(said: Sequence[Failure], died: Failure, named: FailingPass | None) -> Diagnosis:
-    """What a crash is known by: an assertion's text, the pass it happened in, else the named frames of its stack."""
-    said = tuple(failure for failure in said if failure.signature != "segfault")  # a stack without any symbol
-    stacks = [failure for failure in said if failure.failure_class == died.failure_class]
-    if any(failure.family in ("crash", died.family) for failure in said) and not stacks:
-        return Diagnosis(said)
-    others = tuple(failure for failure in said if failure not in stacks)
-    crash = stacks[0] if stacks else died
-    if named is None:
-        return Diagnosis((*others, *(stacks or [died])), needs_pass=not others)
-    # Which frames have names differs from release to release, and with several threads from run to run.
-    return Diagnosis((*others, _in_pass(replace(crash, signature=died.signature), named)))
+def _crash_diagnosis(reported: Sequence[Failure], crashed: Failure, failed: FailingPass | None) -> Diagnosis:
+    """Identify a crash by an assertion's text, the pass it happened in, or the named frames of its stack."""
+    reported = tuple(failure for failure in reported if failure.signature != "segfault")  # a stack without any symbol
+    stacks = [failure for failure in reported if failure.failure_class == crashed.failure_class]
+    if any(failure.family in ("crash", crashed.family) for failure in reported) and not stacks:
+        return Diagnosis(reported)
+    others = tuple(failure for failure in reported if failure not in stacks)
+    if failed is None:
+        return Diagnosis((*others, *(stacks or [crashed])), needs_pass=not others)
+    # Which frames have names differs between releases, and with several threads between runs; the pass does not.
+    signature = f"{crashed.signature} in {failed.name}"
+    crash = replace(stacks[0] if stacks else crashed, signature=signature, failing_pass=failed.name, phase=failed.phase)
+    return Diagnosis((*others, crash))
 
 
-def _in_pass(died: Failure, named: FailingPass) -> Failure:
-    """A crash whose stack has no names: the pass it happened in tells it from others."""
-    return replace(died, signature=f"{died.signature} in {named.name}", failing_pass=named.name, phase=named.phase)
-
-
-def _texts(captured: Captured, rules: Sequence[Rule]) -> tuple[tuple[Failure, ...], tuple[Failure, ...], FailingPass | None]:
+def _scan(captured: Captured, rules: RuleSet) -> tuple[tuple[Failure, ...], tuple[Failure, ...], FailingPass | None]:
     scanner = Scanner(rules)
     scanner.feed(captured.text.encode("utf-8", "replace"))
     return scanner.finish(), scanner.remarks, scanner.first_pass
 
 
-def _unread(execution: Execution, rules: Sequence[Rule]) -> tuple[Failure, ...]:
-    for captured in (execution.stderr, execution.stdout):
-        if said := unread(captured.text, rules):
-            return (said,)
-    return ()
-
-
-def _ending(execution: Execution, rules: Sequence[Rule]) -> Failure | None:
-    """A run that we, or the machine, ended."""
+def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
+    """Return the failure of a run that was stopped at one of its limits."""
     for rule in rules:
         if execution.ending in rule.endings:
-            text = {
+            headline = {
                 Ending.TIMED_OUT: f"stopped after {execution.seconds:.0f} s",
                 Ending.OVER_MEMORY: f"stopped at {execution.peak_rss_mb:.0f} MiB of memory",
                 Ending.OVER_OUTPUT: "stopped, it wrote too much",
             }.get(execution.ending, f"ended: {execution.ending}")
-            return replace(one(Finding(rule, text, 0)), line=None)
+            return Finding(rule, headline, 0).failure()
     return None
 
 
-def _died(execution: Execution, rules: Sequence[Rule]) -> Failure | None:
-    """A run that a signal ended, also when a shell or a wrapper turned it into an exit code."""
+def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
+    """Return the failure of a run that a signal ended, also when a shell or wrapper made it an exit code."""
     number = execution.signal
     if number is None and execution.exit_code is not None and execution.exit_code > 128:
         number = execution.exit_code
@@ -110,6 +109,36 @@ def _died(execution: Execution, rules: Sequence[Rule]) -> Failure | None:
     if name is None:
         return None
     value = signal.Signals[name].value if name in signal.Signals.__members__ else None
-    crashed = next(rule for rule in rules if rule.name == "segfault")
-    rule = next((rule for rule in rules if value in rule.signals), crashed)
-    return replace(one(Finding(rule, f"ended by {name}", 0, captures={"signal": name})), line=None)
+    rule = next((rule for rule in rules if value in rule.signals), rules.by_name["segfault"])
+    return Finding(rule, f"ended by {name}", 0, captures={"signal": name}).failure()
+
+
+def _fallback(execution: Execution, rules: RuleSet) -> tuple[Failure, ...]:
+    """Take the most informative line of output that no rule matches."""
+    for captured in (execution.stderr, execution.stdout):
+        if failure := _fallback_line(captured.text, rules):
+            return (failure,)
+    return ()
+
+
+def _fallback_line(text: str, rules: RuleSet) -> Failure | None:
+    """Prefer an exception's line, then the first that sounds like an error, then the last.
+
+    Returns None when no such line exists, and when there are remarks or warnings, which must not be taken for the failure.
+    """
+    lines = [clean(raw.encode("utf-8", "replace")) for raw in text.splitlines()[:_FALLBACK_LINES]]
+    plain = [line for line in lines if _LETTERS.search(line.text) and not line.indented]
+    plain = [line for line in plain if _LOCATION.match(line.text) or not _PRINTED_IR.match(line.text)]
+    for line in plain:
+        match = match_exception(rules, line.text, ()) if EXCEPTION.match(line.text) else None
+        if match is not None:
+            number = lines.index(line) + 1
+            return Finding(match.rule, match.text, number, captures=match.captures).failure(number)
+    if not plain or any(diagnostic(line) for line in lines):
+        return None
+    line = next((line for line in plain if _ERROR_WORDS.search(line.text)), plain[-1])
+    number = lines.index(line) + 1
+    location = _LOCATION.match(line.text)
+    message = line.text[location.end() :] if location else line.text
+    finding = Finding(rules.by_name["unknown"], message[:HEADLINE], number, location["location"] if location else None)
+    return finding.failure(number)

@@ -1,23 +1,69 @@
-"""What was found in one output, put together: the same failure counted once, consequences under their cause, order."""
+"""Collect the findings of one output, give each its signature, and order them as failures: root causes first."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from triage.classify.passes import FailingPass
-from triage.classify.rule import Rule, detail
-from triage.classify.signature import normalised, signature
+from triage.classify.rules import Rule, RuleSet, detail
 from triage.classify.stack_dump import Stack, signal_name
 from triage.model.outcome import Detail, Failure
 
-LIMIT = 500
-"""Different signatures that are kept of one output; a log that holds more is broken as a whole."""
+SIGNATURE_LENGTH = 160
+"""Characters of normalised text that enter a signature."""
+
+_MAX_FINDINGS = 500  # different signatures kept of one output
+
+_PRINTED_OPERATION = re.compile(r': (?:%[\w#:]+ = )?"[a-z_][\w.]*"\(.*')  # appended to some messages from 3.13 on
+_QUOTED_LOCATION = re.compile(r"""loc\((?:[^()]|\([^()]*\))*\)|["']?[\w./\\<>+-]+\.\w+["']?:\d+(?::\d+)?""")
+_PATH = re.compile(r"""(?<![\w.])(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^\s'"`,;()<>]*""")
+_DISPATCH = re.compile(r"@?[\w$.-]*(?:\$async|dispatch_\d+|_dispatch)[\w$.-]*")
+_SYMBOL = re.compile(r"@(?:\"[^\"]*\"|[\w$.-]+)(?:::@(?:\"[^\"]*\"|[\w$.-]+))*")
+_VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?")
+_ANGLES = re.compile(r"(?<=[\w\])>!])<[^<>]*>")
+_LOOSE_ANGLES = re.compile(r"(?<=[\w])<[^<>]*\Z")  # cut off before its end
+_ARROW = "\x00"
+_SHAPE = re.compile(r"\b(?:\d+|\?)(?:x(?:\d+|\?))*x(?=[a-z!])|(?:\b\d+|\?)(?:x(?:\d+|\?))+\b")
+_OPERATION = re.compile(r"\A'[\w.]+' op ")  # rules capture the operation where it matters
+_HEX = re.compile(r"\b0x[0-9a-fA-F]+\b")
+_NUMBER = re.compile(r"(?<![\w.])#?[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_NODE = re.compile(r"\bt\d+\b")  # a node of instruction selection
+_LIST = re.compile(r"#(?:\s*,\s*#)+")
+_SPACE = re.compile(r"\s+")
+
+
+@lru_cache(maxsize=4096)
+def normalised(message: str) -> str:
+    """Remove what varies: SSA names, numbers, shapes, addresses, paths, locations, symbols and type parameters.
+
+    Element types and operation names stay: a failure on f8 or on another operation is another failure.
+    """
+    text = _OPERATION.sub("", _PRINTED_OPERATION.sub("", message))
+    text = _QUOTED_LOCATION.sub("<loc>", text)
+    text = _PATH.sub("<path>", text)
+    text = _HEX.sub("#", text)
+    text = text.replace("->", _ARROW)
+    for _ in range(12):  # innermost brackets first
+        text, replaced = _ANGLES.subn("", text)
+        if not replaced:
+            break
+    text = _LOOSE_ANGLES.sub("", text).replace(_ARROW, "->")
+    text = _DISPATCH.sub("<function>", text)
+    text = _SYMBOL.sub("@", text)
+    text = _VALUE.sub("%", text)
+    text = _SHAPE.sub("#x", text)
+    text = _NODE.sub("t#", text)
+    text = _NUMBER.sub("#", text)
+    text = _LIST.sub("#", text)
+    return _SPACE.sub(" ", text).strip(" .:;,")[:SIGNATURE_LENGTH].rstrip()
 
 
 @dataclass(slots=True)
 class Finding:
-    """One place in the output that a rule matched. `line` counts from 1; `remark` findings never fail a compile."""
+    """One match of a rule in the output. line: 1-based; remark: from a remark, which never fails a compile."""
 
     rule: Rule
     headline: str
@@ -30,144 +76,162 @@ class Finding:
 
     @property
     def signature(self) -> str:
-        """From the rule's identity; `a|b` in it is the first of them that is known."""
+        """`class`, or `class:text` with the rule's identity; of `a|b` in it the first that is known counts."""
         parts = []
         for alternatives in self.rule.identity:
             names = alternatives.split("|")
             values = (self._identity(name, alone=len(names) == 1) for name in names)
             parts.append(next((value for value in values if value), ""))
-        return signature(self.rule.name, parts)
+        text = " ".join(part for part in parts if part)
+        return f"{self.rule.name}:{text}" if text else self.rule.name
 
     def _identity(self, name: str, *, alone: bool) -> str:
         if name == "message":
             return normalised(self.captures.get("message") or (self.headline if alone else ""))
         if name == "frames":
             return " < ".join(self.stack.meaningful) if self.stack else ""
-        return " ".join(self.captures.get(name, "").split())[:160]
+        return " ".join(self.captures.get(name, "").split())[:SIGNATURE_LENGTH]
 
     @property
     def details(self) -> dict[str, Detail]:
-        """The captures, integers as integers."""
-        found = {name: detail(value) for name, value in self.captures.items() if name != "signal"}
+        """The captures, integers as int."""
+        details = {name: detail(value) for name, value in self.captures.items() if name != "signal"}
         if (name := signal_name(self.captures.get("signal", ""))) is not None:
-            found["signal"] = name
+            details["signal"] = name
         if self.stack and self.stack.meaningful:
-            found["frames"] = " < ".join(self.stack.meaningful)
-        return found
+            details["frames"] = " < ".join(self.stack.meaningful)
+        return details
 
     @property
-    def place(self) -> tuple[str, int, int]:
-        """Orders findings by source location; those without one come last."""
+    def source_order(self) -> tuple[str, int, int]:
+        """Sort key by source location; findings without one come last."""
         match = re.fullmatch(r"(.*?):(\d+)(?::(\d+))?", self.location or "")
         return (match[1], int(match[2]), int(match[3] or 0)) if match else ("\U0010ffff", 0, 0)
 
+    def failure(self, line: int | None = None, count: int = 1) -> Failure:
+        """Convert to a failure. line: of its first occurrence, None when it stands on no line."""
+        name = self.failing_pass.name if self.failing_pass else (self.stack.failing_pass if self.stack else None)
+        phase = self.failing_pass.phase if self.failing_pass else (FailingPass(name).phase if name else None)
+        return Failure(
+            failure_class=self.rule.name,
+            family=self.rule.family,
+            signature=self.signature,
+            headline=self.headline,
+            phase=phase or self.rule.phase,
+            failing_pass=name,
+            location=self.location,
+            details=self.details,
+            line=line,
+            count=count,
+            explanation=self.rule.explanation,
+            remedies=self.rule.remedies,
+        )
+
 
 @dataclass(slots=True)
-class _Record:
+class _Counted:
     finding: Finding
     line: int
     count: int = 1
+
+    @property
+    def bare(self) -> bool:
+        """Whether the signature is only the class name."""
+        return self.finding.signature == self.finding.rule.name
+
+    @property
+    def order(self) -> tuple[int, tuple[str, int, int], str, int]:
+        finding = self.finding
+        return finding.rule.rank, finding.source_order, finding.signature, self.line
+
+    def failure(self) -> Failure:
+        return self.finding.failure(self.line, self.count)
 
 
 class Findings:
     """Collects findings and turns them into failures."""
 
     def __init__(self) -> None:
-        self._records: dict[str, _Record] = {}
+        self._counted: dict[str, _Counted] = {}
         self._without_pass: list[Finding] = []
         self.first_pass: FailingPass | None = None
 
     def add(self, finding: Finding) -> str:
-        """Count it; of several places with one signature the one first in the source speaks for all.
-
-        Returns a key for `again`.
-        """
+        """Count a finding; of several with one signature keep the first in the source. Return a key for `repeat`."""
         if "signal" in finding.captures:
             finding.captures["signal"] = signal_name(finding.captures["signal"]) or finding.captures["signal"]
         key = ("remark " if finding.remark else "") + finding.signature
-        record = self._records.get(key)
-        if record is None:
-            if len(self._records) < LIMIT:
-                self._records[key] = _Record(finding, finding.line)
+        counted = self._counted.get(key)
+        if counted is None:
+            if len(self._counted) < _MAX_FINDINGS:
+                self._counted[key] = _Counted(finding, finding.line)
         else:
-            record.count += 1
-            record.line = min(record.line, finding.line)
-            if finding.place < record.finding.place:
-                finding.failing_pass = finding.failing_pass or record.finding.failing_pass
-                record.finding = finding
-        if finding.failing_pass is None and len(self._without_pass) < LIMIT:
+            counted.count += 1
+            counted.line = min(counted.line, finding.line)
+            if finding.source_order < counted.finding.source_order:
+                finding.failing_pass = finding.failing_pass or counted.finding.failing_pass
+                counted.finding = finding
+        if finding.failing_pass is None and len(self._without_pass) < _MAX_FINDINGS:
             self._without_pass.append(finding)
         return key
 
-    def again(self, key: str) -> None:
-        """The very same line once more, further down."""
-        if record := self._records.get(key):
-            record.count += 1
+    def repeat(self, key: str) -> None:
+        """Count a line that occurs once more."""
+        if counted := self._counted.get(key):
+            counted.count += 1
 
-    def failed(self, found: FailingPass) -> None:
-        """A pass was said to have failed: it is the pass of what was reported since the last one."""
-        self.first_pass = self.first_pass or found
+    def assign_pass(self, failed: FailingPass) -> None:
+        """Assign a pass that was reported as failed to the findings since the last such report."""
+        self.first_pass = self.first_pass or failed
         for finding in self._without_pass:
-            finding.failing_pass = found
+            finding.failing_pass = failed
         self._without_pass.clear()
 
     def failures(self) -> tuple[Failure, ...]:
-        """Root causes first; consequences only where there is nothing else, and then the nearest one."""
-        records = [record for record in self._records.values() if not record.finding.remark]
-        roots = [record for record in records if not record.finding.rule.consequence]
-        # What names nothing is taken for the named failure of the same class, such as a stack without symbols.
-        named = {record.finding.rule.name for record in roots if not _bare(record)}
-        roots = [record for record in roots if not (_bare(record) and record.finding.rule.name in named)]
+        """Return root causes first; without any, only the consequence that is nearest to the cause."""
+        entries = [counted for counted in self._counted.values() if not counted.finding.remark]
+        roots = [counted for counted in entries if not counted.finding.rule.consequence]
+        # A finding without identity, such as a stack without symbols, is the identified failure of the same class.
+        identified = {counted.finding.rule.name for counted in roots if not counted.bare}
+        roots = [counted for counted in roots if not (counted.bare and counted.finding.rule.name in identified)]
         if roots:
-            explained = tuple((prefix, record) for record in roots for prefix in record.finding.rule.explains)
-            records = [
-                record
-                for record in roots
-                if not any(by is not record and record.finding.signature.startswith(prefix) for prefix, by in explained)
+            explained = tuple((prefix, counted) for counted in roots for prefix in counted.finding.rule.explains)
+            entries = [
+                counted
+                for counted in roots
+                if not any(by is not counted and counted.finding.signature.startswith(prefix) for prefix, by in explained)
             ] or roots
         else:
-            records = sorted(records, key=lambda record: (_telling(record), _order(record)))[:1]
-        return tuple(_failure(record) for record in sorted(records, key=_order))
+            entries = sorted(entries, key=lambda counted: (counted.finding.rule.rank, counted.bare, counted.order))[:1]
+        return tuple(counted.failure() for counted in sorted(entries, key=lambda counted: counted.order))
 
     def remarks(self) -> tuple[Failure, ...]:
-        """What was only remarked."""
-        records = [record for record in self._records.values() if record.finding.remark]
-        return tuple(_failure(record) for record in sorted(records, key=_order))
+        """Return the failures that were only remarked."""
+        entries = [counted for counted in self._counted.values() if counted.finding.remark]
+        return tuple(counted.failure() for counted in sorted(entries, key=lambda counted: counted.order))
 
 
-def one(finding: Finding) -> Failure:
-    """A finding by itself as a failure."""
-    return _failure(_Record(finding, finding.line))
+def with_pass(failures: Sequence[Failure], failed: FailingPass, rules: RuleSet) -> tuple[Failure, ...]:
+    """Identify unexplained failures by the pass that failed: by the rule for that pass, else as part of the signature."""
+    first = failures[0] if failures else None
+    rule = next((rule for rule in rules if failed.name in rule.passes), None)
+    if rule:
+        headline = first.headline if first else f"{failed.name} failed without a message"
+        finding = Finding(rule, headline, 0, first.location if first else None, failing_pass=failed)
+        failure = finding.failure(first.line if first else None, first.count if first else 1)
+        # The rule's own phase is the same for every wording; a pass may run the analysis from another phase.
+        return (replace(failure, phase=rule.phase or failed.phase),)
+    if first is None:
+        return (silent_failure(rules, failed),)
+    # The message of an unknown failure identifies it already; a consequence has the same message for every cause.
+    identified = first.failure_class == "unknown" or failed.name in first.signature
+    signature = first.signature if identified else f"{first.signature} in {failed.name}"
+    named = replace(first, failing_pass=failed.name, phase=failed.phase or first.phase, signature=signature)
+    return (named, *failures[1:])
 
 
-def _order(record: _Record) -> tuple[int, tuple[str, int, int], str, int]:
-    finding = record.finding
-    return finding.rule.rank, finding.place, finding.signature, record.line
-
-
-def _telling(record: _Record) -> tuple[int, bool]:
-    """Consequences of one rank: one that names something before one that does not."""
-    return record.finding.rule.rank, _bare(record)
-
-
-def _bare(record: _Record) -> bool:
-    return record.finding.signature == record.finding.rule.name
-
-
-def _failure(record: _Record) -> Failure:
-    finding = record.finding
-    ran = finding.failing_pass
-    name = ran.name if ran else (finding.stack.failing_pass if finding.stack else None)
-    phase = (ran.phase if ran else FailingPass(name).phase if name else None) or finding.rule.phase
-    return Failure(
-        failure_class=finding.rule.name,
-        family=finding.rule.family,
-        signature=finding.signature,
-        headline=finding.headline,
-        phase=phase,
-        failing_pass=name,
-        location=finding.location,
-        details=finding.details,
-        line=record.line,
-        count=record.count,
-    )
+def silent_failure(rules: RuleSet, failed: FailingPass | None) -> Failure:
+    """Return the failure of a run that printed no message."""
+    headline = f"{failed.name} failed without a message" if failed else "failed without a message"
+    captures = {"pass": failed.name} if failed else {}
+    return Finding(rules.by_name["silent-failure"], headline, 0, captures=captures, failing_pass=failed).failure()

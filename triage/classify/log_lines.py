@@ -1,6 +1,4 @@
-"""One line of a log: what a CI system, a build tool or a test runner put before the compiler's own words, removed; and
-those words parsed as a diagnostic.
-"""
+"""Parse a line of a log: remove the prefixes of CI systems, build tools and test runners, and read it as a diagnostic."""
 
 from __future__ import annotations
 
@@ -22,22 +20,22 @@ _PREFIX = re.compile(
     r"\((?:\w+ )?pid=\d+\)\s|(?:INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: ))"
 )
 _SEVERITY = re.compile(r"(?:^|(?<=[:\])>] ))(?P<severity>fatal error|error|warning|remark|note): ?(?P<message>.*)")
-_LOUD = re.compile(r"(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL): (?P<message>.+)")
-_PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z")
-_LOC = re.compile(r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)')
-_FUSED = re.compile(r"loc\((?:[^()]|\([^()]*\))*\):\s*")
+_SHOUTED_ERROR = re.compile(r"(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL): (?P<message>.+)")
+_FILE_LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z")
+_MLIR_LOCATION = re.compile(r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)')
+_FUSED_LOCATION = re.compile(r"loc\((?:[^()]|\([^()]*\))*\):\s*")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
-# Words that test runners and loggers put where a compiler puts a file or its own name.
+# Words that test runners and loggers print where a compiler prints a file or its own name.
 _NOT_A_PROGRAM = re.compile(r"(?:PASS|PASSED|OK|XFAIL|SKIP|INFO|DEBUG|ok|expected|test\w*|note|summary|Checking)\Z", re.I)
-_NOTHING = re.compile(r"(?:0\b|none\b|no errors?\b|null\b|false\b|ok\b|pip's dependency resolver)|[\W\d]*\Z", re.I)
+_NO_ERROR = re.compile(r"(?:0\b|none\b|no errors?\b|null\b|false\b|ok\b|pip's dependency resolver)|[\W\d]*\Z", re.I)
 
 HEADLINE = 500
-"""Characters of a message that are kept."""
+"""Characters kept of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A cleaned line. `annotation` is what prefixed it: a CI command such as `error` or `group`, or `pytest`."""
+    """A line without prefixes. annotation: the CI command in its prefix, such as `error` or `group`, or `pytest`."""
 
     text: str
     annotation: str | None = None
@@ -46,25 +44,28 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """`PLACE: severity: message`. `location` is `file:line:col` as printed; `surely` when the form is a compiler's: a
-    place in a file or a program's name before the severity, so that a message no rule knows is still a failure.
+    """`LOCATION: severity: message`.
+
+    location: `file:line:col` as printed.
+    certain: the line has a compiler's form, a location in a file or a program's name before the severity; its message is
+        a failure even when no rule matches it.
     """
 
     severity: Severity
     message: str
     location: str | None
-    surely: bool
+    certain: bool
 
 
 def clean(raw: bytes) -> LogLine:
-    """The compiler's own words of one line."""
+    """Return a line without line ending, colours, timestamp and prefixes."""
     text = raw.decode("utf-8", "replace").rstrip("\r\n ")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if match := _STAMP.match(text):
         text = text[match.end() :]
     text = text.rstrip()
-    if "\r" in text:  # a progress bar overwrote itself; what remained on the screen counts
+    if "\r" in text:  # a progress bar overwrote itself; the last text stayed on the screen
         text = text.rsplit("\r", 1)[1]
     annotation = None
     for _ in range(4):  # prefixes nest: a CI system shows a test runner that shows a build tool
@@ -78,45 +79,45 @@ def clean(raw: bytes) -> LogLine:
 
 
 def diagnostic(line: LogLine) -> Diagnostic | None:
-    """The line as a diagnostic; None when it has no severity, or says that there were none."""
+    """Parse a line as a diagnostic; None when it has no severity, or reports that there were no errors."""
     text = line.text
     match = _SEVERITY.search(text)
     if match is None:
-        return _loud(line)
+        return _shouted_error(line)
     severity: Severity = "error" if match["severity"] == "fatal error" else match["severity"]  # type: ignore[assignment]
-    place = text[: match.start()].rstrip(" :")
-    message, location = _without_place(match["message"])
-    location = location or _location(place)
-    if severity == "error" and _NOTHING.match(message):
+    prefix = text[: match.start()].rstrip(" :")
+    message, location = _split_location(match["message"])
+    location = location or _location(prefix)
+    if severity == "error" and _NO_ERROR.match(message):
         return None
-    known = not place or location is not None or place.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
-    program = bool(_PROGRAM.match(place)) and not _NOT_A_PROGRAM.match(place)
-    return Diagnostic(severity, message[:HEADLINE], location, surely=known or program)
+    located = not prefix or location is not None or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
+    program = bool(_PROGRAM.match(prefix)) and not _NOT_A_PROGRAM.match(prefix)
+    return Diagnostic(severity, message[:HEADLINE], location, certain=located or program)
 
 
-def _loud(line: LogLine) -> Diagnostic | None:
-    match = _LOUD.match(line.text)
-    if match and not _NOTHING.match(match["message"]):
-        return Diagnostic("error", match["message"][:HEADLINE], None, surely=True)
+def _shouted_error(line: LogLine) -> Diagnostic | None:
+    match = _SHOUTED_ERROR.match(line.text)
+    if match and not _NO_ERROR.match(match["message"]):
+        return Diagnostic("error", match["message"][:HEADLINE], None, certain=True)
     if line.annotation == "error" and line.text:
-        return Diagnostic("error", line.text[:HEADLINE], None, surely=True)
+        return Diagnostic("error", line.text[:HEADLINE], None, certain=True)
     return None
 
 
-def _without_place(message: str) -> tuple[str, str | None]:
-    """A location that MLIR or a native backend put inside the message: `error: loc("x":1:2): failed ...`."""
+def _split_location(message: str) -> tuple[str, str | None]:
+    """Separate a location that MLIR or a native backend prints in the message: `error: loc("x":1:2): failed ...`."""
     message = message.removeprefix("<unknown>:0:0: ")
-    if match := _LOC.match(message):
+    if match := _MLIR_LOCATION.match(message):
         return message[match.end() :], f"{match['file']}:{match['line']}:{match['column']}"
-    if match := _FUSED.match(message):
+    if match := _FUSED_LOCATION.match(message):
         return message[match.end() :], None
     return message, None
 
 
-def _location(place: str) -> str | None:
-    if match := _LOC.match(place):
+def _location(prefix: str) -> str | None:
+    if match := _MLIR_LOCATION.match(prefix):
         return f"{match['file']}:{match['line']}:{match['column']}"
-    match = _PLACE.match(place)
+    match = _FILE_LOCATION.match(prefix)
     if match is None or match["file"].startswith("<unknown>") or " " in match["file"].strip("'\""):
         return None
     return ":".join(part for part in (match["file"], match["line"], match["column"]) if part is not None)

@@ -1,105 +1,36 @@
-"""Which pass failed, and the phase it belongs to."""
+"""Read which pass failed from MLIR's output, and the phase that the pass belongs to."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 from triage.classify.log_lines import clean
-from triage.classify.prefilter import Sieve
+from triage.classify.prefilter import Prefilter
 
-_DUMP = re.compile(r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?")
-_BEFORE = re.compile(
+_DUMP_AFTER = re.compile(
+    r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?"
+)
+_DUMP_BEFORE = re.compile(
     r"IR Dump Before (?P<name>(?:\(anonymous namespace\)|\S+?))(?: \((?P<argument>[\w.-]+)\))?(?: \(\'|:| //|$)"
 )
-_PIPELINE = re.compile(r"Pipeline failed while executing \[?`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
+_PIPELINE_FAILED = re.compile(r"Pipeline failed while executing \[?`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
+_MAX_PASSES = 100
 
-# Arguments first: they name the dialect. The order matters, longer prefixes come first.
-_ARGUMENTS = (
-    ("iree-stream-", "stream"),
-    ("iree-hal-", "hal"),
-    ("iree-flow-", "flow"),
-    ("iree-dispatch-creation-", "dispatch-creation"),
-    ("iree-global-opt", "global-optimization"),
-    ("iree-preprocessing-", "preprocessing"),
-    ("iree-vm-", "vm"),
-    ("iree-abi-", "abi"),
-    ("iree-input-", "input"),
-    ("iree-auto-input-", "input"),
-    ("iree-stablehlo-", "input"),
-    ("iree-torch-", "input"),
-    ("torch-iree-", "input"),
-    ("torch-", "input"),
-    ("stablehlo-", "input"),
-    ("tosa-", "input"),
-    ("convert-torch-", "input"),
-    ("iree-codegen-", "executable-targets"),
-    ("iree-llvmcpu-", "executable-targets"),
-    ("iree-llvmgpu-", "executable-targets"),
-    ("iree-gpu-", "executable-targets"),
-    ("iree-rocdl-", "executable-targets"),
-    ("iree-rocm-", "executable-targets"),
-    ("iree-spirv-", "executable-targets"),
-    ("iree-vmvx-", "executable-targets"),
-    ("iree-vector-ext-", "executable-targets"),
-    ("iree-linalg-ext-", "executable-targets"),
-    ("iree-convert-to-llvm", "executable-targets"),
-    ("iree-convert-to-nvvm", "executable-targets"),
-    ("iree-convert-to-rocdl", "executable-targets"),
-    ("iree-convert-to-spirv", "executable-targets"),
-)
 
-# Class names, where the argument is not known (a stack frame, an old message).
-_NAMES = (
-    (
-        "stream",
-        r"MaterializeHomogeneousEncodings|SpecializeEncodings|CloneToConsumers|ConvertToStream|ScheduleAllocation|"
-        r"ScheduleExecution|ScheduleConcurrency|ElideAsync|ElideTimepoints|RefineUsage|EmplaceAllocations|AnnotateAffinit|"
-        r"MaterializeCopyOnWrite|PropagateTimepoints|PackConstants|LayoutSlices|FuseDispatchBindings|UnifyEncoding|"
-        r"ReuseAllocations|VerifyAsyncAccessRanges|VerifyLowering|EncodeHostTensors|EncodeDeviceTensors|AutomaticReferenceCounting",
-    ),
-    (
-        "hal",
-        r"ConvertToHAL|VerifyDevices|MaterializeInterfaces|ResolveDevicePromises|ResolveDeviceAliases|AssignTargetDevices|"
-        r"MaterializeTargetDevices|SerializeExecutables|SerializeTargetExecutables|MaterializeResourceCaches|LinkExecutables|"
-        r"ResolveExportOrdinals|AssignLegacyTargetDevices|InitializeDevices",
-    ),
-    (
-        "executable-targets",
-        r"TranslateExecutables|TranslateTargetExecutable|TranslateAllExecutables|ConfigureExecutables|"
-        r"ConfigureTargetExecutable|ConvertTo(?:LLVM|NVVM|ROCDL|SPIRV)|LLVMGPU|LLVMCPU|ROCDL|SPIRV|VMVX|GPU\w|Codegen|"
-        r"SelectLoweringStrategy|LowerExecutable|Bufferize|GenericVectorization|TileAndDistribute|VectorDistribut|"
-        r"FoldMemRefAliasOps|EmulateNarrowType|MemrefCopyToLinalg|PadDynamicAlloc|LinalgToLoops|ReconcileTranslationInfo",
-    ),
-    ("vm", r"ConvertToVM|vm::|VMConversion|GlobalInitialization|OrdinalAllocation|DropEmptyModuleInitializers"),
-    (
-        "flow",
-        r"ConvertToFlow|OutlineDispatch|InitializeEmptyTensors|CanonicalizeFlow|VerifyInputLegality|AnnotateDispatches|"
-        r"DeduplicateExecutables|InjectDispatch",
-    ),
-    (
-        "dispatch-creation",
-        r"DispatchCreation|FormDispatch|FuseMultiUse|FormScalarDispatch|CloneProducersIntoDispatch|CollapseDimensions|"
-        r"ConvertDispatchRegions|MaterializeDefaultWorkgroupCount|SetEncoding|FusionPreprocessing|BubbleUpExpandShapes",
-    ),
-    (
-        "global-optimization",
-        r"GlobalOpt|RaiseSpecialOps|FuseDequantization|PropagateLinalgTranspose|HoistIntoGlobals|JitGlobals|IPO\b",
-    ),
-    ("preprocessing", r"Preprocessing"),
-    ("abi", r"WrapEntryPoints|ConvertStreamableOps"),
-    (
-        "input",
-        r"AutoInputConversion|ConvertTorch|Torch|StableHLO|TOSA|Tosa|InputConversion|ImportMLProgram|SanitizeModuleNames",
-    ),
-)
-_BY_NAME = tuple((phase, re.compile(rf"(?:{names})")) for phase, names in _NAMES)
+@cache
+def compiler_names() -> Mapping[str, Any]:
+    """Read `compiler_names.yaml`."""
+    import yaml  # here, because output that names no pass needs none of it
 
-_HOST_ENCODINGS = re.compile(r"(?:iree-codegen-)?(?:cpu|gpu)?-?materialize-?host-?encoding", re.I)
-"""Named like code generation, run by global optimisation."""
-
-# `iree-hal-configure-executables` and the like run code generation from inside HAL.
-_TARGETS = re.compile(r"iree-hal-(?:translate|configure)-\w*-?(?:all-|target-)?executable")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = files("triage.classify").joinpath("compiler_names.yaml").read_text("utf-8")
+    names: Mapping[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, the C one
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,60 +42,62 @@ class FailingPass:
 
     @property
     def phase(self) -> str | None:
-        """The IREE phase it runs in; None when it is not known."""
+        """The `--compile-to` phase that the pass runs in; None when it is not known."""
         return phase_of(self.argument or "") or phase_of(self.name)
 
 
+@cache
 def phase_of(name: str) -> str | None:
-    """The IREE `--compile-to` phase of a pass, named by its argument (`iree-stream-...`) or its class name."""
-    if _HOST_ENCODINGS.match(name):
-        return "global-optimization"
-    if _TARGETS.match(name):
-        return "executable-targets"
-    for prefix, phase in _ARGUMENTS:
+    """Return the `--compile-to` phase of a pass, by its argument (`iree-stream-...`) or its class name."""
+    names = compiler_names()
+    for exception in names["exceptions"]:
+        if re.match(exception["name"], name):
+            return str(exception["phase"])
+    for prefix, phase in names["pass_arguments"].items():
         if name.startswith(prefix):
-            return phase
+            return str(phase)
     if name[:1].isupper():
-        for phase, names in _BY_NAME:
-            if names.match(name):
-                return phase
+        for phase, beginnings in names["pass_names"].items():
+            if re.match("|".join(beginnings), name):
+                return str(phase)
     return None
 
 
 def failing_pass(text: str) -> FailingPass | None:
-    """The pass that a line says failed: a dump after failure, or MLIR's own note."""
-    if match := _DUMP.search(text):
+    """Return the pass that a line reports as failed, in a dump after failure or in MLIR's own note."""
+    if match := _DUMP_AFTER.search(text):
         return FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
-    if match := _PIPELINE.search(text):
+    if match := _PIPELINE_FAILED.search(text):
         return FailingPass(match["name"])
     return None
 
 
 class PassScanner:
-    """Reads the output of a run with `--mlir-print-ir-after-failure`: hundreds of MB, of which two words matter.
+    """Reads the output of a run with `--mlir-print-ir-after-failure`: hundreds of MB for the name of a pass.
 
-    `failed` holds the failing passes in order of printing: the first is the innermost, where it began. Where IR is printed
-    before each pass instead, `begun` is the last that began: of a run that crashed, the one it crashed in.
+    failed: the failing passes in order of printing; the first is the innermost, where the failure began.
+    begun: where IR is printed before each pass instead, the last pass that began, in which a run crashed.
     """
 
     def __init__(self) -> None:
-        self._sieve = Sieve((" Failed", "Pipeline failed while executing", "IR Dump Before "))
+        self._prefilter = Prefilter((" Failed", "Pipeline failed while executing", "IR Dump Before "))
         self.failed: list[FailingPass] = []
         self.begun: FailingPass | None = None
 
     def feed(self, data: bytes) -> None:
-        """Any cut of the stream gives the same result."""
-        self._read(self._sieve.feed(data))
+        """Read a piece of the stream; pieces may be cut anywhere."""
+        self._read(self._prefilter.feed(data))
 
     def finish(self) -> FailingPass | None:
-        """The first failing pass, or the last that began; None when no pass was named."""
-        self._read(self._sieve.finish())
+        """Return the first failing pass, or the last that began; None when no pass was named."""
+        self._read(self._prefilter.finish())
         return self.failed[0] if self.failed else self.begun
 
-    def _read(self, lines: object) -> None:
-        for _, raw in lines:  # type: ignore[attr-defined]
-            found = failing_pass(clean(raw).text)
-            if found and found not in self.failed and len(self.failed) < 100:
-                self.failed.append(found)
-            elif match := _BEFORE.search(clean(raw).text):
+    def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
+        for _, raw in lines:
+            text = clean(raw).text
+            failed = failing_pass(text)
+            if failed and failed not in self.failed and len(self.failed) < _MAX_PASSES:
+                self.failed.append(failed)
+            elif match := _DUMP_BEFORE.search(text):
                 self.begun = FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"])

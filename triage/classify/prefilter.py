@@ -1,5 +1,7 @@
-"""Which lines of a stream are worth reading. Logs reach gigabytes, nearly all of it printed IR: only bytes are touched
-here, at the speed of `bytes.find`, and memory holds one piece of the stream and the head of one line.
+"""Select the lines of a stream that are worth reading.
+
+Logs reach gigabytes, nearly all of it printed IR. This module searches bytes only, at the speed of `bytes.find`; memory
+holds one piece of the stream and the head of one line.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from functools import cache
 from typing import Any
 
 HEAD = 16 << 10
-"""Bytes of a line that are read. What matters stands at its beginning; one printed operation can be 100 MB long."""
+"""Bytes read of each line. The message is at its beginning; one printed operation can be 100 MB long."""
 
 PIECE = 1 << 16
-"""Bytes searched at a time: they stay in the processor's cache from one search to the next."""
+"""Bytes searched at a time; they stay in the processor's cache from one search to the next."""
 
-_TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other times are prefixes
-# What stands before a message: `program: `, `file:7:3: `, `[12/34] `, `line 3: `, a process number, `E   `, colours,
+_TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other timestamps are prefixes
+# Prefixes of a message: `program: `, `file:7:3: `, `[12/34] `, `line 3: `, a process number, `E   `, colours,
 # `3/40 Test #3: name ....`.
 _PREFIXES = (
     rb"(?:[\w.+/<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
@@ -31,8 +33,10 @@ _TABBED_LINE = re.compile(rb"\n[^\t\n]{1,200}\t[^\t\n]{1,200}\t(?:\xef\xbb\xbf)?
 
 @cache
 def _messages(begins: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Lines that begin with one of the texts, or with a frame of a stack: plain ones, and those with two columns of a
-    CI system's before their time. `%`, quotes and closing brackets begin the lines of printed IR.
+    """Build a regex for lines whose message begins with one of the texts, or that are stack frames.
+
+    The second regex is for logs with two columns of a CI system before the timestamp. Lines of printed IR, which begin
+    with `%`, quotes or closing brackets, are excluded.
     """
     anything = b"|".join((_trie(begins).encode(), _FRAME, _FAILED_PASS, _ASSERTION))
     message = rb" {0,3}+(?![ %\"}^])" + _PREFIXES + b"(?:" + anything + b")"
@@ -40,7 +44,7 @@ def _messages(begins: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[by
 
 
 def _trie(texts: Iterable[str]) -> str:
-    """A regex for the texts that reads each character once."""
+    """Build a regex for the texts that reads each character once."""
     root: dict[str, Any] = {}
     for text in texts:
         node = root
@@ -57,12 +61,11 @@ def _trie(texts: Iterable[str]) -> str:
     return regex(root)
 
 
-class Sieve:
-    """Cuts a stream into lines and yields the interesting ones.
+class Prefilter:
+    """Cuts a stream into lines and yields those worth reading, however the stream is cut into pieces.
 
-    A line is interesting when its head holds one of `needles`, or its message begins with one of `begins`.
-    After a line was yielded the reader may set `follow`: so many of the lines after it are yielded as well.
-    The outcome does not depend on how the stream was cut into pieces.
+    Such a line contains one of `needles` in its head, or its message begins with one of `begins`. After a line was
+    yielded, the reader may set `follow` to have that many of the next lines yielded as well.
     """
 
     def __init__(self, needles: Sequence[str], begins: Sequence[str] = ()) -> None:
@@ -71,16 +74,16 @@ class Sieve:
         self._message: re.Pattern[bytes] | None = None
         self._carry = b"\n"  # always begins with the line break before the line it holds
         self._line = 1  # number of the line that `_carry` holds
-        self._skipping = False  # inside a line whose head was already seen
+        self._skipping = False  # inside a line whose head was already read
         self.follow = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Line numbers from 1, and the first `HEAD` bytes of each interesting line. Must be exhausted."""
+        """Yield 1-based line numbers and the first `HEAD` bytes of each selected line. Exhaust the iterator."""
         for start in range(0, len(data), PIECE):
             yield from self._piece(data[start : start + PIECE])
 
     def finish(self) -> Iterator[tuple[int, bytes]]:
-        """The last line, when the stream did not end with a line break."""
+        """Yield the last line if the stream does not end with a line break."""
         if not self._skipping and len(self._carry) > 1:
             yield from self._region(self._carry, len(self._carry))
         self._carry = b"\n"
@@ -105,8 +108,8 @@ class Sieve:
             self._skipping = True
 
     def _region(self, data: bytes, end: int, *, last: bool = False) -> Iterator[tuple[int, bytes]]:
-        """`data[:end]` is whole lines, each with the line break before it; with `last`, the head of a longer one."""
-        number, counted, done = self._line, 1, 0  # `done`: lines that begin before it were already yielded
+        """Read `data[:end]`: complete lines, each after its line break; last: the head of one longer line."""
+        number, counted, done = self._line, 1, 0  # lines that begin before `done` were already yielded
         starts = self._starts(data, end)
         index = 0
         while True:
@@ -127,16 +130,16 @@ class Sieve:
         self._line = number + data.count(b"\n", counted, end) + (0 if last else 1)
 
     def _starts(self, data: bytes, end: int) -> list[int]:
-        """Offsets of the line breaks before interesting lines, ascending."""
+        """Return the offsets of the line breaks before selected lines, ascending."""
         starts = set()
         for needle in self.needles:
-            at = data.find(needle, 0, end)
-            while at >= 0:
-                start = data.rfind(b"\n", 0, at)
-                if at + len(needle) - start - 1 <= HEAD:
+            offset = data.find(needle, 0, end)
+            while offset >= 0:
+                start = data.rfind(b"\n", 0, offset)
+                if offset + len(needle) - start - 1 <= HEAD:
                     starts.add(start)
-                after = data.find(b"\n", at, end)
-                at = data.find(needle, after, end) if after >= 0 else -1
+                after = data.find(b"\n", offset, end)
+                offset = data.find(needle, after, end) if after >= 0 else -1
         if self._begins:
             starts.update(match.start() for match in self._messages(data).finditer(data, 0, end))
         return sorted(starts)

@@ -1,229 +1,305 @@
-"""Rule files -> rules. Every problem of every file is told at once, with its line."""
+"""Read rule files (YAML) into rule sets; report every mistake of every file with its line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from triage.classify.candidates import Complaint, Place, candidate_of, check_candidate
-from triage.classify.rule import NEEDLES, Advice, Example, Pattern, Rule, Where
+from triage.classify.rules import (
+    ERROR_NEEDLES,
+    DeclareDevices,
+    DropFlag,
+    GiveFlag,
+    LaunchOption,
+    LeastValue,
+    MatchScope,
+    Pattern,
+    RemedyCandidate,
+    RewriteInput,
+    Rule,
+    RuleExample,
+    RuleSet,
+)
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Ending
-from triage.model.outcome import Cause
+from triage.model.outcome import Advice, Cause
 
-SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster
+Location = tuple[str | int, ...]  # the keys and indices that lead to a value of the file
+Complaint = Callable[[Location, str], None]
 
-TOP = {"family", "classes"}
-KEYS = {
+_FILE_KEYS = {"family", "classes"}
+_CLASS_KEYS = {
     "class", "family", "rank", "patterns", "identity", "explanation", "remedies", "phase", "says_nothing", "context",
     "passes", "frames", "endings", "signals", "explains", "examples", "near_misses", "candidates",
 }  # fmt: skip
-REQUIRED = ("class", "rank", "explanation", "remedies", "examples", "near_misses")
-PATTERN_KEYS = {"regex", "where", "begins", "anchor"}
-EXAMPLE_KEYS = {"text", "details", "signature"}
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+_REQUIRED = ("class", "rank", "explanation", "remedies", "examples", "near_misses")
+_PATTERN_KEYS = {"regex", "where", "begins", "anchor"}
+_EXAMPLE_KEYS = {"text", "details", "signature"}
+_CANDIDATE_KEYS: Mapping[str, frozenset[str]] = {
+    "give": frozenset({"checks_less", "recomputes"}),
+    "drop": frozenset(),
+    "least": frozenset({"above", "upto", "doubling"}),
+    "declare": frozenset(),
+    "option": frozenset({"values"}),
+    "rewrite": frozenset(),
+}
+_REWRITES = ("barriers", "affinities", "static", "dtype")
+_CLASS_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+_FLAG_NAME = re.compile(r"--[a-z][a-z0-9-]*\Z")
+_FLAG = re.compile(r"--[a-z][a-z0-9-]*(=\S+)?\Z")
 
 
 @cache
-def packaged_rules() -> tuple[Rule, ...]:
-    """The rules that come with the program, smallest rank first; read once."""
+def packaged_rules() -> RuleSet:
+    """Return the rules that come with the program; they are read once and checked by the tests, not at each start."""
+    import yaml  # here, because many commands need no rules
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster
     folder = files("triage.classify").joinpath("rules")
-    texts = [
-        (entry.name, entry.read_text("utf-8"))
-        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if entry.name.endswith(".yaml")
-    ]
-    return _rules(texts, check_regexes=False)
+    rules: list[Rule] = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".yaml"):
+            document = yaml.load(entry.read_text("utf-8"), Loader=loader)  # noqa: S506 - a safe loader, the C one
+            rules += (_rule(fields, document.get("family"), entry.name) for fields in document["classes"])
+    return _ranked(rules)
 
 
-def load_rules(extra_paths: Sequence[Path] = ()) -> tuple[Rule, ...]:
-    """The packaged rules and those of `extra_paths` (files, or folders of `*.yaml`), smallest rank first.
+def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
+    """Read the rules in `paths` (files, or folders of `*.yaml`) and add the packaged ones.
 
-    A rule of the user's wins over a packaged one of the same rank, and replaces one of the same name.
+    A rule of these files takes precedence over a packaged one of the same rank and replaces one of the same class.
 
     Raises:
-        BadFiles: with one problem for each thing wrong, its file and line.
+        BadFiles: with one problem for each mistake, its file and line.
     """
-    if not extra_paths:
+    if not paths:
         return packaged_rules()
     texts: list[tuple[str, str]] = []
     problems: list[Problem] = []
-    for path in extra_paths:
+    for path in paths:
         for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
             try:
                 texts.append((str(file), file.read_text("utf-8")))
             except (OSError, UnicodeDecodeError) as error:
                 problems.append(Problem(str(file), None, None, f"cannot be read: {error}"))
-    if problems:
-        raise BadFiles(problems)
-    own = _rules(texts, check_regexes=True)
-    names = {rule.name for rule in own}
-    both = (*own, *(rule for rule in packaged_rules() if rule.name not in names))
-    return tuple(sorted(both, key=lambda rule: rule.rank))
-
-
-def _rules(texts: Iterable[tuple[str, str]], *, check_regexes: bool) -> tuple[Rule, ...]:
-    rules: list[Rule] = []
-    problems: list[Problem] = []
-    seen: dict[str, str] = {}
+    own: dict[str, Rule] = {}
     for name, text in texts:
-        complaints: list[tuple[Place, str]] = []
         try:
-            document = yaml.load(text, Loader=SafeLoader)  # noqa: S506 - a safe loader, the C one
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-            problems.append(Problem(name, line, column, f"not YAML: {getattr(error, 'problem', None) or error}"))
-            continue
-        found = _document(document, name, lambda place, message: complaints.append((place, message)), check_regexes)  # noqa: B023 - called before the next turn
-        for place, rule in found:
-            if rule.name in seen:
-                complaints.append(((*place, "class"), f"class {rule.name!r} is already defined in {seen[rule.name]}"))
-            seen[rule.name] = name
-            rules.append(rule)
-        problems.extend(_located(name, text, complaints))
+            for rule in check_rules(name, text, own):
+                own[rule.name] = rule
+        except BadFiles as error:
+            problems += error.problems
     if problems:
         raise BadFiles(problems)
-    return tuple(sorted(rules, key=lambda rule: rule.rank))
+    return _ranked([*own.values(), *(rule for rule in packaged_rules() if rule.name not in own)])
 
 
-def _document(document: Any, origin: str, complain: Complaint, check_regexes: bool) -> list[tuple[Place, Rule]]:
-    if not isinstance(document, dict) or not isinstance(document.get("classes"), list):
+def check_rules(name: str, text: str, known: Mapping[str, Rule]) -> list[Rule]:
+    """Read and check the text of one rule file. known: the rules of other files, whose classes must not be repeated.
+
+    Raises:
+        BadFiles: with one problem for each mistake.
+    """
+    import yaml
+
+    from triage.config.yaml_document import build_document, compose
+
+    document = build_document(name, compose(name, text))
+    data = None if document.problems else yaml.safe_load(text)
+    problems = list(document.problems)
+
+    def complain(location: Location, message: str) -> None:
+        problems.append(document.problem(document.resolve(location), message, at_key=message.startswith("unknown key")))
+
+    rules: list[Rule] = []
+    if problems:
+        pass
+    elif not isinstance(data, dict) or not isinstance(data.get("classes"), list):
         complain((), "expected a mapping with a list `classes`")
-        return []
-    for key in document.keys() - TOP:
-        complain((key,), f"unknown key {key!r}")
-    found = []
-    for index, entry in enumerate(document["classes"]):
-        place: Place = ("classes", index)
-        if not isinstance(entry, dict):
-            complain(place, "expected a mapping")
-            continue
-        wrong = False
-
-        def report(where: Place, message: str) -> None:
-            nonlocal wrong
-            wrong = True
-            complain(where, message)
-
-        _check(entry, place, report, check_regexes)
-        if not wrong:
-            found.append((place, _rule(entry, str(document.get("family", entry["class"])), origin)))
-    return found
+    else:
+        for key in data.keys() - _FILE_KEYS:
+            complain((key,), f"unknown key {key!r}")
+        for index, fields in enumerate(data["classes"]):
+            before = len(problems)
+            _check_class(fields, ("classes", index), complain)
+            if len(problems) == before:
+                rules.append(_rule(fields, data.get("family"), name))
+                first = known.get(rules[-1].name) or next((rule for rule in rules[:-1] if rule.name == rules[-1].name), None)
+                if first:
+                    complain(("classes", index, "class"), f"class {first.name!r} is already defined in {first.origin}")
+    if problems:
+        raise BadFiles(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
+    return rules
 
 
-def _check(entry: Mapping[str, Any], place: Place, complain: Complaint, check_regexes: bool) -> None:
-    for key in entry.keys() - KEYS:
-        complain((*place, key), f"unknown key {key!r}")
-    for key in REQUIRED:
-        if entry.get(key) in (None, "", []):
-            complain(place, f"`{key}` is missing")
-    if not NAME.match(str(entry.get("class", "x"))):
-        complain((*place, "class"), "a class is named with [a-z0-9-]")
-    if not isinstance(entry.get("rank", 0), int) or not 0 <= entry.get("rank", 0) < 100:
-        complain((*place, "rank"), "a rank is an integer from 0 to 99")
+def _ranked(rules: Sequence[Rule]) -> RuleSet:
+    return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)))
+
+
+def _check_class(fields: Any, location: Location, complain: Complaint) -> None:
+    if not isinstance(fields, dict):
+        complain(location, "expected a mapping")
+        return
+    for key in fields.keys() - _CLASS_KEYS:
+        complain((*location, key), f"unknown key {key!r}")
+    for key in _REQUIRED:
+        if fields.get(key) in (None, "", []):
+            complain(location, f"`{key}` is missing")
+    if not _CLASS_NAME.match(str(fields.get("class", "x"))):
+        complain((*location, "class"), "a class is named with [a-z0-9-]")
+    if not isinstance(fields.get("rank", 0), int) or not 0 <= fields.get("rank", 0) < 100:
+        complain((*location, "rank"), "a rank is an integer from 0 to 99")
     for key, kind in (("endings", Ending), ("says_nothing", Cause)):
-        for value in _list(entry.get(key)):
+        for value in _list(fields.get(key)):
             if value not in {member.value for member in kind}:
-                complain((*place, key), f"unknown {key} {value!r}; one of {', '.join(kind)}")
-    for index, example in enumerate(_list(entry.get("examples"))):
-        if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - EXAMPLE_KEYS:
-            complain((*place, "examples", index), "an example has `text` and may have `details` and `signature`")
-    for _, candidate, where in _by_compiler(entry, "candidates"):
-        check_candidate(candidate, (*place, *where), complain)
-    _check_texts(entry, place, complain, check_regexes)
+                complain((*location, key), f"unknown {key} {value!r}; use one of {', '.join(kind)}")
+    for _, entry, where in _by_compiler(fields, "candidates"):
+        _check_candidate(entry, (*location, *where), complain)
+    _check_texts(fields, location, complain)
 
 
-def _check_texts(entry: Mapping[str, Any], place: Place, complain: Complaint, check_regexes: bool) -> None:
-    """Patterns, and that what identifies the failure is captured by one of them."""
+def _check_texts(fields: Mapping[str, Any], location: Location, complain: Complaint) -> None:
+    """Check the examples, that the regexes compile, and that they capture what identifies the failure."""
+    for index, example in enumerate(_list(fields.get("examples"))):
+        if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - _EXAMPLE_KEYS:
+            complain((*location, "examples", index), "an example has `text` and may have `details` and `signature`")
     groups: set[str] = {"message", "frames"}
-    for index, pattern in enumerate(_list(entry.get("patterns"))):
-        groups |= _check_pattern(pattern, (*place, "patterns", index), complain, check_regexes)
+    for index, pattern in enumerate(_list(fields.get("patterns"))):
+        groups |= _check_pattern(pattern, (*location, "patterns", index), complain)
     for key in ("context", "frames"):
-        for index, regex in enumerate(_list(entry.get(key))):
-            groups |= _check_regex(regex, (*place, key, index), complain, check_regexes)
-    for name in _list(entry.get("identity")):
-        if check_regexes and not set(str(name).split("|")) <= groups:
-            complain((*place, "identity"), f"no pattern captures {name!r}")
+        for index, regex in enumerate(_list(fields.get(key))):
+            groups |= _check_regex(regex, (*location, key, index), complain)
+    for name in _list(fields.get("identity")):
+        if not set(str(name).split("|")) <= groups:
+            complain((*location, "identity"), f"no pattern captures {name!r}")
 
 
-def _check_pattern(pattern: Any, place: Place, complain: Complaint, check_regexes: bool) -> set[str]:
+def _check_pattern(pattern: Any, location: Location, complain: Complaint) -> set[str]:
     if isinstance(pattern, str):
         pattern = {"regex": pattern}
-    if not isinstance(pattern, dict) or not isinstance(pattern.get("regex"), str) or pattern.keys() - PATTERN_KEYS:
-        complain(place, "a pattern is a regex, or a mapping of `regex`, `where`, `begins`, `anchor`")
+    if not isinstance(pattern, dict) or not isinstance(pattern.get("regex"), str) or pattern.keys() - _PATTERN_KEYS:
+        complain(location, "a pattern is a regex, or a mapping of `regex`, `where`, `begins`, `anchor`")
         return set()
-    where = pattern.get("where", Where.ERROR)
-    if where not in {member.value for member in Where}:
-        complain(place, f"unknown `where` {where!r}; one of {', '.join(Where)}")
-    elif where in (Where.LINE, Where.CRASH) and not (
-        pattern.get("begins") or pattern.get("anchor") or any(text in pattern["regex"] for text in (*NEEDLES, "Assertion"))
+    scope = pattern.get("where", MatchScope.ERROR)
+    if scope not in {member.value for member in MatchScope}:
+        complain(location, f"unknown `where` {scope!r}; use one of {', '.join(MatchScope)}")
+    elif scope in (MatchScope.LINE, MatchScope.CRASH) and not (
+        pattern.get("begins")
+        or pattern.get("anchor")
+        or any(text in pattern["regex"] for text in (*ERROR_NEEDLES, "Assertion"))
     ):
-        complain(place, f"a `{where}` pattern needs `begins`, what its message begins with, or an `anchor`, a literal")
-    return _check_regex(pattern["regex"], place, complain, check_regexes)
+        complain(location, f"a `{scope}` pattern needs `begins` (how its message starts) or an `anchor` (a literal)")
+    return _check_regex(pattern["regex"], location, complain)
 
 
-def _check_regex(regex: Any, place: Place, complain: Complaint, check_regexes: bool) -> set[str]:
-    if not check_regexes:  # the packaged ones are compiled by the tests, not at every start
-        return set()
+def _check_regex(regex: Any, location: Location, complain: Complaint) -> set[str]:
     try:
         return set(re.compile(regex).groupindex)
     except (re.error, TypeError) as error:
-        complain(place, f"not a regular expression: {error}")
+        complain(location, f"not a regular expression: {error}")
         return set()
 
 
-def _rule(entry: Mapping[str, Any], family: str, origin: str) -> Rule:
+def _check_candidate(entry: Any, location: Location, complain: Complaint) -> None:
+    kinds = [kind for kind in _CANDIDATE_KEYS if isinstance(entry, dict) and kind in entry]
+    if len(kinds) != 1:
+        complain(location, f"a candidate has exactly one of {', '.join(_CANDIDATE_KEYS)}")
+        return
+    [kind] = kinds
+    for key in entry.keys() - _CANDIDATE_KEYS[kind] - {kind, "why"}:
+        complain((*location, key), f"unknown key {key!r} of a candidate with {kind!r}")
+    if not isinstance(entry.get("why", ""), str):
+        complain((*location, "why"), "`why` is a text")
+    for key in ("checks_less", "recomputes", "doubling"):
+        if not isinstance(entry.get(key, False), bool):
+            complain((*location, key), f"`{key}` is true or false")
+    _check_value(kind, entry, location, complain)
+
+
+def _check_value(kind: str, entry: Mapping[str, Any], location: Location, complain: Complaint) -> None:
+    value = entry[kind]
+    match kind:
+        case "give" if not _FLAG.match(str(value)):
+            complain((*location, kind), "`give` names a flag, --name=value")
+        case "drop" | "least" if not _FLAG_NAME.match(str(value)):
+            complain((*location, kind), f"`{kind}` names a flag, --name without a value")
+        case "declare" if value != "devices":
+            complain((*location, kind), "only devices can be declared")
+        case "rewrite" if value not in _REWRITES:
+            complain((*location, kind), f"`rewrite` is one of {', '.join(_REWRITES)}")
+        case "option" if not isinstance(entry.get("values"), list) or not entry["values"]:
+            complain(location, "an option needs a list of values")
+        case "least":
+            above, upto = entry.get("above"), entry.get("upto")
+            if not (isinstance(above, int) and isinstance(upto, int) and 0 <= above < upto):
+                complain(location, "`above` and `upto` are integers, `above` the smaller one")
+
+
+def _rule(fields: Mapping[str, Any], family: str | None, origin: str) -> Rule:
     return Rule(
-        name=entry["class"],
-        family=entry.get("family", family),
-        rank=entry["rank"],
-        patterns=tuple(_pattern(pattern) for pattern in _list(entry.get("patterns"))),
-        identity=tuple(_list(entry.get("identity"))),
-        explanation=" ".join(entry["explanation"].split()),
-        remedies=tuple(Advice(" ".join(str(text).split()), whose) for whose, text, _ in _by_compiler(entry, "remedies")),
-        candidates=tuple(candidate_of(one, whose) for whose, one, _ in _by_compiler(entry, "candidates")),
-        phase=entry.get("phase"),
-        says_nothing=Cause(entry["says_nothing"]) if entry.get("says_nothing") else None,
-        context=tuple(_list(entry.get("context"))),
-        passes=tuple(_list(entry.get("passes"))),
-        frames=tuple(_list(entry.get("frames"))),
-        endings=tuple(Ending(value) for value in _list(entry.get("endings"))),
-        signals=tuple(_list(entry.get("signals"))),
-        explains=tuple(_list(entry.get("explains"))),
-        examples=tuple(
-            Example(example["text"], example.get("details") or {}, example.get("signature"))
-            for example in _list(entry.get("examples"))
+        name=fields["class"],
+        family=str(fields.get("family", family or fields["class"])),
+        rank=fields["rank"],
+        patterns=tuple(map(_pattern, _list(fields.get("patterns")))),
+        identity=tuple(_list(fields.get("identity"))),
+        explanation=_one_line(fields["explanation"]),
+        remedies=tuple(Advice(_one_line(text), compiler) for compiler, text, _ in _by_compiler(fields, "remedies")),
+        candidates=tuple(
+            replace(_candidate(entry), compiler=compiler) for compiler, entry, _ in _by_compiler(fields, "candidates")
         ),
-        near_misses=tuple(_list(entry.get("near_misses"))),
+        phase=fields.get("phase"),
+        says_nothing=Cause(fields["says_nothing"]) if fields.get("says_nothing") else None,
+        context=tuple(_list(fields.get("context"))),
+        passes=tuple(_list(fields.get("passes"))),
+        frames=tuple(_list(fields.get("frames"))),
+        endings=tuple(map(Ending, _list(fields.get("endings")))),
+        signals=tuple(_list(fields.get("signals"))),
+        explains=tuple(_list(fields.get("explains"))),
+        examples=tuple(
+            RuleExample(example["text"], example.get("details") or {}, example.get("signature"))
+            for example in _list(fields.get("examples"))
+        ),
+        near_misses=tuple(_list(fields.get("near_misses"))),
         origin=origin,
     )
-
-
-def _by_compiler(entry: Mapping[str, Any], key: str) -> Iterator[tuple[str | None, Any, Place]]:
-    """What stands in a list, or in one list for each compiler family: the family, the item, and where it stands."""
-    value = entry.get(key)
-    groups = value.items() if isinstance(value, dict) else [(None, value)]
-    for compiler, items in groups:
-        for index, item in enumerate(_list(items)):
-            yield compiler, item, (key, index) if compiler is None else (key, compiler, index)
 
 
 def _pattern(pattern: str | Mapping[str, Any]) -> Pattern:
     if isinstance(pattern, str):
         return Pattern(pattern)
-    return Pattern(
-        pattern["regex"],
-        Where(pattern.get("where", "error")),
-        tuple(_list(pattern.get("begins"))),
-        tuple(_list(pattern.get("anchor"))),
-    )
+    scope = MatchScope(pattern.get("where", "error"))
+    return Pattern(pattern["regex"], scope, tuple(_list(pattern.get("begins"))), tuple(_list(pattern.get("anchor"))))
+
+
+def _candidate(entry: Mapping[str, Any]) -> RemedyCandidate:
+    why = _one_line(entry.get("why", ""))
+    match entry:
+        case {"give": text}:
+            return GiveFlag(text, why, entry.get("checks_less", False), entry.get("recomputes", False))
+        case {"drop": name}:
+            return DropFlag(name, why)
+        case {"least": name, "above": above, "upto": upto}:
+            return LeastValue(name.lstrip("-"), above, upto, entry.get("doubling", False), why)
+        case {"option": name, "values": values}:
+            return LaunchOption(name, tuple(values), why)
+        case {"rewrite": name}:
+            return RewriteInput(name, why)
+        case _:
+            return DeclareDevices(why)
+
+
+def _by_compiler(fields: Mapping[str, Any], key: str) -> Iterator[tuple[str | None, Any, Location]]:
+    """Yield the items of a list, or of one list per compiler family: family (None for all), item, location."""
+    value = fields.get(key)
+    groups = value.items() if isinstance(value, dict) else [(None, value)]
+    for compiler, items in groups:
+        for index, item in enumerate(_list(items)):
+            yield compiler, item, (key, index) if compiler is None else (key, compiler, index)
 
 
 def _list(value: Any) -> list[Any]:
@@ -232,24 +308,5 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _located(name: str, text: str, complaints: Sequence[tuple[Place, str]]) -> list[Problem]:
-    """Complaints with line and column. The file is parsed a second time, for its marks; only a wrong one is."""
-    if not complaints:
-        return []
-    root = yaml.compose(text, Loader=SafeLoader)
-    problems = []
-    for place, message in complaints:
-        node = root
-        for step in place:
-            node = _child(node, step) or node
-        line, column = (node.start_mark.line + 1, node.start_mark.column + 1) if node else (None, None)
-        problems.append(Problem(name, line, column, message))
-    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
-
-
-def _child(node: Any, step: str | int) -> Any:
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == step), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step]
-    return None
+def _one_line(text: str) -> str:
+    return " ".join(str(text).split())

@@ -1,20 +1,35 @@
-"""A compiler's output, of any size, in pieces of any size -> its failures. Memory stays bounded."""
+"""Scan a compiler's output of any size, in pieces of any size, for failures; memory stays bounded."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
 
 from triage.classify import stack_dump
-from triage.classify.findings import Finding, Findings
-from triage.classify.log_lines import Diagnostic, LogLine, clean, diagnostic
-from triage.classify.matching import EXCEPTION, Matcher
+from triage.classify.findings import Finding, Findings, with_pass
+from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
-from triage.classify.prefilter import Sieve
-from triage.classify.rule import NEEDLES, Rule, Where
-from triage.classify.rules_file import packaged_rules
-from triage.classify.unexplained import unclear, with_pass
+from triage.classify.prefilter import PIECE, Prefilter
+from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of, compiled
+from triage.model.errors import BadInput
 from triage.model.outcome import Failure
+
+EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
+    r"(?:[A-Za-z_]\w*\.)*OutOfResources)(?:: (?P<message>.*))?\Z"
+)
+"""The last line of a Python traceback."""
+
+_TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
+_CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
+_SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
+_DIGITS = re.compile(r"\d+")
+_GZIP = b"\x1f\x8b"
 
 _BEGINNINGS = (
     "remark: ",
@@ -26,127 +41,202 @@ _BEGINNINGS = (
     "##[group]",
     "##[endgroup]",
 )
-_TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
-_CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
-_SOURCE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
-FOLLOW = 8
-"""Lines read after an error for its context: source line, caret, `called from`, head of the printed operation."""
 
-REPEATS = 4096
-"""Lines that are remembered: a log that repeats its errors is counted, not read again."""
+_CONTEXT_LINES = 8  # read after an error: source line, caret, `called from`, head of the printed operation
+_REPEATED_LINES = 4096  # remembered, so that a log that repeats its errors is counted and not read again
+_REMEMBERED_MATCHES = 4096
+_SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
+_TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
+_TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
 
-_STAMP = len("2025-06-04T12:34:56.1234567Z ")
+# Kinds of lines, as the scopes of the patterns that apply to them.
+_ERROR = frozenset({MatchScope.ERROR, MatchScope.LINE, MatchScope.CRASH})
+_REMARK = frozenset({MatchScope.REMARK})
+_PLAIN = frozenset({MatchScope.LINE, MatchScope.CRASH})
+_EXCEPTION_LINE = frozenset({MatchScope.LINE, MatchScope.CRASH, MatchScope.EXCEPTION})
+_TRACEBACK_END = frozenset({MatchScope.EXCEPTION})
 
-ECHO = 300
-"""Lines of a CI step's script that are passed over when their end is missing."""
+_Choice = tuple[Callable[[str], "re.Match[str] | None"], Rule, Pattern]
 
-FOLLOW_TRACE = 400
-"""Lines of a traceback that are read before it is given up."""
+
+@cache
+def _choices(rules: RuleSet, scopes: frozenset[MatchScope]) -> tuple[_Choice, ...]:
+    """Return the compiled patterns of these scopes in the order of the rules."""
+    return tuple(
+        (compiled(pattern.regex).search, rule, pattern)
+        for rule in rules
+        for pattern in rule.patterns
+        if pattern.scope in scopes
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """A rule that matched. text: the message, or the line from where the pattern matched."""
+
+    rule: Rule
+    scope: MatchScope
+    text: str
+    captures: dict[str, str]
+
+
+def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatch | None:
+    """Find the rule for the exception `text` that ends a traceback through `files`."""
+    trace = "\n".join(files)
+    for search, rule, pattern in _choices(rules, _TRACEBACK_END):
+        if match := search(f"{text}\n{trace}"):
+            return RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
+    return None
+
+
+class LineMatcher:
+    """Finds the first rule that matches a line. Remembers the answers, since broken logs repeat their lines."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self._rules = rules
+        self._known: dict[tuple[str, str | None], tuple[Rule, Pattern] | None] = {}
+
+    def find(self, line: LogLine, parsed: Diagnostic | None) -> RuleMatch | None:
+        """Find the rule for a line. parsed: the line as a diagnostic, if it has a severity."""
+        if parsed and parsed.severity in ("warning", "note"):
+            return None
+        key = (_match_key(line, parsed), parsed.severity if parsed else None)
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED_MATCHES:
+                self._known.clear()
+            self._known[key] = self._search(line, parsed)
+        known = self._known[key]
+        if known is None:
+            return None
+        rule, pattern = known
+        text = _searched_text(pattern, line, parsed)
+        match = pattern.search(text)
+        if match is None:  # a location or a number that the key leaves out does matter
+            return None
+        if pattern.scope in (MatchScope.LINE, MatchScope.CRASH):
+            text = text[match.start() :]  # without the program and the path before it
+        return RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
+
+    def _search(self, line: LogLine, parsed: Diagnostic | None) -> tuple[Rule, Pattern] | None:
+        if parsed is None:
+            scopes = _EXCEPTION_LINE if EXCEPTION.match(line.text) else _PLAIN
+        else:
+            scopes = _ERROR if parsed.severity == "error" else _REMARK
+        for search, rule, pattern in _choices(self._rules, scopes):
+            if search(_searched_text(pattern, line, parsed)):
+                return rule, pattern
+        return None
+
+
+def _match_key(line: LogLine, parsed: Diagnostic | None) -> str:
+    """Diagnostics with a location differ in numbers only; elsewhere a number can be an exit code."""
+    if parsed and parsed.location:
+        return _DIGITS.sub("0", line.text[:1024])
+    return line.text[:1024]
+
+
+def _searched_text(pattern: Pattern, line: LogLine, parsed: Diagnostic | None) -> str:
+    in_message = pattern.scope in (MatchScope.ERROR, MatchScope.REMARK)
+    return (parsed.message if parsed else "") if in_message else line.text
 
 
 class Scanner:
-    """Finds failures in a stream.
+    """Finds failures in a stream. Call `feed` with any pieces, then `finish` once.
 
-    `rules` are ordered by rank (see `load_rules`); without them the packaged ones are used. `feed` may be called with
-    any pieces; `finish` once. `remarks` and `first_pass` are complete after `finish`.
+    `remarks` and `first_pass` are complete after `finish`.
     """
 
-    def __init__(self, rules: Sequence[Rule] | None = None) -> None:
-        rules = self._given = packaged_rules() if rules is None else rules
-        patterns = [pattern for rule in rules for pattern in rule.patterns]
-        self._matcher = Matcher(rules)
-        self._by_name = {rule.name: rule for rule in rules}
-        self._framed = [rule for rule in rules if rule.frames]
-        anchors = {anchor for pattern in patterns for anchor in pattern.anchors}
-        begins = {text for pattern in patterns for text in pattern.begins}
-        self._sieve = Sieve((*NEEDLES, *anchors), (*begins, *_BEGINNINGS))
+    def __init__(self, rules: RuleSet) -> None:
+        self._rules = rules
+        self._matcher = LineMatcher(rules)
+        self._prefilter = Prefilter(rules.needles, (*rules.beginnings, *_BEGINNINGS))
         self._findings = Findings()
-        self._open: Finding | None = None  # waits for what the next lines add
+        self._open: Finding | None = None  # waits for context in the next lines
         self._crash: Finding | None = None  # waits for its stack
         self._trace: list[str] | None = None  # files of the traceback being read
         self._trace_lines = 0
-        self._repeats: dict[bytes, str] = {}  # lines that need no second reading, and where they are counted
-        self._words = b""  # the line being read
-        self._opened = b""  # the line that `_open` was found in
-        self._cause: Finding | None = None  # an exception that the next traceback says it came from
-        self._echo_until = 0  # last line of the script that a CI system shows before it runs it
+        self._repeats: dict[bytes, str] = {}  # lines that need no second reading, and the key they are counted under
+        self._current = b""  # the line being read
+        self._open_line = b""  # the line that `_open` was found in
+        self._cause: Finding | None = None  # the exception that the next traceback was caused by
+        self._script_until = 0  # last line of the script that a CI system prints before it runs it
         self.remarks: tuple[Failure, ...] = ()
 
     @property
     def first_pass(self) -> FailingPass | None:
-        """The first pass that the output says failed."""
+        """The first pass that the output reports as failed."""
         return self._findings.first_pass
 
     def feed(self, data: bytes) -> None:
         """Read a piece of the stream."""
-        self._read(self._sieve.feed(data))
+        self._read(self._prefilter.feed(data))
 
     def finish(self) -> tuple[Failure, ...]:
-        """The failures, root causes first; empty when there is none."""
-        self._read(self._sieve.finish())
+        """Return the failures, root causes first; empty when there is none."""
+        self._read(self._prefilter.finish())
         self._open, self._cause = self._open or self._cause, None
         self._settle()
         self._settle_crash()
         self.remarks = self._findings.remarks()
         failures = self._findings.failures()
-        if self.first_pass and failures and all(unclear(failure, self._given) for failure in failures):
-            return with_pass(failures, self.first_pass, self._given)
+        if self.first_pass and failures and all(map(self._rules.unexplained, failures)):
+            return with_pass(failures, self.first_pass, self._rules)
         return failures
 
     def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
         for number, raw in lines:
-            words = raw[_STAMP:] if raw[_STAMP - 2 : _STAMP] == b"Z " else raw
-            if (key := self._repeats.get(words)) and self._trace is None and number > self._echo_until:
+            words = raw[_TIMESTAMP:] if raw[_TIMESTAMP - 2 : _TIMESTAMP] == b"Z " else raw
+            if (key := self._repeats.get(words)) and self._trace is None and number > self._script_until:
                 self._settle()
-                self._findings.again(key)
+                self._findings.repeat(key)
                 continue
-            self._words = words
+            self._current = words
             self._line(number, clean(raw))
 
     def _line(self, number: int, line: LogLine) -> None:
-        if self._echoed(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
+        if self._in_script(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
             return
-        if self._stack(number, line.text):
+        if self._in_stack(number, line.text):
             return
-        if found := failing_pass(line.text):
+        if failed := failing_pass(line.text):
             self._settle()
             self._settle_crash()
             self._match(number, line, None)
             self._settle()
-            self._findings.failed(found)
+            self._findings.assign_pass(failed)
             return
-        if self._traced(number, line):
+        if self._in_traceback(number, line):
             return
         self._match(number, line, diagnostic(line))
 
-    def _match(self, number: int, line: LogLine, said: Diagnostic | None) -> None:
-        echoed = self._open and said is None and line.indented and not line.annotation  # the source, under an error
-        hit = None if echoed else self._matcher.find(line, said)
-        if hit is None:
-            if said and said.severity == "error" and said.surely and "unknown" in self._by_name:
-                self._begin(Finding(self._by_name["unknown"], said.message, number, said.location))
-            elif self._open and not (said and said.severity != "note"):
-                self._context(line.text)
+    def _match(self, number: int, line: LogLine, parsed: Diagnostic | None) -> None:
+        is_source = self._open and parsed is None and line.indented and not line.annotation  # printed below an error
+        match = None if is_source else self._matcher.find(line, parsed)
+        if match is None:
+            if parsed and parsed.severity == "error" and parsed.certain and (unknown := self._rules.by_name.get("unknown")):
+                self._begin(Finding(unknown, parsed.message, number, parsed.location))
+            elif self._open and not (parsed and parsed.severity != "note"):
+                self._add_context(line.text)
             return
-        finding = Finding(hit.rule, hit.words, number, said.location if said else None, hit.captures)
-        finding.remark = hit.where is Where.REMARK
-        if hit.where is Where.CRASH:
+        finding = Finding(match.rule, match.text, number, parsed.location if parsed else None, match.captures)
+        finding.remark = match.scope is MatchScope.REMARK
+        if match.scope is MatchScope.CRASH:
             self._settle()
             self._settle_crash()
-            finding.headline = stack_dump.told_briefly(hit.captures) or finding.headline
+            finding.headline = stack_dump.assertion_headline(match.captures) or finding.headline
             finding.stack = stack_dump.Stack()
             self._crash = finding
-            self._sieve.follow = max(self._sieve.follow, 2)
+            self._prefilter.follow = max(self._prefilter.follow, 2)
         else:
             self._begin(finding)
 
     def _begin(self, finding: Finding) -> None:
         self._settle()
-        self._open, self._opened = finding, self._words
+        self._open, self._open_line = finding, self._current
         if finding.rule.context:
-            self._sieve.follow = max(self._sieve.follow, FOLLOW)
+            self._prefilter.follow = max(self._prefilter.follow, _CONTEXT_LINES)
 
-    def _context(self, text: str) -> None:
+    def _add_context(self, text: str) -> None:
         assert self._open is not None
         for name, value in self._open.rule.context_of(text).items():
             self._open.captures.setdefault(name, value)
@@ -154,8 +244,8 @@ class Scanner:
     def _settle(self) -> None:
         if self._open:
             key = self._findings.add(self._open)
-            if not self._open.rule.context and len(self._repeats) < REPEATS:
-                self._repeats[self._opened] = key
+            if not self._open.rule.context and len(self._repeats) < _REPEATED_LINES:
+                self._repeats[self._open_line] = key
             self._open = None
 
     def _settle_crash(self) -> None:
@@ -164,56 +254,56 @@ class Scanner:
             return
         stack = finding.stack or stack_dump.Stack()
         if finding.rule.name == "segfault" and stack.symbols:
-            claimed = next((rule for rule in self._framed if _claims(rule, stack)), finding.rule)
+            rule = next((rule for rule in self._rules if _frames_match(rule, stack)), finding.rule)
             top = stack.meaningful[:1]
             headline = finding.headline or (f"crashed in {top[0]}" if top else "crashed")
-            finding = Finding(claimed, headline, finding.line, captures=finding.captures, stack=stack)
+            finding = Finding(rule, headline, finding.line, captures=finding.captures, stack=stack)
         finding.headline = finding.headline or "crashed"
         if stack.failing_pass:
             finding.failing_pass = FailingPass(stack.failing_pass)
         self._findings.add(finding)
 
-    def _stack(self, number: int, text: str) -> bool:
+    def _in_stack(self, number: int, text: str) -> bool:
         """Whether the line belongs to a stack dump."""
-        found = stack_dump.frame(text)
-        if found is None and not stack_dump.trailer(text):
+        frame = stack_dump.parse_frame(text)
+        if frame is None and not stack_dump.surrounds_stack(text):
             return False
         self._settle()
         if self._crash is None:
             self._crash = self._unnamed_crash(number)
-        if found and self._crash and self._crash.stack and not self._crash.stack.add(found):
+        if frame and self._crash and self._crash.stack and not self._crash.stack.add(frame):
             self._settle_crash()
             self._crash = self._unnamed_crash(number)
             if self._crash and self._crash.stack:
-                self._crash.stack.add(found)
+                self._crash.stack.add(frame)
         return True
 
     def _unnamed_crash(self, number: int) -> Finding | None:
-        rule = self._by_name.get("segfault")
+        rule = self._rules.by_name.get("segfault")
         return Finding(rule, "", number, stack=stack_dump.Stack()) if rule else None
 
-    def _traced(self, number: int, line: LogLine) -> bool:
-        """Whether the line belongs to a Python traceback; its last line is what the rules read."""
+    def _in_traceback(self, number: int, line: LogLine) -> bool:
+        """Whether the line belongs to a Python traceback; rules match its last line."""
         if _CHAINED.match(line.text) and self._open:
             self._cause, self._open = self._open, None
-            self._sieve.follow = 4
+            self._prefilter.follow = 4
             return True
         if _TRACEBACK.search(line.text):
             self._settle()
             self._trace, self._trace_lines = [], 0
-            self._sieve.follow = 4
+            self._prefilter.follow = 4
             return True
         if self._trace is None:
             return False
         self._trace_lines += 1
-        self._sieve.follow = max(self._sieve.follow, 4)
-        if source := _SOURCE.match(line.text):
+        self._prefilter.follow = max(self._prefilter.follow, 4)
+        if source := _SOURCE_FILE.match(line.text):
             self._trace.append(source["file"])
             return True
         if line.indented and line.annotation != "pytest":
             return True
         ended = EXCEPTION.match(line.text)
-        if ended or self._trace_lines > FOLLOW_TRACE:
+        if ended or self._trace_lines > _TRACEBACK_LINES:
             files, self._trace = self._trace, None
             if ended:
                 self._exception(number, line, files)
@@ -221,23 +311,83 @@ class Scanner:
         return False
 
     def _exception(self, number: int, line: LogLine, files: Sequence[str]) -> None:
-        hit = self._matcher.exception(line, files)
-        if hit is None:
+        match = match_exception(self._rules, line.text, files)
+        if match is None:
             return
-        finding = Finding(hit.rule, hit.words, number, None, hit.captures)
-        cause, self._cause = self._cause, None  # one failure, told by the rule that knows it best
-        self._begin(cause if cause and cause.rule.rank < hit.rule.rank else finding)
+        finding = Finding(match.rule, match.text, number, None, match.captures)
+        cause, self._cause = self._cause, None  # chained exceptions are one failure, of the more specific rule
+        self._begin(cause if cause and cause.rule.rank < match.rule.rank else finding)
 
-    def _echoed(self, number: int, line: LogLine) -> bool:
-        """Whether the line is part of a CI step's script, which may quote any message without meaning it."""
+    def _in_script(self, number: int, line: LogLine) -> bool:
+        """Whether the line belongs to the printed script of a CI step, which may quote any message."""
         if line.annotation == "group":
-            self._echo_until = number + ECHO if line.text.startswith("Run ") else 0
+            self._script_until = number + _SCRIPT_LINES if line.text.startswith("Run ") else 0
             return True
         if line.annotation == "endgroup" or line.text.startswith("##[endgroup]"):
-            self._echo_until = 0
+            self._script_until = 0
             return True
-        return number <= self._echo_until
+        return number <= self._script_until
 
 
-def _claims(rule: Rule, stack: stack_dump.Stack) -> bool:
+def _frames_match(rule: Rule, stack: stack_dump.Stack) -> bool:
     return any(re.search(regex, symbol) for regex in rule.frames for symbol in stack.symbols[:40])
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a log for `classify_log`.
+
+    Raises:
+        BadInput: the file cannot be opened.
+    """
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def classify_log(stream: BinaryIO, rules: RuleSet, progress: Callable[[int], None] | None = None) -> tuple[Failure, ...]:
+    """Return the failures in a log, plain or gzip, root cause first; empty when there is none.
+
+    progress: called every 64 KiB with the bytes of text read so far.
+
+    Raises:
+        BadInput: the compressed stream is damaged.
+    """
+    scanner = Scanner(rules)
+    total = 0
+    for piece in _pieces(stream):
+        scanner.feed(piece)
+        total += len(piece)
+        if progress:
+            progress(total)
+    return scanner.finish()
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    first = stream.read(PIECE)
+    if first[:2] == _GZIP:
+        yield from _decompressed(first, stream)
+        return
+    while first:
+        yield first
+        first = stream.read(PIECE)
+
+
+def _decompressed(data: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the text of a gzip stream in pieces of limited size, whatever its ratio; members may follow each other."""
+    unpack = zlib.decompressobj(wbits=31)
+    while data:
+        try:
+            text = unpack.decompress(data, PIECE)
+        except zlib.error as error:
+            raise BadInput(f"the compressed log is damaged: {error}") from error
+        if text:
+            yield text
+        if unpack.eof:
+            data = unpack.unused_data.lstrip(b"\0")
+            unpack = zlib.decompressobj(wbits=31)
+            data = data or stream.read(PIECE)
+        else:
+            data = unpack.unconsumed_tail or stream.read(PIECE)
+            if not data and not unpack.eof:
+                raise BadInput("the compressed log is damaged: it ends too early")

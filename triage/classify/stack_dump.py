@@ -1,4 +1,4 @@
-"""Native crashes: the lines of a stack dump, and the few frames that tell one crash from another."""
+"""Parse the stack dumps of native crashes, and select the frames that identify a crash."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
-FRAMES = 3
-"""Meaningful frames that enter a signature: more of them differ with inlining, fewer name a helper."""
+from triage.classify.passes import compiler_names
+
+_FRAMES = 3  # enter a signature: more of them vary with inlining, fewer name a helper function
+_MAX_SYMBOLS = 200
 
 _NUMBERED = re.compile(r"#(?P<index>\d+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
 _COLUMNS = re.compile(r"(?P<index>\d+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
@@ -22,22 +25,6 @@ _TEMPLATE = re.compile(r"<[^<>]*>")
 _LAMBDA = re.compile(r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}")
 _OPERATORS = re.compile(r"operator\s*(?:<<|>>|<=>|<=|>=|->\*?|<|>)")
 _PASS = re.compile(r"(?:^|::)(?P<name>\w+(?:Pass|\w))::runOnOperation\Z")
-
-# Frames that every crash has: the handler, the C library, how passes are run, how functions are wrapped.
-_GENERIC = re.compile(
-    r"(?:llvm::sys::|SignalHandler|_?_?sigaction|__restore_rt|_?_?sigtramp|abort|raise|gsignal|__GI_|__pthread_kill|pthread_kill|"
-    r"__assert|__libc|_start\b|main\b|start_thread|_?_?clone3?\b|__interceptor|___interceptor|backtrace|libc|call_init|"
-    r"std::|__gnu_cxx::|__cxxabi|__cxa_|_Unwind|operator new|operator delete|_?_int_free|cfree|free\b|malloc|"
-    r"llvm::report_|llvm::install|llvm::function_ref|llvm::detail::|llvm::thread|llvm::ThreadPool|llvm::StdThreadPool|llvm::parallel|"
-    r"llvm::cast|llvm::dyn_cast|llvm::isa|decltype|llvm::CrashRecovery|llvm::llvm_unreachable|"
-    r"mlir::detail::OpToOpPassAdaptor|mlir::PassManager|mlir::OpPassManager|mlir::Pass::|mlir::failableParallelForEach|"
-    r"mlir::parallelFor|mlir::detail::walk|mlir::Operation::walk|mlir::walk|mlir::detail::PassInstrumentation|"
-    r"mlir::applyPatternsGreedily|mlir::applyPatternsAndFoldGreedily|mlir::applyOpPatterns|mlir::PatternApplicator|"
-    r"GreedyPatternRewriteDriver|RegionPatternRewriteDriver|mlir::applyPartialConversion|mlir::applyFullConversion|"
-    r"mlir::OperationConverter|OperationConverter|OperationLegalizer|mlir::ConversionPattern|(?:\w+::)*applyConversion|mlir::OpConversionPattern|mlir::FrozenRewrite|"
-    r"ireeCompiler|mlir::iree_compiler::runIreec|mlir::iree_compiler::embed|mlir::iree_compiler::API|iree_compiler_|"
-    r"_?Py[A-Z_]|pybind11|nanobind|_PyEval|cfunction|method_vectorcall|object_vacall|slot_tp|type_call|\?\?|0x|<unknown>|\Z)"
-)
 
 _SIGNALS = {
     "segmentation fault": "SIGSEGV",
@@ -55,43 +42,10 @@ _SIGNALS = {
 }
 
 
-@dataclass(slots=True)
-class Stack:
-    """The frames of one crash as they are read. `last` is the number of the last one, -1 before the first."""
-
-    symbols: list[str] = field(default_factory=list)
-    last: int = -1
-
-    @property
-    def meaningful(self) -> tuple[str, ...]:
-        """The first frames that tell who crashed, innermost first, up to the pass that ran."""
-        found: list[str] = []
-        for symbol in self.symbols:
-            if _GENERIC.match(symbol):
-                continue
-            short = "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
-            if not found or found[-1] != short:  # recursion adds nothing, outer namespaces move between releases
-                found.append(short)
-            if len(found) == FRAMES or _PASS.search(symbol):
-                break
-        return tuple(found)
-
-    @property
-    def failing_pass(self) -> str | None:
-        """The innermost pass on the stack."""
-        for symbol in self.symbols:
-            if (match := _PASS.search(symbol)) and not _GENERIC.match(symbol):
-                return match["name"]
-        return None
-
-    def add(self, frame: Frame) -> bool:
-        """Whether the frame continues this stack; False when it begins another."""
-        if frame.index <= self.last:
-            return False
-        self.last = frame.index
-        if frame.symbol and len(self.symbols) < 200:
-            self.symbols.append(frame.symbol)
-        return True
+@cache
+def _common_frames() -> re.Pattern[str]:
+    """Build the regex for frames that every crash has."""
+    return re.compile("|".join(compiler_names()["common_frames"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,29 +56,68 @@ class Frame:
     symbol: str
 
 
-def frame(text: str) -> Frame | None:
-    """` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, or `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`."""
+@dataclass(slots=True)
+class Stack:
+    """The frames of one crash as they are read. last: number of the last one, -1 before the first."""
+
+    symbols: list[str] = field(default_factory=list)
+    last: int = -1
+
+    @property
+    def meaningful(self) -> tuple[str, ...]:
+        """The first frames that are specific to the crash, innermost first, up to the pass that ran."""
+        frames: list[str] = []
+        for symbol in self.symbols:
+            if _common_frames().match(symbol):
+                continue
+            short = "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
+            if not frames or frames[-1] != short:  # recursion adds nothing, outer namespaces change between releases
+                frames.append(short)
+            if len(frames) == _FRAMES or _PASS.search(symbol):
+                break
+        return tuple(frames)
+
+    @property
+    def failing_pass(self) -> str | None:
+        """The innermost pass on the stack."""
+        for symbol in self.symbols:
+            if (match := _PASS.search(symbol)) and not _common_frames().match(symbol):
+                return match["name"]
+        return None
+
+    def add(self, frame: Frame) -> bool:
+        """Append a frame; False when it begins another stack."""
+        if frame.index <= self.last:
+            return False
+        self.last = frame.index
+        if frame.symbol and len(self.symbols) < _MAX_SYMBOLS:
+            self.symbols.append(frame.symbol)
+        return True
+
+
+def parse_frame(text: str) -> Frame | None:
+    """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0` or `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`."""
     match = _NUMBERED.match(text) or _COLUMNS.match(text)
     return Frame(int(match["index"]), symbol_of(match["rest"])) if match else None
 
 
-def told_briefly(captures: Mapping[str, str]) -> str | None:
-    """A failed assertion by the function's own name in the place of its whole declaration; None where none is named."""
+def assertion_headline(captures: Mapping[str, str]) -> str | None:
+    """Describe a failed assertion with its function's name instead of the whole declaration; None without a function."""
     function, expression = captures.get("function"), captures.get("expression")
     if not function or not expression:
         return None
     name = "::".join(symbol_of(function).split("::")[-2:])
-    place = f" ({captures['file']})" if "file" in captures else ""
-    return f"{name}{place}: assertion `{' '.join(expression.split())}' failed"
+    file = f" ({captures['file']})" if "file" in captures else ""
+    return f"{name}{file}: assertion `{' '.join(expression.split())}' failed"
 
 
-def trailer(text: str) -> bool:
-    """A line that LLVM prints around a stack dump."""
+def surrounds_stack(text: str) -> bool:
+    """Whether LLVM prints this line around a stack dump."""
     return bool(_TRAILER.match(text))
 
 
 def symbol_of(text: str) -> str:
-    """A demangled signature -> its qualified name, without arguments, template arguments, file and return type."""
+    """Return the qualified name in a demangled signature, without arguments, template arguments, file and return type."""
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
     text = text.replace("(anonymous namespace)::", "").replace("`anonymous namespace'::", "")
     text = _OPERATORS.sub("operator", _LAMBDA.sub("lambda", text)).replace("->", "")
@@ -138,7 +131,7 @@ def symbol_of(text: str) -> str:
 
 
 def signal_name(value: str) -> str | None:
-    """`Segmentation fault`, `SIGSEGV`, `11`, or an exit code such as `139` or `245` -> `SIGSEGV`; None for others."""
+    """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such as `139` or `245`; else None."""
     if value.lstrip("-").isdigit():
         number = abs(int(value))
         for candidate in (number, number - 128, 256 - number):
@@ -149,4 +142,4 @@ def signal_name(value: str) -> str | None:
 
 
 _CRASHING = frozenset({4, 5, 6, 7, 8, 9, 11, 24})
-"""Signals whose number an exit code may stand for: 128 + n from a shell, 256 - n from a Python wrapper."""
+"""Signals that an exit code may represent: 128 + n from a shell, 256 - n from a Python wrapper."""

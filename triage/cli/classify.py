@@ -50,10 +50,10 @@ def classify(
             if path is None:
                 if sys.stdin.isatty():
                     tell("reading a log from standard input; Ctrl-D ends it")
-                found["-"] = classify_log(sys.stdin.buffer, advance, known)
+                found["-"] = classify_log(sys.stdin.buffer, known, advance)
             else:
                 with open_log(path) as stream:
-                    found[str(path)] = classify_log(stream, advance, known)
+                    found[str(path)] = classify_log(stream, known, advance)
     finally:
         if shown:
             shown.close()

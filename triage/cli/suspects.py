@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.classify import classify_log, open_log
+from triage.classify import classify_log, open_log, packaged_rules
 from triage.cli.context import COMPILERS, load_cases, one_case, open_bench
 from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import AttributeOption, CaseOption, FormatOption, ProjectOption
 from triage.cli.screen import Format, show, show_json
-from triage.execution.judge import known_failure
+from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Input, InputKind, Target
-from triage.model.outcome import Failure
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.outcome import Failed, Failure
 from triage.report.bisection import suspects_blocks
 from triage.report.shapes import suspects_json
 
@@ -57,7 +58,7 @@ def suspects(
     with open_bench() as bench:
         if source.suffix in _RECIPES:
             chosen = one_case(load_cases([source]), case)
-            failure = known_failure(bench.evidence.failures_of(chosen.name))
+            failure = _last_failure(bench, chosen)
         else:
             named = (name for name in COMPILERS if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
             chosen, failure = _from_log(source, backend, next(named, "iree"))
@@ -74,6 +75,21 @@ def suspects(
     return Exit.OK
 
 
+def _last_failure(bench: ProbeRunner, case: Case) -> Failure | None:
+    """Return the latest stored failure of the case. Names of cases are not unique, so its runs are found by content."""
+    for name in bench.evidence.toolchains_of(case.name):
+        try:
+            ref = bench.shed.place(name, case.compiler)
+            if not bench.shed.is_installed(ref):
+                continue
+            probe = bench.prober.recall(case, bench.shed.obtain(ref))
+        except (BadInput, EnvironmentFailure):
+            continue  # a toolchain that no longer exists
+        if probe and isinstance(probe.outcome, Failed):
+            return probe.outcome.failure
+    return None
+
+
 def _evidence(chase: Chase, good: str, bad: str) -> PassEvidence | None:
     """What the passes of both ends tell, where their compilers are here already."""
     from triage.bisect.pass_evidence import pass_evidence
@@ -88,6 +104,6 @@ def _evidence(chase: Chase, good: str, bad: str) -> PassEvidence | None:
 
 def _from_log(log: Path, backend: str | None, compiler: str) -> tuple[Case, Failure | None]:
     with open_log(log) as stream:
-        failures = classify_log(stream)
+        failures = classify_log(stream, packaged_rules())
     unknown = Input(log.absolute(), InputKind.OTHER)
     return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")), failures[0] if failures else None

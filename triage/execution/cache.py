@@ -100,13 +100,13 @@ class Evidence:
             ).fetchone()
         return float(row[0]) if row else None
 
-    def failures_of(self, case_name: str) -> Iterator[Record]:
-        """What is known of a case's failed runs, the newest first."""
+    def toolchains_of(self, case_name: str) -> tuple[str, ...]:
+        """Return the names of the toolchains that a case of this name was run on, the latest first."""
         with self._errors(), self._lock:
             rows = self._db.execute(
-                "SELECT facts FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 64", (case_name,)
+                "SELECT toolchain FROM probes WHERE case_name = ? GROUP BY toolchain ORDER BY max(id) DESC", (case_name,)
             ).fetchall()
-        return (record for row in rows if not (record := _unpack(row[0])).execution.ok)
+        return tuple(str(row[0]) for row in rows)
 
     def count(self) -> int:
         """How many records there are."""

@@ -88,7 +88,7 @@ class Prober:
         scanner = PassScanner()
         execution = self._execute(errand.naming_the_pass(crashed=False), scanner, stop)
         failing_pass = scanner.finish()
-        if execution.ending is Ending.SIGNALLED and needs_pass(execution) and not _has_frames(execution):
+        if execution.ending is Ending.SIGNALLED and needs_pass(execution, rules_of(case)) and not _has_frames(execution, case):
             failing_pass = self._name_pass(errand, crashed=True, stop=stop)
         return self._recorded(errand, errand.record(key, execution, failing_pass))
 
@@ -196,13 +196,13 @@ class Prober:
         runs = [self._execute(errand)]
         if runs[0].ending in _NOT_BELIEVED_ONCE:
             runs.append(self._execute(errand))
-            if _face(runs[0]) != _face(runs[1]):
+            if _face(runs[0], errand.case) != _face(runs[1], errand.case):
                 runs.append(self._execute(errand))
-        faces = [_face(execution) for execution in runs]
-        chosen = max(runs, key=lambda execution: faces.count(_face(execution)))
-        agreeing = faces.count(_face(chosen))
+        faces = [_face(execution, errand.case) for execution in runs]
+        chosen = max(runs, key=lambda execution: faces.count(_face(execution, errand.case)))
+        agreeing = faces.count(_face(chosen, errand.case))
         failing_pass = None
-        if needs_pass(chosen):
+        if needs_pass(chosen, rules_of(errand.case)):
             failing_pass = self._name_pass(errand, crashed=chosen.ending is Ending.SIGNALLED)
         record = errand.record(errand.key(), chosen, failing_pass)
         return replace(record, runs=agreeing, disagreements=len(runs) - agreeing)
@@ -239,13 +239,13 @@ class _Either:
         return self.first.is_set() or (self.second is not None and self.second.is_set())
 
 
-def _face(execution: Execution) -> tuple[str, str]:
+def _face(execution: Execution, case: Case) -> tuple[str, str]:
     """What two runs must have in common to agree. Of a crash that is the signal: with several threads the stack is
     another each time.
     """
     if execution.ending is Ending.SIGNALLED:
         return "signalled", str(execution.signal)
-    match judge(execution):
+    match judge(execution, rules_of(case)):
         case Compiled():
             return "compiled", ""
         case Failed(failure=Failure(signature=signature)):
@@ -254,8 +254,8 @@ def _face(execution: Execution) -> tuple[str, str]:
             return "untestable", cause
 
 
-def _has_frames(execution: Execution) -> bool:
-    outcome = judge(execution)
+def _has_frames(execution: Execution, case: Case) -> bool:
+    outcome = judge(execution, rules_of(case))
     return isinstance(outcome, Failed) and "frames" in outcome.failure.details
 
 
@@ -310,12 +310,12 @@ class CompileTask:
 
     def probe(self, record: Record, *, cached: bool) -> Probe:
         """What a record means."""
-        execution, rules = record.execution, rules_of(self.case)
+        execution = record.execution
         return Probe(
             case=self.case,
             revision=self.toolchain.revision,
             version=self.toolchain.version,
-            outcome=judge(execution, record.failing_pass, flaky=record.disagreements > 0, rules=rules),
+            outcome=judge(execution, rules_of(self.case), record.failing_pass, flaky=record.disagreements > 0),
             measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
             cached=cached,
         )

@@ -77,13 +77,12 @@ class VersionRule:
 class CommandLine:
     """A compiler behind a command. words: its arguments, program first, with `{input}`, `{output}`, `{toolchain}`,
     `{python}` and `{flags}` for what they stand for; packages: requirements of the package index, the one whose releases
-    are the timeline first; rules: a file of failure rules that go before the packaged ones.
+    are the timeline first.
     """
 
     words: tuple[str, ...]
     packages: tuple[str, ...] = ()
     version: VersionRule | None = None
-    rules: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,8 @@ class Expectation:
 @dataclass(frozen=True, slots=True)
 class Case:
     """One thing to compile. `name` is `recipe` or `recipe[key=value,...]`; unique among the recipes of one run.
-    `compiler`: the family; `how`: what families need beyond target and flags.
+    `compiler`: the family; `how`: what families need beyond target and flags; `rules`: a file of failure rules that take
+    precedence over the packaged ones.
     """
 
     recipe: str
@@ -115,3 +115,4 @@ class Case:
     expect: tuple[Expectation, ...] = ()
     matrix: tuple[tuple[str, str], ...] = ()
     how: Kernel | CommandLine | None = None
+    rules: Path | None = None

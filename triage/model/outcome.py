@@ -13,16 +13,25 @@ Detail = str | int
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """A text that says what usually helps. compiler: the family it is for; None for all."""
+
+    text: str
+    compiler: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """One diagnosed failure.
 
-    failure_class: the rule's name, such as `shared-memory-overflow`; `unknown` where no rule knows it.
-    family: the classes that one root cause wanders through between releases; the class itself where there is none.
-    signature: stable identity, `class` or `class:text`, the same across wording drift, SSA names, numbers and paths.
-    headline: the compiler's own line that says it best, cleaned of prefixes.
-    phase: an IREE `--compile-to` phase (or a Triton stage); failing_pass: the pass's class name; location: `file:line:col`.
-    details: the rule's captures; integers are integers (bytes unless the name says otherwise).
-    line: 1-based line of the log; count: how many times this signature stands in it.
+    failure_class: the rule's name, such as `shared-memory-overflow`; `unknown` when no rule matches.
+    family: classes that one root cause can appear as in different releases; the class itself when there is none.
+    signature: stable identity, `class` or `class:text`; the same across changes of wording, SSA names, numbers, paths.
+    headline: the compiler's most informative line, without prefixes.
+    phase: an IREE `--compile-to` phase or a Triton stage; failing_pass: the pass's class name; location: `file:line:col`.
+    details: the rule's captures; integers are int (bytes unless the name says otherwise).
+    line: 1-based line of the log; count: how often this signature occurs in it.
+    explanation: what the class means; remedies: what usually helps. Both come from the rule that matched.
     """
 
     failure_class: str
@@ -35,6 +44,12 @@ class Failure:
     details: Mapping[str, Detail] = field(default_factory=dict)
     line: int | None = None
     count: int = 1
+    explanation: str = ""
+    remedies: tuple[Advice, ...] = ()
+
+    def advice(self, compiler: str | None) -> tuple[str, ...]:
+        """Return what usually helps with a compiler family; for every family when the family is not known (None)."""
+        return tuple(remedy.text for remedy in self.remedies if compiler is None or remedy.compiler in (None, compiler))
 
 
 class Cause(StrEnum):

@@ -119,11 +119,14 @@ class CommandFormat(RecipeFormat):
         """One for each package, so that recipes share its toolchains; one for each recipe without."""
         return f"{COMMAND.name}:{' '.join(self.package)}" if self.package else f"{COMMAND.name}@{self.name}"
 
-    def how(self, folder: Path) -> CommandLine:
+    def how(self, folder: Path) -> CommandLine:  # noqa: ARG002 - names no file
         """The command as a case has it."""
         rule = VersionRule(tuple(self.version.run), self.version.pattern) if self.version else None
-        rules = locate(folder, self.rules) if self.rules else None
-        return CommandLine(tuple(self.command), tuple(self.package), rule, rules)
+        return CommandLine(tuple(self.command), tuple(self.package), rule)
+
+    def failure_rules(self, folder: Path) -> Path | None:
+        """The file of the recipe's own failure rules."""
+        return locate(folder, self.rules) if self.rules else None
 
 
 def _is_name(text: str) -> bool:

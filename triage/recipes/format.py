@@ -185,3 +185,7 @@ class RecipeFormat(_Mapping):
     def how(self, folder: Path) -> Kernel | CommandLine | None:  # noqa: ARG002 - for families that name files
         """What the family needs of a case beyond target and flags; `folder` is the recipe's."""
         return None
+
+    def failure_rules(self, folder: Path) -> Path | None:  # noqa: ARG002 - for families whose recipes may name rules
+        """The file of the recipe's own failure rules; `folder` is the recipe's."""
+        return None

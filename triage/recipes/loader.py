@@ -175,6 +175,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: Family | None, source: P
         expect=tuple(Expectation(item.failure, item.since, item.until, item.issue) for item in recipe.expect),
         matrix=choice,
         how=recipe.how(source.parent),
+        rules=recipe.failure_rules(source.parent),
     )
 
 

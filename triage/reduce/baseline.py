@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from triage.classify import tells_nothing
-from triage.execution.judge import Match, same_signature
+from triage.execution.judge import Match, rules_of, same_signature
 from triage.execution.metrics import TIMES, Metric, value_of
 from triage.execution.prober import Naming, Prober
 from triage.execution.runner import ProbeRunner
@@ -85,7 +84,7 @@ def baseline(
         why_not = _why_not_good(tried[1].outcome, good) if good else None
         if why_not:
             return NotReproducible(case, why_not, tried)
-        naming = Naming.AT_ONCE if failure.family == "crash" or tells_nothing(failure) else Naming.NEVER
+        naming = Naming.AT_ONCE if failure.family == "crash" or rules_of(case).needs_pass(failure) else Naming.NEVER
         whole = failure if known else None
         return _referred(_Trials(bench.prober, case, bad, naming), failing, flaky, whole, match, repeats, tried)
     finally:

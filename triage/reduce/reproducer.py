@@ -184,8 +184,7 @@ def _function(case: Case) -> Function | None:
 
 
 def _rules(case: Case) -> bytes | None:
-    path = case.how.rules if isinstance(case.how, CommandLine) else None
-    return path.read_bytes() if path else None
+    return case.rules.read_bytes() if case.rules else None
 
 
 def _package(place: ToolchainRef) -> str | None:

@@ -10,8 +10,15 @@ from typing import Any, assert_never
 
 import yaml
 
-from triage.classify import rule_for
-from triage.classify.candidates import Candidate, DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
+from triage.classify.rules import (
+    DeclareDevices,
+    DropFlag,
+    GiveFlag,
+    LaunchOption,
+    LeastValue,
+    RemedyCandidate,
+    RewriteInput,
+)
 from triage.compilers.iree.adapter import flag_name
 from triage.execution.judge import rules_of
 from triage.model.case import Case, Kernel
@@ -72,15 +79,13 @@ def _known(situation: Situation) -> Iterator[CaseChange]:
             yield from _changes(candidate, situation, failure)
 
 
-def of_class(case: Case, failure: Failure) -> tuple[Candidate, ...]:
-    """What the rule of a failure's class says may be tried; the recipe's own rules go before the packaged ones."""
-    name = failure.failure_class
-    own = next((rule for rule in rules_of(case) or () if rule.name == name), None)
-    rule = own or rule_for(name)
+def of_class(case: Case, failure: Failure) -> tuple[RemedyCandidate, ...]:
+    """Return the candidates of the rule for a failure's class."""
+    rule = rules_of(case).by_name.get(failure.failure_class)
     return rule.candidates_for(case.compiler) if rule else ()
 
 
-def _changes(candidate: Candidate, situation: Situation, failure: Failure) -> Iterator[CaseChange]:
+def _changes(candidate: RemedyCandidate, situation: Situation, failure: Failure) -> Iterator[CaseChange]:
     case = situation.case
     match candidate:
         case GiveFlag(text):
@@ -116,7 +121,7 @@ def _suits(name: str, situation: Situation) -> bool:
     word of the recipe's own rules.
     """
     known = situation.toolchain.capabilities.flags
-    untold = not known and rules_of(situation.case) is not None and not name.startswith("iree-")
+    untold = not known and situation.case.rules is not None and not name.startswith("iree-")
     return (name in known or untold) and not _foreign(name, situation.case)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from triage.classify.candidates import DropFlag, GiveFlag, LeastValue
+from triage.classify.rules import DropFlag, GiveFlag, LeastValue
 from triage.compilers.iree.adapter import flag_name
 from triage.model.case import Case, Constant, Flag, Input, InputKind, Kernel
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
-from triage.classify.candidates import RewriteInput
+from triage.classify.rules import RewriteInput
 from triage.execution.inputs import Prepared
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from triage.classify import rule_for
 from triage.nightly.compare import Example, Night
 from triage.report.words import example_text, headline_text, numbers_text, origin_pair, origin_story, untestable_reason
 
@@ -33,7 +32,6 @@ def markdown(night: Night) -> str:
             numbers=numbers_text,
             origin=origin_pair,
             story=origin_story,
-            rule_for=rule_for,
             why=untestable_reason,
             small=_example_link,
         )

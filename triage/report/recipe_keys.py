@@ -15,12 +15,13 @@ _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null", "none"))
 
 def keys_of(case: Case) -> list[str]:
     """`compiler:` and what follows from it, a line each."""
+    rules = [f"rules: {RULES}"] if case.rules else []
     match case.how:
         case Kernel() as how:
-            return ["compiler: triton", *_kernel(how)]
+            return ["compiler: triton", *_kernel(how), *rules]
         case CommandLine() as how:
-            return ["compiler: command", *_command(how)]
-    return [f"compiler: {case.compiler}"]
+            return ["compiler: command", *_command(how), *rules]
+    return [f"compiler: {case.compiler}", *rules]
 
 
 def _kernel(how: Kernel) -> Iterator[str]:
@@ -48,8 +49,6 @@ def _command(how: CommandLine) -> Iterator[str]:
     if how.version is not None:
         run, pattern = (json.dumps(one, ensure_ascii=False) for one in (how.version.run, how.version.pattern))
         yield f"version: {{run: {run}, pattern: {pattern}}}"
-    if how.rules is not None:
-        yield f"rules: {RULES}"
 
 
 def _mapping(given: Mapping[str, Constant] | Mapping[str, str] | Mapping[str, int]) -> str:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from triage.bisect.history import plain_status
-from triage.classify import Rule, rule_for
 from triage.execution.judge import rules_of
 from triage.model.case import Case, Flag, Kernel, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, Span, expectations, slug, span_around
 from triage.reduce.state import Reduced
 from triage.report.calls import call_of
@@ -84,11 +83,10 @@ def reproducer_files(one: Reproducer) -> Mapping[str, str | bytes]:
         },
         _SCRIPT: {
             "call": call,
-            "seconds": _ending_of(one.failure, Ending.TIMED_OUT) and round(reduced.case.limits.timeout),
-            "kilobytes": _ending_of(one.failure, Ending.OVER_MEMORY) and reduced.case.limits.memory >> 10,
+            "seconds": _ended_by(one, Ending.TIMED_OUT) and round(reduced.case.limits.timeout),
+            "kilobytes": _ended_by(one, Ending.OVER_MEMORY) and reduced.case.limits.memory >> 10,
         },
         "README.md": {
-            "rule": _rule_of(one),
             "call": call,
             "own": files.get(KERNEL_SCRIPT),
             "noun": "kernel" if isinstance(reduced.case.how, Kernel) else "program",
@@ -179,13 +177,6 @@ def _record(one: Reproducer, span: Span) -> Json:
     }
 
 
-def _rule_of(one: Reproducer) -> Rule | None:
-    """The recipe's own rule for the failure before the packaged one."""
-    own = rules_of(one.reduced.case) or ()
-    name = one.failure.failure_class
-    return next((rule for rule in own if rule.name == name), None) or rule_for(name)
-
-
 def _result(probe: Probe) -> str:
     match probe.outcome:
         case Compiled():
@@ -196,8 +187,9 @@ def _result(probe: Probe) -> str:
             return f"not testable: {reason}"
 
 
-def _ending_of(failure: Failure, ending: Ending) -> bool:
-    rule = rule_for(failure.failure_class)
+def _ended_by(one: Reproducer, ending: Ending) -> bool:
+    """Whether the failure's class describes processes that ended so."""
+    rule = rules_of(one.reduced.case).by_name.get(one.failure.failure_class)
     return rule is not None and ending in rule.endings
 
 

@@ -11,7 +11,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.classify import rule_for
 from triage.execution.judge import status_of
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Status, Untestable
 from triage.report.words import headline_text, numbers_text
@@ -31,11 +30,10 @@ def failure_block(failure: Failure, source: Path | None = None, compiler: str | 
 
     compiler: the family it is of; None where that is not known, and then what helps with any is told.
     """
-    rule = rule_for(failure.failure_class)
     lines: list[RenderableType] = [Text.assemble((failure.failure_class, "bold red"), "  ", headline_text(failure, 400))]
     facts: list[tuple[str, str]] = []
-    if rule:
-        facts.append(("what", rule.explanation))
+    if failure.explanation:
+        facts.append(("what", failure.explanation))
     if failure.details:
         facts.append(("numbers", numbers_text(failure)))
     where = ", ".join(part for part in (failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
@@ -46,7 +44,7 @@ def failure_block(failure: Failure, source: Path | None = None, compiler: str | 
     table.add_column(overflow="fold")
     for name, text in facts:
         table.add_row(name, Text(text))
-    for number, text in enumerate(rule.remedies_for(compiler) if rule else ()):
+    for number, text in enumerate(failure.advice(compiler)):
         table.add_row("helps" if number == 0 else "", Text(text))
     lines.append(Padding(table, (0, 0, 0, 2)))
     if (excerpt := source_excerpt(failure, source)) is not None:
