@@ -101,7 +101,7 @@ def main() -> None:
         except Exception:  # one pair shall not end the others
             return f"{entry}\n{traceback.format_exc()}", "not judged", "not judged", False
 
-    with open_bench(options.jobs) as bench, ThreadPoolExecutor(2) as pool:
+    with open_bench((), options.jobs) as bench, ThreadPoolExecutor(2) as pool:
         for entry, (text, *rest) in zip(pairs, pool.map(one_of, pairs), strict=True):
             print(f"set {entry['set']}: {text}", flush=True)
             verdicts.setdefault(entry["set"], []).append((rest[0], rest[1], rest[2]))

@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--different", type=int, default=16, help="pairs, both sets together")
     parser.add_argument("--jobs", type=int, default=None)
     options = parser.parse_args()
-    with TemporaryDirectory() as folder, open_bench(options.jobs) as bench:
+    with TemporaryDirectory() as folder, open_bench((), options.jobs) as bench:
         for draw, count in ((failing, options.failing), (different, options.different)):
             random = Random(f"{options.seed}/{draw.__name__}")
             entries = anything(random) if draw is different or options.anew else listed(random)

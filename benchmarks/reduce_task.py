@@ -15,8 +15,9 @@ from benchmarks.reduce_inputs import recipe
 from benchmarks.reduce_oracle import Plan
 from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS
-from triage.cli.context import COMPILERS, load_cases, open_bench
-from triage.compilers.base import Invocation
+from triage.cli.context import load_cases, open_bench
+from triage.compilers.invocation import Invocation
+from triage.compilers.registry import family_of
 from triage.execution.judge import same_signature
 from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Naming
@@ -55,7 +56,7 @@ def task_of(pattern: str, text: str, folder: Path) -> Task:
     (folder / "model.mlir").write_text(text)
     (folder / f"{pattern}.yaml").write_text(recipe(pattern, "model.mlir"))
     [case] = load_cases([folder / f"{pattern}.yaml"])
-    with open_bench() as bench:
+    with open_bench([case]) as bench:
         names = [PATTERNS[pattern].bad, PATTERNS[pattern].good]
         bad, *others = [bench.shed.obtain(bench.shed.place(name, case.compiler)) for name in names if name]
     task = Task(pattern, folder, case, bad, others[0] if others else None)
@@ -90,7 +91,7 @@ def living_in(task: Task) -> Iterator[None]:
 
 def started(task: Task) -> Baseline:
     """The original's failure on the bad toolchain, which the peers' oracle is made of."""
-    with living_in(task), open_bench(WORKERS) as bench:
+    with living_in(task), open_bench([task.case], WORKERS) as bench:
         found = baseline(bench, task.case, task.bad, None, same_signature, None)
     assert isinstance(found, Baseline), found.reason
     assert found.repeats == 1, found.notes
@@ -99,12 +100,12 @@ def started(task: Task) -> Baseline:
 
 def planned(task: Task, case: Case, start: Baseline) -> Plan:
     """The oracle of a case: the task's own, or what a reduction has made of it."""
-    compiler = COMPILERS[case.compiler]
+    compiler = family_of(case)
 
     def words(toolchain: Toolchain, naming: bool) -> tuple[list[str], Invocation]:
         invocation = compiler.invocation(case, toolchain)
         assert isinstance(invocation, Invocation)
-        chosen = compiler.naming_the_pass(invocation, crashed=False) if naming else invocation
+        chosen = compiler.with_pass_reporting(invocation, crashed=False) if naming else invocation
         return chosen.argv(toolchain.program, Path("INPUT"), Path("OUTPUT")), invocation
 
     naming = start.naming is Naming.AT_ONCE
@@ -127,7 +128,7 @@ def script(folder: Path, plan: Plan) -> Path:
 def sized(task: Task, path: Path) -> tuple[int, int | None]:
     """Lines that are not blank, and operations where the bad toolchain reads it."""
     lines = sum(bool(line.strip()) for line in path.read_text("utf-8", "replace").splitlines())
-    tools = COMPILERS[task.case.compiler].mlir_tools(task.bad)
+    tools = family_of(task.case).mlir_tools(task.bad)
     assert tools
     form = MlirFormat(Reader(tools, threading.Event()))
     document = next(form.open(path), None)

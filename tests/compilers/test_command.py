@@ -10,9 +10,8 @@ import pytest
 
 from tests.conftest import Triage
 from triage.compilers.command import Command
-from triage.compilers.iree import Iree
 from triage.compilers.registry import Families
-from triage.model.case import Case, CommandLine, Flag, Input, InputKind, Target, VersionRule
+from triage.model.case import Case, CommandSpec, Flag, Input, InputKind, Target, VersionRule
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain
 
@@ -53,7 +52,7 @@ input: program.c
 
 def case(*words: str, flags: tuple[Flag, ...] = ()) -> Case:
     given = Input(Path("p.c"), InputKind.OTHER)
-    return Case("r", "r", "", "command@r", Path("r.yaml"), given, Target("host"), flags=flags, how=CommandLine(words))
+    return Case("r", "r", "", "command@r", Path("r.yaml"), given, Target("host"), flags=flags, spec=CommandSpec(words))
 
 
 def toolchain(program: Path, version: str | None = None) -> Toolchain:
@@ -100,9 +99,9 @@ def test_a_folder_without_an_environment_has_no_python(built: Path) -> None:
 
 
 def test_programs_and_libraries_are_the_compiler(built: Path) -> None:
-    names = {path.name for path in Command("x").essence(built)}
+    names = {path.name for path in Command("x").identity_files(built)}
     assert names == {"minicc", "libminicc.so.4"}
-    assert Command("x").essence(built / "bin/minicc") == (built / "bin/minicc",)
+    assert Command("x").identity_files(built / "bin/minicc") == (built / "bin/minicc",)
 
 
 def test_the_version_is_what_the_compiler_answers(built: Path) -> None:
@@ -112,12 +111,12 @@ def test_the_version_is_what_the_compiler_answers(built: Path) -> None:
     assert Command("x").describe(built).version is None
 
 
-def test_families_come_with_their_recipes() -> None:
-    families = Families(Iree())
-    assert list(families) == ["iree"]
-    assert "command@r" not in families
-    families.meet(case("cc"))
+def test_families_come_with_their_cases() -> None:
+    assert list(Families()) == ["iree", "triton"]
+    assert "command@r" not in Families()
+    families = Families([case("cc")])
     assert families["command@r"].distribution == ""
+    assert "command@r" in families
     package = families["command:numba numpy<2"]
     assert (package.distribution, package.packaging.beside) == ("numba", ("numpy<2",))  # type: ignore[union-attr]
     assert "command:" not in families

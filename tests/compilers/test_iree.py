@@ -69,12 +69,12 @@ def test_what_a_version_cannot_do_is_untestable_and_never_bad() -> None:
     assert answer.cause is Cause.FLAG
 
 
-def test_naming_the_pass_changes_only_what_is_printed() -> None:
+def test_pass_reporting_changes_only_what_is_printed() -> None:
     first = IREE.invocation(CASE, NEW)
-    second = IREE.naming_the_pass(first, crashed=False)
+    second = IREE.with_pass_reporting(first, crashed=False)
     assert second.options == first.options
     assert "--mlir-print-ir-after-failure" in second.printing
-    third = IREE.naming_the_pass(first, crashed=True)
+    third = IREE.with_pass_reporting(first, crashed=True)
     assert third.options == first.options
     assert "--mlir-pass-pipeline-local-reproducer" in third.printing
 
@@ -110,7 +110,7 @@ def test_an_entry_script_leads_to_the_native_binary(tmp_path: Path) -> None:
 def test_a_library_beside_the_binary_is_part_of_the_compiler(tmp_path: Path) -> None:
     program = elf(tmp_path / "tools/iree-compile")
     library = elf(tmp_path / "lib/libIREECompiler.so")
-    assert IREE.essence(program) == (program, library)
+    assert IREE.identity_files(program) == (program, library)
 
 
 def test_a_program_that_is_no_iree_compiler(tmp_path: Path) -> None:

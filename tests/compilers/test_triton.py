@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.base import lines_told
+from triage.compilers.invocation import reported_facts
 from triage.compilers.triton import Triton
 from triage.compilers.triton.chips import chip_of
-from triage.model.case import Case, Input, InputKind, Kernel, Target
+from triage.model.case import Case, Input, InputKind, KernelSpec, Target
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 TRITON = Triton()
-KERNEL = Kernel(None, {"x": "*fp16"}, {"BLOCK": 64, "fast": True}, {"x": {"divisibility": 16}}, {"num_warps": 8})
-CASE = Case("r", "r", "", "triton", Path("r.yaml"), Input(Path("k.py"), InputKind.OTHER), Target("cuda", "sm_90"), how=KERNEL)
+KERNEL = KernelSpec(None, {"x": "*fp16"}, {"BLOCK": 64, "fast": True}, {"x": {"divisibility": 16}}, {"num_warps": 8})
+CASE = Case("r", "r", "", "triton", Path("r.yaml"), Input(Path("k.py"), InputKind.OTHER), Target("cuda", "sm_90"), spec=KERNEL)
 
 
 def wheel(root: Path, version: str = "3.2.0", tag: str = "cp311-cp311-manylinux_2_17_x86_64") -> Path:
@@ -69,9 +69,9 @@ def test_what_a_wheel_tells_of_itself(tmp_path: Path) -> None:
 
 
 def test_sources_assemblers_and_the_worker_are_part_of_the_compiler(tmp_path: Path) -> None:
-    names = [path.name for path in TRITON.essence(wheel(tmp_path))]
+    names = [path.name for path in TRITON.identity_files(wheel(tmp_path))]
     assert names[0] == "libtriton.so"
-    assert {"compiler.py", "ptxas", "eras.py"} <= set(names)
+    assert {"compiler.py", "ptxas", "api_versions.py"} <= set(names)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
     argv = invocation.argv(program, Path("/k.py"), Path("/out"))
     assert argv[1:3] == ["-I", "-S"]
     assert argv[-3:] == ["/k.py", "-o", "/out"]
-    assert TRITON.naming_the_pass(invocation, crashed=False) == invocation
-    assert TRITON.naming_the_pass(invocation, crashed=True).options == invocation.options
+    assert TRITON.with_pass_reporting(invocation, crashed=False) == invocation
+    assert TRITON.with_pass_reporting(invocation, crashed=True).options == invocation.options
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
         ({"target": Target("cuda", "gfx942")}, Cause.RECIPE, "no chip of cuda"),
         ({"target": Target("cuda")}, Cause.RECIPE, "write one such as sm_90"),
         ({"target": Target("hip", "gfx942"), "phase": "ptx"}, Cause.FLAG, "hip has no phase ptx"),
-        ({"how": None}, Cause.RECIPE, "says nothing of a kernel"),
+        ({"spec": None}, Cause.RECIPE, "does not describe a kernel"),
     ],
 )
 def test_what_cannot_be_asked_of_it(tmp_path: Path, change: dict[str, object], cause: Cause, words: str) -> None:
@@ -162,5 +162,5 @@ def test_what_is_told_on_stdout_is_read_among_what_a_kernel_prints() -> None:
         'triage: {"stage": "llir"}',
     ]
     done = Execution(("x",), Ending.EXITED, 0, None, 0, 0, 0, Captured("\n".join(lines)), Captured())
-    told = lines_told(done)
+    told = reported_facts(done)
     assert (told.phase, told.metrics) == ("llir", {"shared_bytes": 4096})

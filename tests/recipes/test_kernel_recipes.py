@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triage.model.case import Kernel
+from triage.model.case import KernelSpec
 from triage.recipes import recipe_schema
 
 TEXT = """name: a
@@ -22,7 +22,7 @@ matrix: {num_warps: [4, 8]}
 def test_a_kernel_is_specialised_as_it_is_written(loaded) -> None:
     cases = loaded(TEXT)
     assert [case.name for case in cases] == ["a[num_warps=4]", "a[num_warps=8]"]
-    assert cases[1].how == Kernel(
+    assert cases[1].spec == KernelSpec(
         name=None,
         signature={"x_ptr": "*fp16", "n": "i32", "y_ptr": "*fp32"},
         constexprs={"BLOCK": 64, "eps": 1e-5, "fast": True, "kind": "tl.float16", "other": None, "mode": "ieee"},

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from triage.model.case import Kernel
+from triage.model.case import KernelSpec
 from triage.model.errors import BadInput
 from triage.recipes import guess_kernel, is_alone, kernel_alone, load_recipes, new_recipe
 
 OURS = [
     case
     for case in load_recipes(sorted((ROOT / "recipes").glob("triton-*.yaml")))
-    if isinstance(case.how, Kernel) and case.input.path.suffix == ".py"
+    if isinstance(case.spec, KernelSpec) and case.input.path.suffix == ".py"
 ]
 LINEAR = """import torch
 import triton
@@ -76,8 +76,8 @@ def test_kinds_of_arguments_are_those_of_the_recipes_written_by_hand(case):
     def kinds(signature):
         return {name: "pointer" if kind[0] == "*" else kind[0] for name, kind in signature.items()}
 
-    assert kinds(guess.signature) == kinds(case.how.signature)
-    assert set(guess.constexprs) == set(case.how.constexprs)
+    assert kinds(guess.signature) == kinds(case.spec.signature)
+    assert set(guess.constexprs) == set(case.spec.constexprs)
 
 
 @pytest.fixture
@@ -133,8 +133,8 @@ def test_the_recipe_of_a_kernel_loads(folder):
     guess = guess_kernel(Path("k.py").read_text(), "two")
     Path("k.yaml").write_text(new_recipe("k", "k.py", "hip", "gfx942", kernel=guess))
     [case] = load_recipes([Path("k.yaml")])
-    assert (case.compiler, case.how.name, case.how.signature) == ("triton", "two", {"y_ptr": "*fp16"})
-    assert case.how.hints == {"y_ptr": {"divisibility": 16}}
+    assert (case.compiler, case.spec.name, case.spec.signature) == ("triton", "two", {"y_ptr": "*fp16"})
+    assert case.spec.hints == {"y_ptr": {"divisibility": 16}}
 
 
 def test_what_cannot_be_guessed_is_told(package):

@@ -14,7 +14,7 @@ from benchmarks.reduce_inputs import model, recipe
 from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_task import planned, script, sized, started, task_of
 from tests.conftest import Triage
-from triage.cli.context import COMPILERS
+from triage.compilers.registry import Families
 from triage.execution.mlir_tools import Reader
 from triage.reduce.frontends.mlir.format import MlirFormat
 
@@ -74,7 +74,7 @@ def test_large_constants_are_read_only_where_the_program_does_not_fail_without_t
     path = tmp_path / "plain.mlir"
     path.write_text(text)
     assert sized(task, task.model)[1] == (sized(task, path)[1] or 0) + weights
-    tools = COMPILERS["iree"].mlir_tools(task.bad)
+    tools = Families()["iree"].mlir_tools(task.bad)
     assert tools
     documents = iter(MlirFormat(Noting(tools, threading.Event())).open(task.model))
     readings.clear()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.reduce.test_search import CASE
-from triage.model.case import Case, Kernel
+from triage.model.case import Case, KernelSpec
 from triage.recipes import load_recipes
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.calls import inline_calls
@@ -45,7 +45,7 @@ class Whim:
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
         for one in drafts:
             content = self.format.valid(one.document)
-            words = repr((content, one.case.how, self.luck)).encode()
+            words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < 90:
                 return one
         return None
@@ -67,8 +67,8 @@ class Wanting:
         return True
 
 
-def draft(text: str, how: Kernel | None = None) -> Draft:
-    return Draft(PythonDocument(ast.parse(text)), replace(CASE, how=how))
+def draft(text: str, how: KernelSpec | None = None) -> Draft:
+    return Draft(PythonDocument(ast.parse(text)), replace(CASE, compiler="triton" if how else CASE.compiler, spec=how))
 
 
 def text_of(one: Draft) -> str:
@@ -197,7 +197,7 @@ def test_a_call_that_cannot_be_opened_stays(helper: str, call: str) -> None:
 
 
 def test_names_that_are_the_same_become_one() -> None:
-    how = Kernel(None, {"p": "*fp16"}, {"A": 8, "B": 8, "C": 4}, {}, {})
+    how = KernelSpec(None, {"p": "*fp16"}, {"A": 8, "B": 8, "C": 4}, {}, {})
     text = (
         "def k(p, A, B, C):\n    x = tl.arange(0, A)\n    y = tl.arange(0, B)\n    z = tl.arange(0, C)\n    store(p, x, y, z)\n"
     )
@@ -207,18 +207,18 @@ def test_names_that_are_the_same_become_one() -> None:
 
 
 def test_parameters_go_with_what_the_recipe_says_of_them() -> None:
-    how = Kernel(
+    how = KernelSpec(
         None, {"p": "*fp16", "q": "*fp16", "n": "i32"}, {"B": 8}, {"q": {"divisibility": 16}, "n": {"divisibility": 16}}, {}
     )
     whole = draft("def k(p, q, n, B=4):\n    store(p + q, B)\n", how)
     hunt = Wanting("store(")
     small = put_values_in(merge_parameters(drop_parameters(whole, hunt), hunt), hunt)
     assert text_of(small) == "def k(p):\n    store(p + p, 8)\n"
-    assert small.case.how == Kernel(None, {"p": "*fp16"}, {}, {}, {})
+    assert small.case.spec == KernelSpec(None, {"p": "*fp16"}, {}, {}, {})
 
 
 def test_parts_are_put_in_the_place_of_the_whole_where_their_shapes_agree() -> None:
-    how = Kernel(None, {"p": "*fp16", "n": "i32"}, {}, {}, {})
+    how = KernelSpec(None, {"p": "*fp16", "n": "i32"}, {}, {}, {})
     head = "import tl\n\n\ndef k(p, n):\n    x = tl.arange(0, 8)\n    m = x < n\n"
     text = f"{head}    store(p + x * n, tl.where(m, x, x + 1))\n"
     small = text_of(take_parts(draft(text, how), Wanting("store(", "where(m, x, x")))
@@ -231,7 +231,7 @@ def test_parts_are_put_in_the_place_of_the_whole_where_their_shapes_agree() -> N
 
 
 def test_shapes_follow_the_calls_that_kernels_are_made_of() -> None:
-    how = Kernel(None, {"p": "*bf16"}, {"M": 64, "N": 16}, {}, {})
+    how = KernelSpec(None, {"p": "*bf16"}, {"M": 64, "N": 16}, {}, {})
     lines = {
         "tl.load(p + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])": Kind((64, 16)),
         "p + tl.arange(0, M * 2)": Kind((128,), pointer=True),
@@ -295,11 +295,11 @@ def test_what_python_refuses_is_no_program(tmp_path: Path) -> None:
 
 
 def test_how_a_kernel_is_specialised_is_kept_with_it(tmp_path: Path) -> None:
-    how = Kernel("k", {"p": "*fp16"}, {"B": 8, "D": "tl.float16", "F": None}, {"p": {"divisibility": 16}}, {"num_warps": 2})
+    how = KernelSpec("k", {"p": "*fp16"}, {"B": 8, "D": "tl.float16", "F": None}, {"p": {"divisibility": 16}}, {"num_warps": 2})
     one = draft("def k(p, B, D, F):\n    pass\n", how)
     state = State(tmp_path, "what is reduced")
     state.keep(one)
-    kept = state.best(replace(CASE, how=Kernel("k", {}, {}, {}, {})))
+    kept = state.best(replace(CASE, compiler="triton", spec=KernelSpec("k", {}, {}, {}, {})))
     assert kept is not None
     path, case = kept
-    assert (path.name, path.read_bytes(), case.how) == ("best.py", one.document.content, how)
+    assert (path.name, path.read_bytes(), case.spec) == ("best.py", one.document.content, how)

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.reduce.made import CASE, reproducer
-from triage.model.case import Case, CommandLine, Kernel, Target, VersionRule
+from triage.compilers.standalone import PythonFunction
+from triage.model.case import Case, CommandSpec, KernelSpec, Target, VersionRule
 from triage.recipes import load_recipes
-from triage.reduce.reproducer import Function, Reproducer
+from triage.reduce.reproducer import Reproducer
 from triage.report.reproducer import reproducer_files, write_reproducer
 
 KERNEL = """import triton
@@ -28,7 +29,7 @@ import triton.language as tl
 def k(x_ptr, n, step, B: tl.constexpr, D: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, B) * step, tl.zeros((B,), D))
 """
-HOW = Kernel(
+HOW = KernelSpec(
     "k",
     {"x_ptr": "*fp16", "n": "i32", "step": "i32"},
     {"B": 128, "D": "tl.float32"},
@@ -44,12 +45,12 @@ HINTS = st.dictionaries(st.sampled_from(["divisibility", "pointer_range"]), st.s
 
 
 @st.composite
-def kernels(draw: st.DrawFn) -> Kernel:
+def kernels(draw: st.DrawFn) -> KernelSpec:
     names = draw(st.lists(NAMES, unique=True, min_size=1, max_size=6))
     types = {name: draw(st.sampled_from(["*fp16", "*bf16", "i32", "fp32", "**i8"])) for name in names[: len(names) // 2 + 1]}
     constants = {name: draw(CONSTANTS) for name in names if name not in types}
     hints = {name: draw(HINTS) for name in types if draw(st.booleans())}
-    return Kernel(
+    return KernelSpec(
         draw(st.one_of(st.none(), NAMES)), types, constants, hints, draw(st.dictionaries(NAMES, CONSTANTS, max_size=3))
     )
 
@@ -58,22 +59,24 @@ WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_chara
 
 
 @st.composite
-def commands(draw: st.DrawFn) -> CommandLine:
+def commands(draw: st.DrawFn) -> CommandSpec:
     placed = st.sampled_from(["{input}", "{python}", "--out={output}", "{toolchain}/bin/x", "{flags}"])
     words = draw(st.lists(st.one_of(WORDS, placed), min_size=1, max_size=4))
     if draw(st.booleans()):
-        return CommandLine(tuple(words), ("cython", *draw(st.lists(st.sampled_from(["numpy<2", "x>=1"]), max_size=2))))
-    return CommandLine(
+        return CommandSpec(tuple(words), ("cython", *draw(st.lists(st.sampled_from(["numpy<2", "x>=1"]), max_size=2))))
+    return CommandSpec(
         tuple(words),
         (),
         draw(st.one_of(st.none(), st.builds(VersionRule, st.just(("{toolchain}", "-v")), st.sampled_from([r"v(\d+)", '"x'])))),
     )
 
 
-def of_kernel(how: Kernel = HOW, version: str = "3.2.0", backend: str = "cuda", failure_class: str = "assertion") -> Reproducer:
+def of_kernel(
+    how: KernelSpec = HOW, version: str = "3.2.0", backend: str = "cuda", failure_class: str = "assertion"
+) -> Reproducer:
     made = reproducer()
     target = Target("cuda", "sm_90") if backend == "cuda" else Target("hip", "gfx942")
-    case = replace(CASE, compiler="triton", how=how, target=target, flags=(), phase=None)
+    case = replace(CASE, compiler="triton", spec=how, target=target, flags=(), phase=None)
     return replace(
         made,
         reduced=replace(made.reduced, case=case, text=KERNEL),
@@ -86,21 +89,21 @@ def of_kernel(how: Kernel = HOW, version: str = "3.2.0", backend: str = "cuda", 
         text=KERNEL,
         program="triton",
         package=f"triton=={version}",
-        function=Function("k", ("x_ptr", "n", "step", "B", "D")),
+        function=PythonFunction("k", ("x_ptr", "n", "step", "B", "D")),
     )
 
 
-def of_command(how: CommandLine, rules: Path | None = None) -> Reproducer:
+def of_command(command: CommandSpec, rules: Path | None = None) -> Reproducer:
     made = reproducer()
-    case = replace(CASE, compiler="command:cython", how=how, rules=rules, target=Target("host"), flags=(), phase=None)
+    case = replace(CASE, compiler="command:cython", spec=command, rules=rules, target=Target("host"), flags=(), phase=None)
     return replace(
         made,
         reduced=replace(made.reduced, case=case),
         file="input.pyx",
         source="input.pyx",
         program="cython",
-        package="cython==3.2.0" if how.packages else None,
-        options=how.words,
+        package="cython==3.2.0" if command.packages else None,
+        options=command.words,
         rules=rules.read_bytes() if rules else None,
     )
 
@@ -111,31 +114,30 @@ def read_back(one: Reproducer, folder: Path) -> Case:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(how=kernels())
-def test_a_kernel_is_read_back_as_it_was(tmp_path: Path, how: Kernel) -> None:
-    one = replace(of_kernel(how), function=Function("k", (*how.signature, *how.constexprs)))
+@given(kernel=kernels())
+def test_a_kernel_is_read_back_as_it_was(tmp_path: Path, kernel: KernelSpec) -> None:
+    one = replace(of_kernel(kernel), function=PythonFunction("k", (*kernel.signature, *kernel.constexprs)))
     read = read_back(one, tmp_path)
-    assert isinstance(read.how, Kernel)
-    assert read.how == how
-    assert repr(sorted(read.how.constexprs.items())) == repr(sorted(how.constexprs.items()))  # 1, True and 1.0 are equal
+    assert isinstance(read.spec, KernelSpec)
+    assert read.spec == kernel
+    assert repr(sorted(read.spec.constexprs.items())) == repr(sorted(kernel.constexprs.items()))  # 1, True and 1.0 are equal
     assert (read.compiler, read.target.chip, read.input.path.name) == ("triton", "sm_90", "input.py")
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(how=commands())
-def test_a_command_is_read_back_as_it_was(tmp_path: Path, how: CommandLine) -> None:
-    read = read_back(of_command(how), tmp_path)
-    assert read.how == how
+@given(command=commands())
+def test_a_command_is_read_back_as_it_was(tmp_path: Path, command: CommandSpec) -> None:
+    read = read_back(of_command(command), tmp_path)
+    assert read.spec == command
     assert read.input.path.name == "input.pyx"
 
 
 def test_the_rules_of_a_recipe_come_with_it(tmp_path: Path) -> None:
     path = ROOT / "recipes/models/cython.rules"
-    one = of_command(CommandLine(("{python}", "{input}"), ("cython",)), path)
+    one = of_command(CommandSpec(("{python}", "{input}"), ("cython",)), path)
     explanation = "A transformation of Cython's tree ended with an exception of its own."
     crash = replace(one.failure, failure_class="cython-crash", signature="cython-crash:X", explanation=explanation)
     read = read_back(replace(one, failure=crash), tmp_path)
-    assert isinstance(read.how, CommandLine)
     assert read.rules is not None
     assert read.rules.read_bytes() == path.read_bytes()
     readme = (read.source.parent / "README.md").read_text()
@@ -183,7 +185,7 @@ def test_a_commands_script_is_its_command_line(tmp_path: Path, body: str, code: 
     python = tmp_path / "my python"
     python.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\n: > "$4"\n{body}\n')
     python.chmod(0o755)
-    how = CommandLine(("{python}", "-m", "it's", "{input}", "{output}"), ("cython", "numpy<2"))
+    how = CommandSpec(("{python}", "-m", "it's", "{input}", "{output}"), ("cython", "numpy<2"))
     folder = write_reproducer(of_command(how), tmp_path / "out")
     done = subprocess.run([folder / "repro.sh"], env={**os.environ, "PYTHON": str(python)}, cwd="/", check=False)
     assert done.returncode == code
@@ -194,7 +196,7 @@ def test_a_commands_script_is_its_command_line(tmp_path: Path, body: str, code: 
 
 
 def test_a_compiler_in_a_folder_is_named_to_the_script(tmp_path: Path) -> None:
-    folder = write_reproducer(of_command(CommandLine(("{toolchain}/bin/x", "{input}"))), tmp_path)
+    folder = write_reproducer(of_command(CommandSpec(("{toolchain}/bin/x", "{input}"))), tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "x").symlink_to("/bin/true")
     for env, good in (({}, False), ({"TOOLCHAIN": str(tmp_path)}, True)):

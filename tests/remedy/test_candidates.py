@@ -9,7 +9,7 @@ import pytest
 from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
 from triage.classify import packaged_rules
 from triage.classify.rules import GiveFlag, LeastValue
-from triage.model.case import Case, Flag, Kernel
+from triage.model.case import Case, Flag, KernelSpec
 from triage.model.outcome import Failure
 from triage.remedy.candidates import Situation, first_tier, second_tier
 from triage.remedy.change import CaseChange
@@ -101,16 +101,16 @@ def test_a_limit_is_tried_at_its_largest_and_narrowed_later() -> None:
 
 
 def test_a_kernel_s_options_are_tried_and_said_to_be_another_launch() -> None:
-    kernel = Kernel(None, {}, {}, {}, {"num_warps": 8, "num_stages": 3})
-    case = replace(a_case(how=kernel), compiler="triton")
+    kernel = KernelSpec(None, {}, {}, {}, {"num_warps": 8, "num_stages": 3})
+    case = replace(a_case(spec=kernel), compiler="triton")
     changes = first_tier(situation(case, failed("assertion").failure))
     tried = [change.input_change for change in changes if change.input_change]
     assert "num_warps=4" in tried
     assert "num_warps=8" not in tried
     applied = next(change for change in changes if change.input_change == "num_warps=4").applied(case)
-    assert isinstance(applied.how, Kernel)
-    assert applied.how.options == {"num_warps": 4, "num_stages": 3}
-    assert case.how is kernel
+    assert isinstance(applied.spec, KernelSpec)
+    assert applied.spec.options == {"num_warps": 4, "num_stages": 3}
+    assert case.spec is kernel
     assert not [change for change in first_tier(situation(a_case(), failed("assertion").failure)) if change.input_change]
 
 
@@ -139,7 +139,7 @@ def test_every_rule_says_which_flags_change_types() -> None:
 
 
 def test_another_compiler_s_candidates_are_not_tried() -> None:
-    kernel = replace(a_case(how=Kernel(None, {}, {}, {}, {"num_warps": 4})), compiler="triton")
+    kernel = replace(a_case(spec=KernelSpec(None, {}, {}, {}, {"num_warps": 4})), compiler="triton")
     assert {change.flags for change in first_tier(situation(kernel))} == {()}
 
 

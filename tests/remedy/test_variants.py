@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed
-from triage.model.case import Kernel
+from triage.model.case import KernelSpec
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
 from triage.remedy.variants import Observed, Seen, compare_variants, depends_on, differences, neighbourhood, varied
@@ -76,10 +76,10 @@ def test_varied_holds_the_case_itself_first() -> None:
 
 
 def test_a_kernel_s_options_keep_their_type() -> None:
-    case = a_case(how=Kernel(None, {}, {"M": 64}, {}, {"num_warps": 4}))
+    case = replace(a_case(spec=KernelSpec(None, {}, {"M": 64}, {}, {"num_warps": 4})), compiler="triton")
     cases = varied(case, {"num_warps": ("8",), "M": ("32",)})
-    made = [one.how for one in cases]
-    assert [(how.options, how.constexprs) for how in made if isinstance(how, Kernel)] == [
+    made = [one.spec for one in cases]
+    assert [(how.options, how.constexprs) for how in made if isinstance(how, KernelSpec)] == [
         ({"num_warps": warps}, {"M": m}) for warps in (4, 8) for m in (64, 32)
     ]  # fmt: skip
 

@@ -18,7 +18,7 @@ class TwoFiles:
     def __init__(self) -> None:
         self.asked = 0
 
-    def essence(self, program: Path) -> tuple[Path, ...]:
+    def identity_files(self, program: Path) -> tuple[Path, ...]:
         return program, (program.parent / "lib.so").resolve()
 
     def describe(self, program: Path) -> Description:

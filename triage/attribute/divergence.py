@@ -14,7 +14,8 @@ from triage.attribute.align import AlignedPass, LocatedPass, TracePair, follow
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.attribute.trace import FunctionState, Trace, Tracer
-from triage.compilers.base import Invocation, Ir
+from triage.compilers.invocation import Invocation
+from triage.compilers.ir import Ir
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.git_history import Repository

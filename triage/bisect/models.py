@@ -43,6 +43,7 @@ class ModelHistory:
         BadInput; `ends`: the commits that tell whether the recipe's folder is enough. BadInput when `recipe` lies elsewhere.
         """
         self.repository = repository
+        self.ends = tuple(ends)
         self._kept = home / "models"
         self._load = load
         self._recipe = _inside(recipe, repository)

@@ -56,7 +56,7 @@ def attribute(
 
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
-    with open_bench(jobs) as bench:
+    with open_bench([chosen], jobs) as bench:
         older, newer = (bench.shed.place(text, chosen.compiler) for text in (good, bad))
         found = compare(bench, chosen, older, newer, clone, Depth(phases=phases))
     match output:

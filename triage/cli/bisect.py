@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,11 +38,9 @@ if TYPE_CHECKING:
 Ends = tuple[str | None, str | None]
 
 
-def bisect_across(
-    chase: Callable[[Case], Chase], recipe: Path, name: str | None, folder: Path | None, compilers: Ends, refs: Ends
-) -> TwoRepositories:
-    """chase: what is chased of a case; name: of the case, where the recipe has several; folder: of the model repository;
-    compilers, refs: the good end and the bad one. BadInput when one of them is missing.
+def model_history(recipe: Path, name: str | None, folder: Path | None, compilers: Ends, refs: Ends) -> ModelHistory:
+    """name: of the case, where the recipe has several; folder: of the model repository; compilers, refs: the good end and
+    the bad one. BadInput when one of them is missing.
     """
     if folder is None or None in refs:
         raise BadInput("a bisect over two repositories needs --model-repo, --model-good and --model-bad")
@@ -50,9 +48,12 @@ def bisect_across(
         raise BadInput("--model-repo needs --good and --bad as well; for a compiler that stays name the same one twice")
     repository = Repository(folder)
     ends = [repository.resolve(str(ref)) for ref in refs]
-    models = ModelHistory(repository, recipe, home_path(), lambda path: one_case(load_cases([path]), name), ends)
-    chased = chase(models.at(ends[1]))
-    pairs = [(str(compiler), sha) for compiler, sha in zip(compilers, ends, strict=True)]
+    return ModelHistory(repository, recipe, home_path(), lambda path: one_case(load_cases([path]), name), ends)
+
+
+def bisect_across(chased: Chase, models: ModelHistory, compilers: Ends) -> TwoRepositories:
+    """Bisect the compiler's and the model's history together. compilers: the good end and the bad one."""
+    pairs = [(str(compiler), sha) for compiler, sha in zip(compilers, models.ends, strict=True)]
     old, new = pairs if chased.kind is BisectKind.REGRESSION else reversed(pairs)
     return bisect_two(chased, models, old, new)
 
@@ -120,18 +121,17 @@ def bisect(
     across = (model_repo, model_good, model_bad)
     if any(across) and (metric or interactive or import_log or export_log):
         raise BadInput("a bisect over two repositories goes with neither --metric, --interactive nor the logs of git")
-    cases = () if any(across) else load_cases([recipe])
-    with open_bench(jobs) as bench:
+    models = model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if any(across) else None
+    cases = (models.at(models.ends[1]),) if models else load_cases([recipe])
+    with open_bench(cases, jobs) as bench:
 
         def chase(one: Case) -> Chase:
             from triage.bisect.plan import Chase  # numerics and git are for commits alone, and slow to import
 
             return Chase(bench, one, repo, project, find, MATCHES[match], confidence, repeats, attribute and metric is None)
 
-        if any(across):
-            from triage.cli.bisect import bisect_across
-
-            return _show_two(bisect_across(chase, recipe, case, model_repo, (good, bad), (model_good, model_bad)), output)
+        if models:
+            return _show_two(bisect_across(chase(cases[0]), models, (good, bad)), output)
         chosen = one_case(cases, case)
         if metric:
             bench.reading = _reading(chase(chosen), good, bad, metric)

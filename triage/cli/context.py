@@ -6,13 +6,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from triage.classify import packaged_rules
 from triage.cli.screen import open_progress, progress_of, tell
-from triage.compilers.iree import ONNX_IMPORTER, Iree
-from triage.compilers.registry import Families
-from triage.compilers.triton import Triton
+from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family
 from triage.execution.cache import Evidence
 from triage.execution.inputs import Inputs
 from triage.execution.judge import rules_of
@@ -21,25 +20,29 @@ from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes import load_recipes
-from triage.recipes.words import IREE
 from triage.toolchains.home import open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
-COMPILERS = Families(Iree(), Triton())
-
 
 @contextmanager
-def open_bench(jobs: int | None = None, *, fresh: bool = False) -> Iterator[ProbeRunner]:
-    """A workbench that is taken down in order, whatever happens: compilers ended, store closed, bars away."""
+def open_bench(cases: Sequence[Case], jobs: int | None = None, *, fresh: bool = False) -> Iterator[ProbeRunner]:
+    """A workbench that is taken down in order, whatever happens: compilers ended, store closed, bars away.
+
+    cases: those to compile; their recipes may describe further compiler families.
+    """
     stop = threading.Event()
     shown = open_progress()
     home = open_home()
     evidence = Evidence(home / "evidence.db")
+    families = Families(cases)
     try:
         progress = progress_of(shown)
-        shed = ToolchainRegistry(home, COMPILERS, progress, stop)
-        inputs = Inputs(home / "inputs", stop, fresh=fresh, onnx=ONNX_IMPORTER, importers=lambda: shed.python_roots(Iree.name))
-        prober = Prober(home, COMPILERS, evidence, inputs, stop)
+        shed = ToolchainRegistry(home, families, progress, stop)
+        onnx = onnx_family()
+        assert onnx.onnx_importer
+        roots = partial(shed.python_roots, onnx.name)
+        inputs = Inputs(home / "inputs", stop, fresh=fresh, onnx=onnx.onnx_importer, importers=roots)
+        prober = Prober(home, families, evidence, inputs, stop)
         yield ProbeRunner(shed, prober, evidence, stop, jobs=jobs, progress=progress)
     except BaseException:
         stop.set()
@@ -63,14 +66,10 @@ def expectable() -> set[str]:
 
 
 def check_compilers(cases: Sequence[Case]) -> None:
-    """Know the families of the cases' commands. BadInput for a case whose compiler is not supported yet, BadFiles for a
-    recipe's own rules with mistakes in them.
-    """
+    """Check compilers and failure rules. BadInput for an unknown compiler, BadFiles for mistakes in a recipe's own rules."""
     for case in cases:
-        COMPILERS.meet(case)
+        family_of(case)
         rules_of(case)
-        if case.compiler not in COMPILERS:
-            raise BadInput(f"{case.source}: compiler {case.compiler!r} is not supported yet; there is {', '.join(COMPILERS)}")
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
@@ -151,6 +150,6 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
         return prefix
     if len(families) == 1:
         return families[0]
-    if IREE.name in families:
-        return IREE.name
+    if DEFAULT_FAMILY in families:
+        return DEFAULT_FAMILY
     raise BadInput(f"these recipes are of {', '.join(families)}: say whose {rev!r} is, such as {families[0]}:{rev}")

@@ -6,11 +6,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from triage.cli.context import COMPILERS
 from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show, show_json
-from triage.compilers.iree import ONNX_IMPORTER
+from triage.compilers.registry import Families
 from triage.execution.machine import Grade, checkup
 
 _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
@@ -19,7 +18,7 @@ _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
 @guarded
 def doctor(output: FormatOption = Format.TEXT) -> Exit:
     """Say what this machine has, what it lacks, and what to do about it. Exit 4 when compiling cannot work."""
-    findings = checkup(COMPILERS, ONNX_IMPORTER)
+    findings = checkup(Families())
     broken = any(finding.grade is Grade.BROKEN for finding in findings)
     if output is Format.JSON:
         rows = [{"check": f.check, "grade": f.grade.value, "found": f.found, "advice": f.advice} for f in findings]

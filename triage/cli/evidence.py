@@ -26,7 +26,7 @@ def export(
     """Write every result as JSON lines."""
     del output  # JSON lines are the format
     count = 0
-    with open_bench() as bench:
+    with open_bench(()) as bench:
         sink = to.open("w", encoding="utf-8") if to else sys.stdout
         for line in bench.evidence.export():
             sink.write(line + "\n")
@@ -48,7 +48,7 @@ def import_(
     missing = [path for path in files if not path.is_file()]
     if missing:
         raise BadInput(f"there is no file {', '.join(map(str, missing))}")
-    with open_bench() as bench:
+    with open_bench(()) as bench:
         for path in files:
             with path.open(encoding="utf-8", errors="replace") as lines:
                 more, old = bench.evidence.load(lines, str(path))

@@ -36,7 +36,7 @@ def history(
     missed there. Places where other cases change, and those a recipe's `expect` names, are looked at first.
     """
     cases = cases_named(load_cases(paths), case)
-    with open_bench(jobs, fresh=fresh) as bench:
+    with open_bench(cases, jobs, fresh=fresh) as bench:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [only_share(cases, bounds, "a history").family] if bounds else []
         found: list[History] = []

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import COMPILERS, load_cases, open_bench
+from triage.cli.context import load_cases, open_bench
 from triage.cli.exit_codes import Exit, guarded
 from triage.cli.screen import show, show_json, tell
+from triage.compilers.registry import family_of
 from triage.lint.workflow import lint as look
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
@@ -76,7 +77,7 @@ def lint(
     flags = tuple(Flag(_checked(text)) for text in flag or ())
     chosen = list(_cases(paths, flags))
     wanted = measure if measure is not None else toolchain is not None
-    with open_bench() as bench:
+    with open_bench([case for case, _ in chosen]) as bench:
         ready = bench.shed.obtain(bench.shed.place(toolchain or "installed", IREE.name))
         answers, unreadable = [], []
         for case, shown in chosen:
@@ -105,7 +106,7 @@ def _cases(paths: Sequence[Path], flags: tuple[Flag, ...]) -> Iterator[tuple[Cas
     programs = [path for path in paths if not path.is_dir() and path.suffix not in _RECIPES]
     recipes = [path for path in paths if path not in programs]
     found = load_cases(recipes) if recipes else ()
-    able = [case for case in found if case.compiler in COMPILERS and COMPILERS[case.compiler].placement() is not None]
+    able = [case for case in found if family_of(case).placement() is not None]
     if len(able) < len(found):
         tell(f"{len(found) - len(able)} of {len(found)} cases are no MLIR programs, and are left out")
     if not able and not programs:

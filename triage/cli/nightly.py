@@ -72,7 +72,7 @@ def nightly(
     cases = shard(share.cases, part)
     small = _small_folder(cases, out) if reduce else None
     reports: Mapping[str, str] = {}
-    with open_bench(jobs, fresh=fresh) as bench:
+    with open_bench(cases, jobs, fresh=fresh) as bench:
         new, old = (bench.shed.place(text, share.family) for text in share.revs)
         night = run_nightly(bench, cases, new, old, bisect=bisect, fresh=fresh)
         if out:

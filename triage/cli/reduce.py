@@ -55,7 +55,7 @@ def reduce(
 
     chosen = one_case(load_cases([recipe]), case)
     place_for(out, chosen)
-    with open_bench(jobs) as bench:
+    with open_bench([chosen], jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
         reduced = reduce_case(bench, ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, metric, slipped))

@@ -48,7 +48,7 @@ def remedy(
 
     cases = load_cases([recipe])
     chosen = one_case(cases, case)
-    with open_bench(jobs) as bench:
+    with open_bench(cases, jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
         order = RemedyRequest(chosen, bad, better, budget, cases, run)

@@ -39,8 +39,9 @@ def replay(
     - `triage replay reproducers/ -t nightly:latest` asks that one alone
     """
     reproducers = open_reproducers(paths, expectable())
-    check_compilers([one.case for one in reproducers])
-    with open_bench(jobs, fresh=fresh) as bench:
+    cases = [one.case for one in reproducers]
+    check_compilers(cases)
+    with open_bench(cases, jobs, fresh=fresh) as bench:
         replays = replay_all(bench, reproducers, toolchain or [], fresh=fresh)
     if output is Format.JSON:
         show_json(replay_json(replays))

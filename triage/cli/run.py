@@ -42,7 +42,7 @@ def run(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
     """
     cases = cases_named(load_cases(paths), case)
-    with open_bench(jobs, fresh=fresh) as bench:
+    with open_bench(cases, jobs, fresh=fresh) as bench:
         todo: list[ProbeJob] = []
         grids: list[tuple[Sequence[Case], list[str]]] = []
         for share in shares(cases, toolchain or ["installed"]):

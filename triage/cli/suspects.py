@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.classify import classify_log, open_log, packaged_rules
-from triage.cli.context import COMPILERS, load_cases, one_case, open_bench
+from triage.cli.context import load_cases, one_case, open_bench
 from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import AttributeOption, CaseOption, FormatOption, ProjectOption
 from triage.cli.screen import Format, show, show_json
+from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -55,13 +56,14 @@ def suspects(
     from triage.bisect.prior_clues import Clues
     from triage.bisect.ranking import rank
 
-    with open_bench() as bench:
+    if source.suffix in _RECIPES:
+        chosen, failure = one_case(load_cases([source]), case), None
+    else:
+        named = (name for name in Families() if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
+        chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
+    with open_bench([chosen]) as bench:
         if source.suffix in _RECIPES:
-            chosen = one_case(load_cases([source]), case)
             failure = _last_failure(bench, chosen)
-        else:
-            named = (name for name in COMPILERS if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
-            chosen, failure = _from_log(source, backend, next(named, "iree"))
         chase = Chase(bench, chosen, repo, project)
         timeline, span = span_between(chase, good, bad)
         clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)

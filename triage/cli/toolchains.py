@@ -29,7 +29,7 @@ Revs = Annotated[list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `lat
 @guarded
 def list_(family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
     """The releases of the package index, and which of them are installed."""
-    with open_bench() as bench:
+    with open_bench(()) as bench:
         places = bench.shed.releases(family)
         have = {place.revision.name: bench.shed.is_installed(place) for place in places}
         on_disk = stored(bench.shed.folder)
@@ -59,7 +59,7 @@ def install(
     output: FormatOption = Format.TEXT,
 ) -> Exit:
     """Install releases, several at once; `all` of them with one word. What is whole already is left alone."""
-    with open_bench() as bench:
+    with open_bench(()) as bench:
         places = list(bench.shed.releases(family)) if revs == ["all"] else [bench.shed.place(text, family) for text in revs]
         answers = bench.shed.obtain_all(places, jobs)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
@@ -81,7 +81,7 @@ def info(
     output: FormatOption = Format.TEXT,
 ) -> Exit:
     """What one toolchain is and can do: version, commit, backends, phases, dialects, flags."""
-    with open_bench() as bench:
+    with open_bench(()) as bench:
         toolchain = bench.shed.obtain(bench.shed.place(rev, family))
         dialects = sorted(bench.shed.dialects(toolchain))
     known = toolchain.capabilities
@@ -117,7 +117,7 @@ def prune(
         limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
-    with open_bench() as bench:
+    with open_bench(()) as bench:
         removed = prune_folder(bench.shed.folder, limit)
         left = sum(one.bytes for one in stored(bench.shed.folder))
     if output is Format.JSON:

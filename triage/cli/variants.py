@@ -56,7 +56,7 @@ def variants(
         raise BadInput(f"{recipe}: the recipe has no matrix; name what to vary, such as --vary chip=A,B")
     else:
         chosen = neighbourhood(about or cases[0], cases)
-    with open_bench(jobs) as bench:
+    with open_bench(cases, jobs) as bench:
         place = bench.shed.place(toolchain, chosen[0].compiler)
         if dry_run:
             for line in bench.command_lines([ProbeJob(one, place) for one in chosen]):

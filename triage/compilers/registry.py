@@ -1,37 +1,70 @@
-"""The compiler families there are. Those behind a command come into being with the recipes that name them."""
+"""The known compiler families. A new family needs one line here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pkgutil import resolve_name
 
 from triage.compilers.base import Compiler
-from triage.compilers.command import Command
-from triage.model.case import Case, CommandLine
+from triage.model.case import Case
+from triage.model.errors import BadInput
 
-_PACKAGE = "command:"
+# Imported on first use. The first is the family of recipes and revisions that name none.
+_CLASSES = {
+    "iree": "triage.compilers.iree.adapter:Iree",
+    "triton": "triage.compilers.triton.adapter:Triton",
+    "command": "triage.compilers.command.adapter:Command",
+}
+DEFAULT_FAMILY = next(iter(_CLASSES))
+_DESCRIBED_BY_CASES = {"command"}  # no compiler of its own: `command:PACKAGE`, or what a recipe describes
+
+
+@cache
+def _family(name: str) -> Compiler:
+    compiler: Compiler = resolve_name(_CLASSES[name])()
+    return compiler
 
 
 class Families(Mapping[str, Compiler]):
-    """Families by name. `command:NAME` is known without having been met: the releases of that package."""
+    """Compiler families by name. Iterating yields the fixed ones and those that `cases` describe; other names such as
+    `command:cython` are found as well.
+    """
 
-    def __init__(self, *known: Compiler) -> None:
-        self._known = {compiler.name: compiler for compiler in known}
-
-    def meet(self, case: Case) -> None:
-        """Know the family of a recipe's command."""
-        if isinstance(case.how, CommandLine) and case.compiler not in self._known:
-            self._known[case.compiler] = Command(case.compiler, case.how.packages, case.how.version)
+    def __init__(self, cases: Iterable[Case] = ()) -> None:
+        self._described = {case.compiler: family_of(case) for case in cases if case.compiler not in _CLASSES}
 
     def __getitem__(self, name: str) -> Compiler:
-        if name not in self._known and name.startswith(_PACKAGE) and name != _PACKAGE:
-            return Command(name, tuple(name.removeprefix(_PACKAGE).split()))
-        return self._known[name]
+        family = self._described.get(name) or _named(name)
+        if family is None:
+            raise KeyError(name)
+        return family
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known or (isinstance(name, str) and name.startswith(_PACKAGE) and name != _PACKAGE)
+        return isinstance(name, str) and (name in self._described or _named(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
+        yield from (name for name in _CLASSES if name not in _DESCRIBED_BY_CASES)
+        yield from self._described
 
     def __len__(self) -> int:
-        return len(self._known)
+        return sum(1 for _ in self)
+
+
+def family_of(case: Case) -> Compiler:
+    """The family of a case. BadInput when there is none of that name."""
+    kind = re.split("[:@]", case.compiler)[0]
+    if kind not in _CLASSES:
+        raise BadInput(f"{case.source}: unknown compiler {case.compiler!r}; known: {', '.join(_CLASSES)}")
+    return _family(kind).for_case(case)
+
+
+def onnx_family() -> Compiler:
+    """The family whose toolchains import ONNX models."""
+    return next(family for family in map(_family, _CLASSES) if family.onnx_importer)
+
+
+def _named(name: str) -> Compiler | None:
+    kind = name.partition(":")[0]
+    return _family(kind).named(name) if kind in _CLASSES and name not in _DESCRIBED_BY_CASES else None

@@ -45,7 +45,7 @@ class MachineCheck:
     advice: str = ""
 
 
-def checkup(compilers: Mapping[str, Compiler], onnx: Importer) -> list[MachineCheck]:
+def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     """All checks. A check that breaks is itself a finding."""
     findings = [_home(), _room(), _cores(), _uv(), _randomisation()]
     try:
@@ -62,7 +62,7 @@ def checkup(compilers: Mapping[str, Compiler], onnx: Importer) -> list[MachineCh
     advice = f"damaged, will be installed again when used: {', '.join(broken)}" if broken else ""
     findings.append(MachineCheck("cache", Grade.WEAK if broken else Grade.GOOD, said, advice))
     findings.append(_guard("evidence", lambda: _evidence(home)))
-    findings.append(_onnx(onnx))
+    findings += [_onnx(family.onnx_importer) for family in compilers.values() if family.onnx_importer]
     return findings
 
 

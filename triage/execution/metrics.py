@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from triage.compilers.base import Invocation, Runner
+from triage.compilers.base import Runner
+from triage.compilers.invocation import Invocation
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Prober

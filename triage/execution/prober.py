@@ -12,7 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from triage.classify import FailingPass, PassScanner
-from triage.compilers.base import Compiler, Invocation, Ir, MlirTools, Placement, Runner
+from triage.compilers.base import Compiler, MlirTools, Runner
+from triage.compilers.invocation import Invocation
+from triage.compilers.ir import Ir
+from triage.compilers.placement import Placement
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.judge import judge, needs_pass, rules_of
@@ -86,7 +89,7 @@ class Prober:
         if naming is Naming.NEVER:
             return self._recorded(errand, errand.record(key, self._execute(errand, stop=stop), None))
         scanner = PassScanner()
-        execution = self._execute(errand.naming_the_pass(crashed=False), scanner, stop)
+        execution = self._execute(errand.with_pass_reporting(crashed=False), scanner, stop)
         failing_pass = scanner.finish()
         if execution.ending is Ending.SIGNALLED and needs_pass(execution, rules_of(case)) and not _has_frames(execution, case):
             failing_pass = self._name_pass(errand, crashed=True, stop=stop)
@@ -215,12 +218,12 @@ class Prober:
             stop = stop or self._stop
             execution = run(errand.argv(output), errand.case.limits, place, env=env, stop=stop, on_stderr=feed)
             size = output.stat().st_size if execution.ok and output.is_file() else None
-            told = errand.compiler.told(execution)
+            told = errand.compiler.run_facts(execution)
             return replace(execution, output_bytes=size, phase=told.phase, metrics=told.metrics)
 
     def _name_pass(self, errand: CompileTask, *, crashed: bool, stop: StopSignal | None = None) -> FailingPass | None:
         """The failing pass, from a second run that prints it."""
-        named = errand.naming_the_pass(crashed=crashed)
+        named = errand.with_pass_reporting(crashed=crashed)
         if named == errand:  # a family without passes, or whose first run has told all there is
             return None
         scanner = PassScanner()
@@ -282,9 +285,9 @@ class CompileTask:
         limits = (self.case.limits.timeout, self.case.limits.memory)
         return key_of(self.toolchain.identity, self.prepared.digest, (*self.invocation.options, *marks), limits)
 
-    def naming_the_pass(self, *, crashed: bool) -> CompileTask:
+    def with_pass_reporting(self, *, crashed: bool) -> CompileTask:
         """The same, printing which pass failed."""
-        return replace(self, invocation=self.compiler.naming_the_pass(self.invocation, crashed=crashed))
+        return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation, crashed=crashed))
 
     def argv(self, output: Path) -> list[str]:
         """The command line."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from triage.compilers.base import Declared, Placement
+from triage.compilers.placement import Declared, Placement
 from triage.lint.flow import entering, is_tensor, leaving
 from triage.mlir import Block, Module, Operation, SourcePosition, Value
 from triage.mlir.tree import entries, free_values, split

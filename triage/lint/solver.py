@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.compilers.base import Invocation, Solver
+from triage.compilers.invocation import Invocation
+from triage.compilers.placement import Solver
 from triage.execution.prober import Naming
 from triage.execution.process import run
 from triage.execution.runner import ProbeRunner

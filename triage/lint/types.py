@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from triage.compilers.base import MissingTypes
+from triage.compilers.placement import MissingTypes
 from triage.lint.finding import LintFinding, LintRule, Severity
 from triage.lint.program import Program, arguments
 from triage.mlir import SourcePosition

@@ -1,4 +1,4 @@
-"""What is compiled: a recipe with one choice of its matrix."""
+"""A test case: a recipe with one combination of its matrix."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from triage.model.execution import Limits
 
 
 class InputKind(StrEnum):
-    """How an input becomes what the compiler reads."""
+    """The form of an input file."""
 
     MLIR = "mlir"
     BYTECODE = "mlirbc"
-    ONNX = "onnx"  # imported once, by a toolchain whose importer works
-    GENERATOR = "py"  # run with `args`, prints the input
-    OTHER = "other"  # given to the compiler as it is
+    ONNX = "onnx"  # imported first, by a toolchain with a working importer
+    GENERATOR = "py"  # a program that prints the input; run with `args`
+    OTHER = "other"  # passed to the compiler unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The file a recipe names, absolute, and the arguments a generator is given (`--name value`)."""
+    """The absolute path of a recipe's input, and the arguments for a generator (`--name value`)."""
 
     path: Path
     kind: InputKind
@@ -31,17 +31,16 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is compiled for. `devices` > 1 asks for that many devices; `options` are adapter-specific settings."""
+    """What to compile for. devices: how many, None for one."""
 
     backend: str
     chip: str | None = None
     devices: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A compiler flag, given to versions in [since, until)."""
+    """A compiler flag for versions in [since, until)."""
 
     text: str
     since: str | None = None
@@ -51,11 +50,19 @@ class Flag:
 Constant = bool | int | float | str | None
 
 
+class CaseSpec:
+    """What one compiler family needs of a case beyond target and flags. Only code of that family looks inside."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """How a kernel is specialised. name: which of the file's, None for the only one; signature: type of each argument;
-    constexprs: values known at compile time, `tl.float16` for a type; hints: what is known of an argument, such as
-    `divisibility`; options: what a launch chooses, such as `num_warps`.
+class KernelSpec(CaseSpec):
+    """How a Python function is specialised for a compile.
+
+    name: the function, None for the only one of the file; signature: argument -> type; constexprs: values known at compile
+    time, a type as `tl.float16`; hints: facts about an argument, such as `divisibility`; options: launch options, such as
+    `num_warps`.
     """
 
     name: str | None
@@ -67,17 +74,17 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class VersionRule:
-    """How a compiler that is no package tells its version: what to run, and a pattern whose group (or whole) is it."""
+    """How to ask a compiler that is not a package for its version: a command, and a pattern for the version in its output."""
 
     run: tuple[str, ...]
     pattern: str
 
 
 @dataclass(frozen=True, slots=True)
-class CommandLine:
-    """A compiler behind a command. words: its arguments, program first, with `{input}`, `{output}`, `{toolchain}`,
-    `{python}` and `{flags}` for what they stand for; packages: requirements of the package index, the one whose releases
-    are the timeline first.
+class CommandSpec(CaseSpec):
+    """A compiler behind a command. words: the command line, program first, with the placeholders `{input}`, `{output}`,
+    `{toolchain}`, `{python}` and `{flags}`; packages: requirements of the package index, first the one whose releases are
+    the timeline; version: None for a package.
     """
 
     words: tuple[str, ...]
@@ -87,7 +94,7 @@ class CommandLine:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A known failure, held for versions in [since, until): class (or family) and the issue that tracks it."""
+    """A known failure of versions in [since, until): its class or class family, and the issue that tracks it."""
 
     failure: str
     since: str | None = None
@@ -97,9 +104,9 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing to compile. `name` is `recipe` or `recipe[key=value,...]`; unique among the recipes of one run.
-    `compiler`: the family; `how`: what families need beyond target and flags; `rules`: a file of failure rules that take
-    precedence over the packaged ones.
+    """One compile: a recipe with one combination of its matrix. name: `recipe` or `recipe[key=value,...]`, unique in a run;
+    compiler: the family; rules: the recipe's own file of failure rules, which come before the packaged ones; spec: data
+    that only the family reads.
     """
 
     recipe: str
@@ -114,5 +121,5 @@ class Case:
     limits: Limits = field(default_factory=Limits)
     expect: tuple[Expectation, ...] = ()
     matrix: tuple[tuple[str, str], ...] = ()
-    how: Kernel | CommandLine | None = None
     rules: Path | None = None
+    spec: CaseSpec | None = None

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from triage.config.suggestions import did_you_mean
-from triage.model.case import CommandLine, VersionRule
+from triage.model.case import CommandSpec, VersionRule
 from triage.recipes.fields import advice, as_text, as_written, setting
 from triage.recipes.files import locate
 from triage.recipes.format import RecipeFormat, TargetFormat
@@ -119,14 +119,12 @@ class CommandFormat(RecipeFormat):
         """One for each package, so that recipes share its toolchains; one for each recipe without."""
         return f"{COMMAND.name}:{' '.join(self.package)}" if self.package else f"{COMMAND.name}@{self.name}"
 
-    def how(self, folder: Path) -> CommandLine:  # noqa: ARG002 - names no file
-        """The command as a case has it."""
-        rule = VersionRule(tuple(self.version.run), self.version.pattern) if self.version else None
-        return CommandLine(tuple(self.command), tuple(self.package), rule)
-
     def failure_rules(self, folder: Path) -> Path | None:
-        """The file of the recipe's own failure rules."""
         return locate(folder, self.rules) if self.rules else None
+
+    def spec(self) -> CommandSpec:
+        rule = VersionRule(tuple(self.version.run), self.version.pattern) if self.version else None
+        return CommandSpec(tuple(self.command), tuple(self.package), rule)
 
 
 def _is_name(text: str) -> bool:

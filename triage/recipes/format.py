@@ -13,7 +13,7 @@ from packaging.version import Version
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from triage.model.case import CommandLine, Kernel
+from triage.model.case import CaseSpec
 from triage.recipes import fields
 from triage.recipes.files import check_input
 from triage.recipes.words import COMMAND, FAMILIES, IREE, TRITON
@@ -182,10 +182,10 @@ class RecipeFormat(_Mapping):
         """The family of its toolchains."""
         return self.compiler
 
-    def how(self, folder: Path) -> Kernel | CommandLine | None:  # noqa: ARG002 - for families that name files
-        """What the family needs of a case beyond target and flags; `folder` is the recipe's."""
+    def spec(self) -> CaseSpec | None:
+        """What the family needs of a case beyond target and flags."""
         return None
 
-    def failure_rules(self, folder: Path) -> Path | None:  # noqa: ARG002 - for families whose recipes may name rules
+    def failure_rules(self, folder: Path) -> Path | None:  # noqa: ARG002 - most families have no such key
         """The file of the recipe's own failure rules; `folder` is the recipe's."""
         return None

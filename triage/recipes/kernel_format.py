@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from triage.config.yaml_document import Written
-from triage.model.case import Constant, Kernel
+from triage.model.case import Constant, KernelSpec
 from triage.recipes.fields import advice, as_text, as_written
 from triage.recipes.format import RecipeFormat
 from triage.recipes.matrix import has_placeholder
@@ -109,8 +108,7 @@ class TritonFormat(RecipeFormat):
             raise advice(f'"{stray}" is no argument in signature.', "hints")
         return self
 
-    def how(self, folder: Path) -> Kernel:  # noqa: ARG002 - names no file
-        """The kernel as a case has it."""
+    def spec(self) -> KernelSpec:
         hints = {name: dict(given) for name, given in self.hints.items()}
         types: dict[str, str] = {}
         for name, text in self.signature.items():
@@ -118,4 +116,4 @@ class TritonFormat(RecipeFormat):
             types[name] = kind
             if divisibility:
                 hints.setdefault(name, {}).setdefault("divisibility", int(divisibility))
-        return Kernel(self.kernel, types, self.constexprs, hints, self.options)
+        return KernelSpec(self.kernel, types, self.constexprs, hints, self.options)

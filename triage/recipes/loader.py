@@ -174,8 +174,8 @@ def _case(recipe: RecipeFormat, choice: Choice, family: Family | None, source: P
         limits=Limits(recipe.limits.timeout or default.timeout, recipe.limits.memory or default.memory),
         expect=tuple(Expectation(item.failure, item.since, item.until, item.issue) for item in recipe.expect),
         matrix=choice,
-        how=recipe.how(source.parent),
         rules=recipe.failure_rules(source.parent),
+        spec=recipe.spec(),
     )
 
 

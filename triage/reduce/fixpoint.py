@@ -80,7 +80,7 @@ def _simpler(draft: Draft, before: Draft) -> bool:
 
 
 def _measures(draft: Draft) -> tuple[object, ...]:
-    return draft.document.size, len(draft.document.content), len(draft.case.flags), draft.case.how
+    return draft.document.size, len(draft.document.content), len(draft.case.flags), draft.case.spec
 
 
 class Pace:

@@ -11,12 +11,14 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from triage.compilers.registry import family_of
+from triage.compilers.standalone import PythonFunction
 from triage.execution.inputs import Prepared
 from triage.execution.runner import ProbeRunner
-from triage.model.case import Case, CommandLine, Expectation, Kernel
+from triage.model.case import Case, Expectation
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
-from triage.model.revision import Revision, Toolchain
+from triage.model.revision import Revision
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import PythonDocument, kernel_function, parameters
 from triage.reduce.frontends.python.format import parsed
@@ -31,14 +33,6 @@ _PLACE = re.compile(r"^/[^\n]*?(?=:\d+:\d+(?::|$))", re.MULTILINE)
 _PATH = re.compile(r"(?<![\w./:-])/(?!dev/null\b)(?:[^\s/:\"'`(),<>]+/)+([^\s/:\"'`(),<>]+)")
 
 Mend = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A kernel as its file names it, `softmax` or, below what tunes it, `softmax.fn`; parameters: in their order."""
-
-    name: str
-    parameters: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,7 @@ class Reproducer:
     ending: str
     said: str
     package: str | None
-    function: Function | None = None
+    function: PythonFunction | None = None
     rules: bytes | None = None
 
     @property
@@ -109,14 +103,14 @@ def reproducer_of(bench: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> Re
         content=path.read_bytes(),
         source=names[prepared.path],
         text=prepared.path.read_text("utf-8", "replace"),
-        program=_program(probe.case, toolchain),
+        program=family_of(probe.case).program_name(probe.case, toolchain),
         # The printing options with them: without these an error prints thousands of lines of IR.
         options=(*invocation.options, *invocation.printing),
         ending=_ending(execution, probe.case),
         said=mend(execution.stderr.text),
         package=_package(bad),
         function=_function(probe.case),
-        rules=_rules(probe.case),
+        rules=probe.case.rules.read_bytes() if probe.case.rules else None,
     )
 
 
@@ -167,24 +161,15 @@ def _ending(execution: Execution, case: Case) -> str:
     return f"exit status {execution.exit_code}"
 
 
-def _program(case: Case, toolchain: Toolchain) -> str:
-    """What people call the compiler: one that an interpreter runs goes by its package's name."""
-    match case.how:
-        case Kernel():
-            return case.compiler
-        case CommandLine(packages=[package, *_]):
-            return package
-    return toolchain.program.name
-
-
-def _function(case: Case) -> Function | None:
-    tree = parsed(case.input.path.read_bytes()) if isinstance(case.how, Kernel) and case.input.path.suffix == ".py" else None
+def _function(case: Case) -> PythonFunction | None:
+    is_kernel = family_of(case).kernel(case) is not None and case.input.path.suffix == ".py"
+    tree = parsed(case.input.path.read_bytes()) if is_kernel else None
     found = kernel_function(Draft(PythonDocument(tree), case)) if tree is not None else None
-    return None if found is None else Function(found.name + ".fn" * (len(found.decorator_list) - 1), tuple(parameters(found)))
-
-
-def _rules(case: Case) -> bytes | None:
-    return case.rules.read_bytes() if case.rules else None
+    return (
+        None
+        if found is None
+        else PythonFunction(found.name + ".fn" * (len(found.decorator_list) - 1), tuple(parameters(found)))
+    )
 
 
 def _package(place: ToolchainRef) -> str | None:

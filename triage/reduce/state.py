@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+from triage.compilers.registry import family_of
 from triage.execution.scratch import Scratch
-from triage.model.case import Case, Flag, Kernel, Target
+from triage.model.case import Case, Flag, KernelSpec, Target
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.progress import Task
 from triage.model.revision import Revision
@@ -39,9 +40,9 @@ class State:
         with disk_errors("keep the reduction"):
             write_whole(self.folder / f"best.{draft.document.suffix}", draft.document.content)
             case = draft.case
-            settings = {"flags": [asdict(flag) for flag in case.flags], "target": _plain(case.target), "phase": case.phase}
-            kernel = asdict(case.how) if isinstance(case.how, Kernel) else None
-            write_whole(self.folder / "settings.json", json.dumps({**settings, "kernel": kernel}).encode())
+            settings = {"flags": [asdict(flag) for flag in case.flags], "target": asdict(case.target), "phase": case.phase}
+            kernel = family_of(case).kernel(case)
+            write_whole(self.folder / "settings.json", json.dumps({**settings, "kernel": kernel and asdict(kernel)}).encode())
 
     def best(self, case: Case) -> tuple[Path, Case] | None:
         """The kept program and the case with its settings; None where there is none."""
@@ -49,14 +50,10 @@ class State:
         with suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads((self.folder / "settings.json").read_text("utf-8"))
             flags = tuple(Flag(**one) for one in said["flags"])
-            how = Kernel(**said["kernel"]) if said["kernel"] else case.how
+            spec = KernelSpec(**said["kernel"]) if said["kernel"] else case.spec
             if kept:
-                return kept, replace(case, flags=flags, target=Target(**said["target"]), phase=said["phase"], how=how)
+                return kept, replace(case, flags=flags, target=Target(**said["target"]), phase=said["phase"], spec=spec)
         return None
-
-
-def _plain(target: Target) -> dict[str, object]:
-    return {"backend": target.backend, "chip": target.chip, "devices": target.devices, "options": dict(target.options)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +205,4 @@ class Reduction:
 
 
 def _settings(draft: Draft) -> tuple[object, ...]:
-    return draft.case.flags, draft.case.target, draft.case.phase, draft.case.how
+    return draft.case.flags, draft.case.target, draft.case.phase, draft.case.spec

@@ -90,7 +90,7 @@ class _Work:
         source = bench.prober.input_of(order.case)
         assert isinstance(source, Prepared)  # it was compiled
         self.source = source
-        about = (order.case.name, source.digest, order.case.flags, order.case.target, order.case.phase, order.case.how)
+        about = (order.case.name, source.digest, order.case.flags, order.case.target, order.case.phase, order.case.spec)
         identity = (*about, bad.identity, good and good.identity, start.failure.signature)
         self.state = State(bench.shed.home, repr(identity))
         if order.slipped:

@@ -19,9 +19,10 @@ from triage.classify.rules import (
     RemedyCandidate,
     RewriteInput,
 )
-from triage.compilers.iree.adapter import flag_name
+from triage.compilers.invocation import flag_name
+from triage.compilers.registry import family_of
 from triage.execution.judge import rules_of
-from triage.model.case import Case, Kernel
+from triage.model.case import Case
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
@@ -100,8 +101,8 @@ def _changes(candidate: RemedyCandidate, situation: Situation, failure: Failure)
         case DeclareDevices(why):
             yield from _declared(situation, failure, why)
         case LaunchOption(name, values, why):
-            if isinstance(case.how, Kernel):
-                yield from (one(SetOption(name, value, why)) for value in values if case.how.options.get(name) != value)
+            if kernel := family_of(case).kernel(case):
+                yield from (one(SetOption(name, value, why)) for value in values if kernel.options.get(name) != value)
         case RewriteInput(name, why):
             if (made := situation.rewritten.get(name)) is not None:
                 yield one(Rewritten(made.path, made.change, why, made.caveat))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import assert_never
 
 from triage.classify.rules import DropFlag, GiveFlag, LeastValue
-from triage.compilers.iree.adapter import flag_name
-from triage.model.case import Case, Constant, Flag, Input, InputKind, Kernel
+from triage.compilers.invocation import flag_name
+from triage.compilers.registry import family_of
+from triage.model.case import Case, Constant, Flag, Input, InputKind
 
 DEVICE_FLAG = "iree-hal-target-device"
 
@@ -189,8 +190,9 @@ def _apply(case: Case, step: Step) -> Case:
                 kept = _without(kept, name)
             return replace(case, flags=(*kept, *map(Flag, flags)))
         case SetOption(name, value):
-            assert isinstance(case.how, Kernel)
-            return replace(case, how=replace(case.how, options={**case.how.options, name: value}))
+            kernel = family_of(case).kernel(case)
+            assert kernel is not None
+            return replace(case, spec=replace(kernel, options={**kernel.options, name: value}))
         case Neighbour(other):
             return other
         case Rewritten(path):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from triage.compilers.base import PlacementWords
+from triage.compilers.placement import PlacementWords
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.runner import ProbeRunner

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations, product
 
+from triage.compilers.registry import family_of
 from triage.execution.judge import Match, any_failure, same_class
 from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.model.case import Case, Constant, Kernel
+from triage.model.case import Case, Constant
 from triage.model.errors import BadInput
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
@@ -56,14 +57,15 @@ def _with_values(case: Case, choice: tuple[tuple[str, str], ...], named: Mapping
 
 def _with_value(case: Case, knob: str, value: str) -> Case:
     section, _, name = knob.partition(".")
-    match section, case.how:
-        case "args", _:
+    kernel = family_of(case).kernel(case)
+    match section:
+        case "args":
             args = tuple((key, value if key == name else old) for key, old in case.input.args)
             return replace(case, input=replace(case.input, args=args))
-        case "options", Kernel() as how:
-            return replace(case, how=replace(how, options={**how.options, name: _constant(value)}))
-        case "constexprs", Kernel() as how:
-            return replace(case, how=replace(how, constexprs={**how.constexprs, name: _constant(value)}))
+        case "options" if kernel:
+            return replace(case, spec=replace(kernel, options={**kernel.options, name: _constant(value)}))
+        case "constexprs" if kernel:
+            return replace(case, spec=replace(kernel, constexprs={**kernel.constexprs, name: _constant(value)}))
     match name:
         case "backend":
             return replace(case, target=replace(case.target, backend=value))
@@ -78,8 +80,9 @@ def _with_value(case: Case, knob: str, value: str) -> Case:
 def _knobs(case: Case) -> dict[str, tuple[str, ...]]:
     """Everything that can be varied, by its full name, with the value it has, if any."""
     target = {"backend": case.target.backend, "chip": case.target.chip, "devices": case.target.devices}
-    kernel = case.how if isinstance(case.how, Kernel) else Kernel(None, {}, {}, {}, {})
-    sections = {"args": dict(case.input.args), "options": kernel.options, "constexprs": kernel.constexprs, "target": target}
+    kernel = family_of(case).kernel(case)
+    specialised = {"options": kernel.options, "constexprs": kernel.constexprs} if kernel else {}
+    sections = {"args": dict(case.input.args), **specialised, "target": target}
     return {
         f"{section}.{name}": () if value is None else (str(value),)
         for section, values in sections.items()

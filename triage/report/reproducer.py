@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from triage.bisect.history import plain_status
+from triage.compilers.registry import family_of
+from triage.compilers.standalone import RULES_FILE, StandaloneCompile
 from triage.execution.judge import rules_of
-from triage.model.case import Case, Flag, Kernel, Target
+from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, Span, expectations, slug, span_around
 from triage.reduce.state import Reduced
-from triage.report.calls import call_of
 from triage.report.folder import write_folder
-from triage.report.kernel_script import KERNEL_SCRIPT, kernel_script
 from triage.report.markdown import plain_templates
-from triage.report.recipe_keys import RULES, keys_of
 from triage.report.shapes import Json, failure_json, revision_json
 from triage.report.words import headline_text, numbers_text, revision_text
 from triage.toolchains.home import disk_errors
@@ -66,15 +65,14 @@ def reproducer_files(one: Reproducer) -> Mapping[str, str | bytes]:
         "measured": one.failure.failure_class == METRIC,
         "headline": headline_text(one.failure, 400),
     }
-    call = call_of(one)
-    files: dict[str, str | bytes] = {one.source: one.text, one.file: one.content}
+    family, task = family_of(reduced.case), standalone_compile(one)
+    call, scripts = family.standalone_call(task), family.standalone_files(task)
+    files: dict[str, str | bytes] = {one.source: one.text, one.file: one.content, **scripts}
     if one.rules is not None:
-        files[RULES] = one.rules
-    if isinstance(reduced.case.how, Kernel):
-        files[KERNEL_SCRIPT] = kernel_script(one, reduced.case.how)
+        files[RULES_FILE] = one.rules
     pages: dict[str, dict[str, Any]] = {
         RECIPE: {
-            "keys": keys_of(reduced.case),
+            "keys": family.recipe_keys(reduced.case),
             "target": _target(reduced.case.target),
             "flags": [_flag(flag) for flag in reduced.case.flags],
             "memory": _size(reduced.case.limits.memory),
@@ -88,8 +86,8 @@ def reproducer_files(one: Reproducer) -> Mapping[str, str | bytes]:
         },
         "README.md": {
             "call": call,
-            "own": files.get(KERNEL_SCRIPT),
-            "noun": "kernel" if isinstance(reduced.case.how, Kernel) else "program",
+            "scripts": scripts,
+            "noun": family.noun,
             "numbers": numbers_text(one.failure),
             "good": one.good,
             "span": span_text(span),
@@ -105,6 +103,21 @@ def reproducer_files(one: Reproducer) -> Mapping[str, str | bytes]:
         files[name] = templates.get_template(f"reproducer/{name}.j2").render(**shared, **words)
     files[RECORD] = json.dumps(_record(one, span), indent=2, ensure_ascii=False) + "\n"
     return files
+
+
+def standalone_compile(one: Reproducer) -> StandaloneCompile:
+    """The failing compile, as its family needs it to write a command for it."""
+    return StandaloneCompile(
+        case=one.reduced.case,
+        source=one.source,
+        program=one.program,
+        options=one.options,
+        release=one.bad.revision.name,
+        version=one.bad.version,
+        requirement=one.package,
+        failure_class=one.failure.failure_class,
+        function=one.function,
+    )
 
 
 def span_text(span: Span) -> str:
@@ -164,7 +177,7 @@ def _record(one: Reproducer, span: Span) -> Json:
                 ("first_good", span.first_good),
             )
         },
-        "command": list(call_of(one).words),
+        "command": list(family_of(reduced.case).standalone_call(standalone_compile(one)).words),
         "evidence": [evidence_json(probe) for probe in one.probes],
         **sizes_json(reduced),
         "oracle_calls": effort.calls,

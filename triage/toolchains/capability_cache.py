@@ -33,8 +33,8 @@ def describe(memory: Path, compiler: Compiler, program: Path) -> Known:
         EnvironmentFailure: files of it went away since it was found; and what `Compiler.describe` raises.
     """
     try:
-        essence = compiler.essence(program)
-        note = memory / f"{_face(essence)}.json"
+        files = compiler.identity_files(program)
+        note = memory / f"{_face(files)}.json"
     except FileNotFoundError as error:
         raise EnvironmentFailure(f"{error.filename or program} of a compiler is gone; install it again") from error
     try:
@@ -42,7 +42,7 @@ def describe(memory: Path, compiler: Compiler, program: Path) -> Known:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     with disk_errors("remember what a compiler can do"), ThreadPoolExecutor(1) as pool:
-        content = pool.submit(_content, memory, essence)  # reading a large library takes as long as the questions
+        content = pool.submit(_content, memory, files)  # reading a large library takes as long as the questions
         description = compiler.describe(program)
         known = Known(content.result(), description)
         _save(note, known)

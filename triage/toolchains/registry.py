@@ -252,7 +252,7 @@ class ToolchainRegistry:
                 raise EnvironmentFailure(f"there is no {root}")
         program = compiler.locate(root)
         if program is None:
-            raise EnvironmentFailure(f"no {place.family} compiler below {root}: {compiler.where}")
+            raise EnvironmentFailure(f"no {place.family} compiler below {root}: {compiler.folders}")
         known = describe(self.home / "described", compiler, program)
         told = known.description
         commit = place.revision.commit or told.commit  # what was asked for, whatever a build calls itself

@@ -7,50 +7,47 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from triage.compilers.base import Description, Environment, Invocation, MlirTools, Packaging, RunFacts, lines_told
-from triage.compilers.command import layout
-from triage.model.case import Case, CommandLine, VersionRule
-from triage.model.execution import Execution
+from triage.compilers.base import Compiler, Description, Environment, Packaging
+from triage.compilers.command import layout, standalone
+from triage.compilers.invocation import Invocation
+from triage.compilers.standalone import StandaloneCall, StandaloneCompile
+from triage.model.case import Case, CommandSpec, VersionRule
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes import flag_applies
 
+_PACKAGES = "command:"
 
-class Command:
+
+class Command(Compiler):
     """A family of one compiler: the releases of a package, or what folders hold."""
 
-    where = "a folder, a virtual environment, or a program"
+    folders = "a folder, a virtual environment, or a program"
 
-    def __init__(self, name: str, packages: tuple[str, ...] = (), version: VersionRule | None = None) -> None:
+    def __init__(self, name: str = "command", packages: tuple[str, ...] = (), version: VersionRule | None = None) -> None:
         """packages: requirements, the compiler's own name first; version: how one that is no package tells its version."""
         self.name = name
         self.distribution = Requirement(packages[0]).name if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
         self._version = version
 
-    def unsupported(self, version: str) -> str | None:  # noqa: ARG002 - the port's names
-        return None
-
     def locate(self, root: Path) -> Path | None:
         return layout.locate(root)
 
-    def essence(self, program: Path) -> tuple[Path, ...]:
-        return layout.essence(program)
+    def identity_files(self, program: Path) -> tuple[Path, ...]:
+        return layout.identity_files(program)
 
     def describe(self, program: Path) -> Description:
         version = layout.package_version(program, self.distribution) if self.distribution else None
         if self._version is not None:
-            version = layout.told_version(self._version, _places(program))
+            version = layout.reported_version(self._version, _places(program))
         return Description(version, None, None, Capabilities())
 
-    def dialects(self, program: Path) -> frozenset[str]:  # noqa: ARG002 - the port's names
-        return frozenset()
-
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        if not isinstance(case.how, CommandLine):
-            return Untestable(Cause.RECIPE, f"{case.name} names no command")
+        if not isinstance(spec := case.spec, CommandSpec):
+            return Untestable(Cause.RECIPE, f"the recipe of {case.name} has no command")
         flags = [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
-        words = case.how.words if "{flags}" in case.how.words else (*case.how.words, "{flags}")
+        words = spec.words if "{flags}" in spec.words else (*spec.words, "{flags}")
         options = tuple(text for word in words for text in (flags if word == "{flags}" else [word]))
         places = _places(toolchain.program)
         lacking = next(
@@ -62,23 +59,22 @@ class Command:
             )
         return Invocation(options, env=_surroundings(toolchain.program), places=places)
 
-    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:  # noqa: ARG002 - nothing is known
-        return invocation
+    def named(self, name: str) -> Compiler | None:
+        packages = name.removeprefix(_PACKAGES)
+        return Command(name, tuple(packages.split())) if name.startswith(_PACKAGES) and packages.strip() else None
 
-    def told(self, execution: Execution) -> RunFacts:
-        return lines_told(execution)
+    def for_case(self, case: Case) -> Compiler:
+        spec = case.spec
+        return Command(case.compiler, spec.packages, spec.version) if isinstance(spec, CommandSpec) else self
 
-    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:  # noqa: ARG002 - the port's names
-        return None
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        return ("compiler: command", *(standalone.recipe_keys(case) if case.spec else ()))
 
-    def ir(self) -> None:
-        return None
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return self.distribution or super().program_name(case, toolchain)
 
-    def placement(self) -> None:
-        return None
-
-    def runner(self) -> None:
-        return None
+    def standalone_call(self, task: StandaloneCompile) -> StandaloneCall:
+        return standalone.call(task)
 
 
 def _places(program: Path) -> dict[str, str]:

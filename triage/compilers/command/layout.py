@@ -10,6 +10,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from triage.compilers.invocation import fill_placeholders
 from triage.execution.process import capture
 from triage.model.case import VersionRule
 from triage.model.errors import EnvironmentFailure
@@ -34,7 +35,7 @@ def environment_of(program: Path) -> Path | None:
     return root if program.name == "python" and (root / "pyvenv.cfg").is_file() else None
 
 
-def essence(program: Path) -> tuple[Path, ...]:
+def identity_files(program: Path) -> tuple[Path, ...]:
     """All that is installed in a virtual environment, which names its interpreter; the programs, libraries and scripts
     of a folder; a program alone.
     """
@@ -62,9 +63,9 @@ def package_version(program: Path, distribution: str) -> str | None:
     return None
 
 
-def told_version(rule: VersionRule, places: Mapping[str, str]) -> str | None:
+def reported_version(rule: VersionRule, places: Mapping[str, str]) -> str | None:
     """What the compiler answers. EnvironmentFailure when it does not run; None when the answer holds no version."""
-    argv = [re.sub(r"\{(\w+)\}", lambda found: places.get(found[1], found[0]), word) for word in rule.run]
+    argv = [fill_placeholders(word, places) for word in rule.run]
     answer = capture(argv, _PATIENCE)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(f"{argv[0]} does not print its version: {answer.stderr.last_line or answer.ending}")

@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.base import Description, Invocation, MlirTools, Packaging, RunFacts, Wheel
+from triage.compilers.base import Compiler, Description, Importer, MlirTools
+from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import introspect, layout
 from triage.compilers.iree.devices import DEVICE_NAMES, IreePlacement
 from triage.compilers.iree.passes import IreeIr
@@ -37,22 +38,19 @@ _NAME_CRASHED_PASS = (
 )
 
 
-class Iree:
+class Iree(Compiler):
     """The IREE family."""
 
     name = "iree"
     distribution = "iree-base-compiler"
-    packaging: Packaging = Wheel()
-    where = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
-
-    def unsupported(self, version: str) -> str | None:  # noqa: ARG002 - the port's names
-        return None
+    onnx_importer = Importer("iree.compiler.tools.import_onnx", ("iree-base-compiler", "onnx"))
+    folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
 
     def locate(self, root: Path) -> Path | None:
         return layout.locate(root)
 
-    def essence(self, program: Path) -> tuple[Path, ...]:
-        return layout.essence(program)
+    def identity_files(self, program: Path) -> tuple[Path, ...]:
+        return layout.identity_files(program)
 
     def describe(self, program: Path) -> Description:
         return introspect.describe(program)
@@ -79,13 +77,13 @@ class Iree:
         # and a large input's dump has been lost to it.
         return Invocation((*target, *phase, *given), printing, {"LLVM_DISABLE_SYMBOLIZATION": "1"})
 
-    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:
+    def with_pass_reporting(self, invocation: Invocation, *, crashed: bool) -> Invocation:
         given = {flag_name(text) for text in invocation.options}
         extra = tuple(text for text in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(text) not in given)
         return replace(invocation, printing=(*invocation.printing, *extra))
 
-    def told(self, execution: Execution) -> RunFacts:  # noqa: ARG002 - the port's names
-        return RunFacts()
+    def run_facts(self, execution: Execution) -> RunFacts:
+        return RunFacts()  # failures name the phase; nothing else is printed
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         optimizer = toolchain.program.with_name("iree-opt")
@@ -101,11 +99,6 @@ class Iree:
 
     def runner(self) -> IreeRunner:
         return IreeRunner()
-
-
-def flag_name(text: str) -> str:
-    """`iree-opt-level` of `--iree-opt-level=O3`."""
-    return text.lstrip("-").partition("=")[0]
 
 
 def _target_flags(target: Target, known: frozenset[str], given: set[str]) -> list[str] | Untestable:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from triage.compilers.base import Declared, MissingTypes, PlacementWords, Solver
+from triage.compilers.placement import Declared, MissingTypes, PlacementWords, Solver
 from triage.mlir import Module
 from triage.mlir.tree import entries, split
 from triage.model.revision import Toolchain

@@ -34,7 +34,7 @@ def locate(root: Path) -> Path | None:
     return None
 
 
-def essence(program: Path) -> tuple[Path, ...]:
+def identity_files(program: Path) -> tuple[Path, ...]:
     """The binary and the shared library beside it that holds the compiler; a static binary alone."""
     libraries = [program.parent / name for name in _LIBRARIES]
     return (program, *(path.resolve() for path in libraries if path.is_file()))

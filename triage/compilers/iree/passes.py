@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from triage.compilers.base import Invocation
+from triage.compilers.invocation import Invocation
 from triage.compilers.iree.devices import IreePlacement
 from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.tree import UnbalancedError, closing, entries, split

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from packaging.version import Version
 
-from triage.compilers.base import Description, Invocation, MlirTools, Packaging, RunFacts, Wheel, lines_told
+from triage.compilers.base import Compiler, Description, Packaging, Wheel
 from triage.compilers.interpreters import interpreter
-from triage.compilers.triton import layout
+from triage.compilers.invocation import Invocation
+from triage.compilers.standalone import StandaloneCall, StandaloneCompile
+from triage.compilers.triton import layout, standalone
 from triage.compilers.triton.chips import chip_of
-from triage.model.case import Case, Kernel
+from triage.model.case import Case, KernelSpec
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 
@@ -23,13 +25,14 @@ _FIRST = Version("2.1")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
 
 
-class Triton:
+class Triton(Compiler):
     """The Triton family."""
 
     name = "triton"
     distribution = "triton"
     packaging: Packaging = Wheel(interpreted=True)
-    where = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
+    noun = "kernel"
+    folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
 
     def unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:
@@ -39,9 +42,9 @@ class Triton:
     def locate(self, root: Path) -> Path | None:
         return layout.locate(root)
 
-    def essence(self, program: Path) -> tuple[Path, ...]:
+    def identity_files(self, program: Path) -> tuple[Path, ...]:
         # The worker decides with it: what an older worker found out is not taken for what this one would.
-        return (*layout.essence(program), *sorted(_WORKER.glob("*.py")))
+        return (*layout.identity_files(program), *sorted(_WORKER.glob("*.py")))
 
     def describe(self, program: Path) -> Description:
         if not (program.parents[1] / "compiler").exists():
@@ -50,9 +53,6 @@ class Triton:
         phases = dict.fromkeys(phase for name in sorted(backends) for phase in _PHASES[name])
         known = Capabilities(backends=backends, phases=tuple(phases))
         return Description(layout.version(program), layout.commit(program), None, known)
-
-    def dialects(self, program: Path) -> frozenset[str]:  # noqa: ARG002 - the port's names
-        return frozenset()
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         python = self._python(toolchain)
@@ -76,24 +76,26 @@ class Triton:
             return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} needs Python {name}, and none is installed here")
         return found
 
-    def naming_the_pass(self, invocation: Invocation, *, crashed: bool) -> Invocation:
+    def with_pass_reporting(self, invocation: Invocation, *, crashed: bool) -> Invocation:
         """A crash kills the process, and only what was printed before it names the pass; else Triton has named it."""
         return replace(invocation, printing=(*invocation.printing, "--name-pass")) if crashed else invocation
 
-    def told(self, execution: Execution) -> RunFacts:
-        return lines_told(execution)
+    def kernel(self, case: Case) -> KernelSpec | None:
+        return case.spec if isinstance(case.spec, KernelSpec) else None
 
-    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:  # noqa: ARG002 - the port's names
-        return None
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        kernel = self.kernel(case)
+        return (*super().recipe_keys(case), *(standalone.recipe_keys(kernel) if kernel else ()))
 
-    def ir(self) -> None:
-        return None
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return self.name
 
-    def placement(self) -> None:
-        return None
+    def standalone_call(self, task: StandaloneCompile) -> StandaloneCall:
+        return standalone.call(task)
 
-    def runner(self) -> None:
-        return None
+    def standalone_files(self, task: StandaloneCompile) -> Mapping[str, str]:
+        kernel = self.kernel(task.case)
+        return {standalone.SCRIPT: standalone.script(task, kernel)} if kernel else {}
 
 
 def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
@@ -108,16 +110,16 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
         return Untestable(Cause.RECIPE, f"{case.target.chip!r} is no chip of {backend}: write one such as {example}")
     if case.phase is not None and case.phase not in _PHASES[backend]:
         return Untestable(Cause.FLAG, f"{backend} has no phase {case.phase}; it has {', '.join(_PHASES[backend])}")
-    if not isinstance(case.how, Kernel):
-        return Untestable(Cause.RECIPE, f"{case.name} says nothing of a kernel")
+    if not isinstance(kernel := case.spec, KernelSpec):
+        return Untestable(Cause.RECIPE, f"the recipe of {case.name} does not describe a kernel")
     return {
         "backend": backend,
         "arch": chip.arch,
         "warp_size": chip.warp_size,
         "shared_limit": chip.shared_limit,
-        "kernel": case.how.name,
-        "signature": dict(case.how.signature),
-        "constexprs": dict(case.how.constexprs),
-        "hints": {name: dict(hints) for name, hints in case.how.hints.items()},
-        "options": dict(case.how.options),
+        "kernel": kernel.name,
+        "signature": dict(kernel.signature),
+        "constexprs": dict(kernel.constexprs),
+        "hints": {name: dict(hints) for name, hints in kernel.hints.items()},
+        "options": dict(kernel.options),
     }

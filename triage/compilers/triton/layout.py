@@ -31,7 +31,7 @@ def import_root(program: Path) -> Path:
     return program.parents[2]
 
 
-def essence(program: Path) -> tuple[Path, ...]:
+def identity_files(program: Path) -> tuple[Path, ...]:
     """The library, and what of the package beside it takes part in a compile."""
     package = program.parents[1]
     return (program, *sorted(path for pattern in _PARTS for path in package.glob(pattern) if path.is_file()))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from triage.model.case import Flag, Kernel
+from triage.compilers.registry import family_of
+from triage.model.case import Flag
 from triage.reduce.draft import Draft
 from triage.reduce.search import InterestingnessTest, greedily, minimise
 
@@ -46,24 +47,24 @@ def plainer_chip(draft: Draft, hunt: InterestingnessTest) -> Draft:
 
 def drop_options(draft: Draft, hunt: InterestingnessTest) -> Draft:
     """Leave out options that the failure does not need, then make the numbers of the others small."""
-    how = draft.case.how
-    if not isinstance(how, Kernel):
+    kernel = family_of(draft.case).kernel(draft.case)
+    if kernel is None:
         return draft
 
     def build(kept: Sequence[str]) -> Draft:
-        options = {name: value for name, value in how.options.items() if name in kept}
-        return Draft(draft.document, replace(draft.case, how=replace(how, options=options)))
+        options = {name: value for name, value in kernel.options.items() if name in kept}
+        return Draft(draft.document, replace(draft.case, spec=replace(kernel, options=options)))
 
-    _, found = minimise(list(how.options), build, hunt)
+    _, found = minimise(list(kernel.options), build, hunt)
     return greedily(found or draft, hunt, _fewer)
 
 
 def _fewer(draft: Draft) -> Iterator[Draft]:
-    how = draft.case.how
-    assert isinstance(how, Kernel)
-    for name, value in how.options.items():
+    kernel = family_of(draft.case).kernel(draft.case)
+    assert kernel is not None
+    for name, value in kernel.options.items():
         if name in _COUNTS and isinstance(value, int):
             for number in (1 << bits for bits in range(value.bit_length())):
                 if number < value:
-                    options = {**how.options, name: number}
-                    yield Draft(draft.document, replace(draft.case, how=replace(how, options=options)))
+                    options = {**kernel.options, name: number}
+                    yield Draft(draft.document, replace(draft.case, spec=replace(kernel, options=options)))

@@ -55,7 +55,7 @@ def read_assembler(report: Report) -> None:
 class _Finder:
     """Finds what is not needed where nobody else does."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:  # noqa: ARG002 - the protocol's
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name.partition(".")[0] not in _NOT_NEEDED:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]

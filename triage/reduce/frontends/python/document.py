@@ -6,7 +6,8 @@ import ast
 from dataclasses import replace
 from functools import cached_property
 
-from triage.model.case import Case, InputKind, Kernel
+from triage.compilers.registry import family_of
+from triage.model.case import Case, InputKind, KernelSpec
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.source_tree import Edits, edited, functions, statements
 
@@ -50,14 +51,14 @@ def with_edits(draft: Draft, edits: Edits, case: Case | None = None) -> Draft:
     return Draft(PythonDocument(edited(tree_of(draft), edits)), case or draft.case)
 
 
-def kernel_of(draft: Draft) -> Kernel | None:
-    """How the draft's kernel is specialised; None for a program that is no kernel."""
-    return draft.case.how if isinstance(draft.case.how, Kernel) else None
+def kernel_of(draft: Draft) -> KernelSpec | None:
+    """How the draft's kernel is specialised; None for a program that is not a kernel."""
+    return family_of(draft.case).kernel(draft.case)
 
 
-def with_kernel(case: Case, how: Kernel) -> Case:
-    """The case with its kernel specialised otherwise."""
-    return replace(case, how=how)
+def with_kernel(case: Case, kernel: KernelSpec) -> Case:
+    """The case with another specialisation of its kernel."""
+    return replace(case, spec=kernel)
 
 
 def kernel_function(draft: Draft) -> ast.FunctionDef | None:

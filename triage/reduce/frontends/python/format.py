@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from triage.model.case import Case, Kernel
+from triage.compilers.registry import family_of
+from triage.model.case import Case
 from triage.reduce.draft import Program
 from triage.reduce.fixpoint import PassProgress
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, plainer_chip
@@ -20,7 +21,7 @@ class PythonFormat:
     """A program that Python can parse."""
 
     def __init__(self, case: Case) -> None:
-        self._is_kernel = isinstance(case.how, Kernel)
+        self._is_kernel = family_of(case).kernel(case) is not None
         self._names_known = False  # whether the program begins with every name bound, so that it is to stay so
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from triage.model.case import Constant, Kernel
+from triage.model.case import Constant, KernelSpec
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.document import kernel_function, kernel_of, parameters, with_edits, with_kernel
 from triage.reduce.frontends.python.names import renamed
@@ -88,7 +88,7 @@ def _without_parameters(draft: Draft, gone: set[str], edits: Edits | None = None
         defaults=defaults,
     )
     signature, constexprs, hints = (_but(one, gone) for one in (how.signature, how.constexprs, how.hints))
-    small = Kernel(how.name, signature, constexprs, hints, how.options)
+    small = KernelSpec(how.name, signature, constexprs, hints, how.options)
     return with_edits(draft, {given: left, **(edits or {})}, with_kernel(draft.case, small))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from triage.model.case import Kernel
+from triage.model.case import KernelSpec
 
 Number = int | float
 _REDUCING = frozenset(("sum", "max", "min", "argmax", "argmin"))
@@ -28,7 +28,7 @@ class Kind:
 class Shapes:
     """What is known of the expressions of one function. Names are followed in the order of the statements."""
 
-    def __init__(self, function: ast.FunctionDef, kernel: Kernel) -> None:
+    def __init__(self, function: ast.FunctionDef, kernel: KernelSpec) -> None:
         self._numbers: dict[str, Number] = {}
         self._kinds: dict[str, Kind | None] = {}
         self._of: dict[ast.expr, Kind | None] = {}

@@ -1,0 +1,60 @@
+"""A compiler's command as recipe keys, and as a shell command without triage."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+
+from triage.compilers.invocation import fill_placeholders
+from triage.compilers.standalone import RULES_FILE, StandaloneCall, StandaloneCompile
+from triage.model.case import Case, CommandSpec
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+def recipe_keys(case: Case) -> Iterator[str]:
+    """The recipe keys of a command, one YAML line each; reading them gives the same spec."""
+    spec = case.spec
+    assert isinstance(spec, CommandSpec)
+    if spec.packages:
+        yield f"package: {json.dumps(spec.packages, ensure_ascii=False)}"
+    yield f"command: {json.dumps(spec.words, ensure_ascii=False)}"
+    if spec.version is not None:
+        run, pattern = (json.dumps(part, ensure_ascii=False) for part in (spec.version.run, spec.version.pattern))
+        yield f"version: {{run: {run}, pattern: {pattern}}}"
+    if case.rules is not None:
+        yield f"rules: {RULES_FILE}"
+
+
+def call(task: StandaloneCompile) -> StandaloneCall:
+    """The recipe's own command line, its placeholders as shell variables."""
+    spec = task.case.spec
+    assert isinstance(spec, CommandSpec)
+    words = task.options
+    values = {"input": task.source, "output": "out", "python": "python3"}
+    filled = tuple(fill_placeholders(word, values) for word in words)
+    before = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
+    prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
+    if spec.packages:
+        remark = "\n# Set PYTHON to the interpreter that has it."
+        if any("{toolchain}" in word for word in words):
+            before.append(f"TOOLCHAIN={prefix} || exit 127")
+        if not words[0].startswith("{"):
+            before.append(f'PATH="{prefix}/bin:$PATH"')
+    else:
+        remark = "\n# Set TOOLCHAIN to the compiler's folder, or to the compiler itself."
+        before.append(': "${TOOLCHAIN:?set it to the path of the compiler}"')
+    run = " ".join(_shell_word(word, task.source) for word in words)
+    install = task.requirement and shlex.join((task.requirement, *spec.packages[1:]))
+    return StandaloneCall(install, filled, run, remark, tuple(before), replaces=False)
+
+
+def _shell_word(word: str, source: str) -> str:
+    """A word for the shell, with variables for its placeholders."""
+    places = {"input": source, "output": '"$OUT/out"', "python": '"${PYTHON:-python3}"', "toolchain": '"$TOOLCHAIN"'}
+    parts = _PLACEHOLDER.split(word)  # texts and names in turn
+    quoted = (shlex.quote(text) if text else "" for text in parts[::2])
+    names = [places.get(name, shlex.quote(f"{{{name}}}")) for name in parts[1::2]]
+    return "".join(text + name for text, name in zip(quoted, [*names, ""], strict=True)) or "''"

@@ -1,0 +1,82 @@
+"""A compiler's command line, and the facts that a run prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triage.model.execution import Execution
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command line. `options`: all arguments except program, input and output; they are part of the evidence key.
+    `printing`: options that only change the output text; not part of any key. `env`: variables added to the inherited ones.
+    `launcher`: runs instead of the program, such as an interpreter and a script; not part of any key.
+    `places`: set when `options` is the whole command line of a recipe; maps its `{name}` placeholders to their values.
+    `{input}` and `{output}` are always known, and nothing is appended.
+    """
+
+    options: tuple[str, ...]
+    printing: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    launcher: tuple[str, ...] = ()
+    places: Mapping[str, str] | None = None
+
+    def argv(self, program: Path, source: Path, output: Path) -> list[str]:
+        """The command line, program first."""
+        if self.places is not None:
+            values = {**self.places, "input": str(source), "output": str(output)}
+            return [fill_placeholders(word, values) for word in self.options]
+        start = self.launcher or (str(program),)
+        return [*start, *self.options, *self.printing, str(source), "-o", str(output)]
+
+
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """Replace each `{name}` by its value; unknown names stay."""
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a family reads from a finished run besides failures. phase: the last one reached; metrics: name -> value, with
+    the unit as the name's last word (`shared_bytes`) unless it is a count.
+    """
+
+    phase: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def flag_name(text: str) -> str:
+    """`iree-opt-level` of `--iree-opt-level=O3`."""
+    return text.lstrip("-").partition("=")[0]
+
+
+_MARK = "triage: "
+
+
+def reported_facts(execution: Execution) -> RunFacts:
+    """Read stdout lines that start with `triage: ` and continue as JSON: `{"stage": "llir"}` when a stage starts, and
+    numbers as `{"metrics": {"shared_bytes": 4096}}`. Other lines and values that are not numbers are ignored.
+    """
+    phase: str | None = None
+    metrics: dict[str, float] = {}
+    for line in execution.stdout.text.splitlines():
+        if not line.startswith(_MARK):
+            continue
+        try:
+            report = json.loads(line.removeprefix(_MARK))
+        except ValueError:
+            continue
+        if not isinstance(report, dict):
+            continue
+        if isinstance(stage := report.get("stage"), str):
+            phase = stage
+        if isinstance(numbers := report.get("metrics"), dict):
+            metrics |= {str(name): value for name, value in numbers.items() if type(value) in (int, float)}
+    return RunFacts(phase, metrics)
