@@ -205,11 +205,6 @@ class RuleSet:
         """The rules by class name."""
         return {rule.name: rule for rule in self.rules}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All class names in alphabetical order."""
-        return tuple(sorted(self.by_name))
-
     @cached_property
     def needles(self) -> tuple[str, ...]:
         """Literals that make a line worth reading wherever they occur in it."""
