@@ -1,4 +1,4 @@
-"""Output of real compilers, as printed (long lines cut), for the tests of this folder."""
+"""Output of real compilers, with long lines cut, and helpers for the tests of this folder."""
 
 # ruff: noqa: E501 - compilers print long lines
 
@@ -129,13 +129,13 @@ pytest --timeout=600
 
 
 def stamped(text: str) -> bytes:
-    """The text as GitHub Actions keeps it: a byte order mark, a time before each line, CRLF."""
+    """Return the text as GitHub Actions stores it: a byte order mark, a timestamp before each line, CRLF."""
     lines = text.rstrip("\n").split("\n")
     return ("\ufeff" + "".join(f"{STAMP.format(i % 60)}{line}\r\n" for i, line in enumerate(lines))).encode()
 
 
 def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:
-    """The failures in an output that arrives in pieces, by the packaged rules or others."""
+    """Scan an output that arrives in pieces. rules: the packaged ones by default."""
     scanner = Scanner(rules or packaged_rules())
     for piece in pieces:
         scanner.feed(piece)

@@ -1,4 +1,4 @@
-"""Candidates in rule files: what is wrong with one is told with its line."""
+"""Candidate remedies in rule files: every kind is read, every mistake is reported with its line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE = """classes:
 """
 
 
-def rules(tmp_path: Path, entry: str) -> tuple[object, ...]:
+def candidates_of(tmp_path: Path, entry: str) -> tuple[object, ...]:
     path = tmp_path / "mine.yaml"
     path.write_text(RULE.format(entry=entry))
     return load_rules([path]).by_name["mine"].candidates
@@ -43,11 +43,11 @@ def rules(tmp_path: Path, entry: str) -> tuple[object, ...]:
         ("option: num_warps, values: [1, 2]", LaunchOption("num_warps", (1, 2))),
     ],
 )
-def test_each_kind(tmp_path: Path, entry: str, candidate: object) -> None:
-    assert rules(tmp_path, entry) == (candidate,)
+def test_each_kind_is_read(tmp_path: Path, entry: str, candidate: object) -> None:
+    assert candidates_of(tmp_path, entry) == (candidate,)
 
 
-def test_values_to_search() -> None:
+def test_values_of_a_flag_to_search() -> None:
     assert list(LeastValue("a", 4, 9).values) == [5, 6, 7, 8, 9]
     assert list(LeastValue("a", 4, 64, doubling=True).values) == [8, 16, 32, 64]
 
@@ -70,20 +70,20 @@ def test_values_to_search() -> None:
 )
 def test_mistakes_have_their_line_and_column(tmp_path: Path, entry: str, column: int, keyword: str) -> None:
     with pytest.raises(BadFiles) as error:
-        rules(tmp_path, entry)
+        candidates_of(tmp_path, entry)
     [problem] = error.value.problems
     assert (problem.line, problem.column) == (10, column)
     assert keyword in problem.message
 
 
 @pytest.mark.parametrize("rule", packaged_rules().rules, ids=lambda rule: rule.name)
-def test_no_compiler_is_offered_another_one_s_flags(rule: Rule) -> None:
+def test_candidates_and_advice_suit_their_compiler(rule: Rule) -> None:
     assert not [advice for advice in rule.remedies if advice.compiler in (None, "triton") and "--iree-" in advice.text]
-    assert not [one for one in rule.candidates_for("triton") if "iree" in str(one).replace("compiler='iree'", "")]
-    assert not [one for one in rule.candidates_for("iree") if isinstance(one, LaunchOption)]
+    assert not [item for item in rule.candidates_for("triton") if "iree" in str(item).replace("compiler='iree'", "")]
+    assert not [item for item in rule.candidates_for("iree") if isinstance(item, LaunchOption)]
 
 
-def test_a_list_of_one_s_own_is_for_every_compiler(tmp_path: Path) -> None:
+def test_a_plain_list_is_for_every_compiler(tmp_path: Path) -> None:
     text = """
 classes:
   - class: mine

@@ -1,4 +1,4 @@
-"""A crash whose stack has no names is told from others by the pass it happened in."""
+"""A crash whose stack has no symbols is identified by the pass it happened in."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ NAMED = NAMELESS.replace("0x00007ffff0f703e2", "0x00007ffff0f703e2 mlir::Type::g
 SELECT = FailingPass("LLVMGPUSelectLoweringStrategyPass")
 
 
-def crash(text: str) -> Execution:
+def crashed_run(text: str) -> Execution:
     return Execution(("iree-compile",), Ending.SIGNALLED, None, 11, 0.1, 0.1, 100.0, Captured(), Captured(text))
 
 
-def test_a_crash_without_names_asks_for_the_pass() -> None:
-    diagnosis = diagnose(crash(NAMELESS), packaged_rules())
+def test_a_crash_without_symbols_needs_the_pass() -> None:
+    diagnosis = diagnose(crashed_run(NAMELESS), packaged_rules())
     assert diagnosis.needs_pass
     assert diagnosis.failures[0].signature == "segfault:SIGSEGV"
 
 
-def test_the_pass_identifies_it() -> None:
-    [failure] = diagnose(crash(NAMELESS), packaged_rules(), SELECT).failures
+def test_the_pass_identifies_the_crash() -> None:
+    [failure] = diagnose(crashed_run(NAMELESS), packaged_rules(), SELECT).failures
     assert failure.signature == "segfault:SIGSEGV in LLVMGPUSelectLoweringStrategyPass"
     assert (failure.failing_pass, failure.phase) == (SELECT.name, "executable-targets")
 
 
-def test_names_on_the_stack_serve_where_no_pass_is_known() -> None:
-    diagnosis = diagnose(crash(NAMED), packaged_rules())
+def test_symbols_identify_the_crash_when_no_pass_is_known() -> None:
+    diagnosis = diagnose(crashed_run(NAMED), packaged_rules())
     assert diagnosis.needs_pass
     assert "getIntOrFloatBitWidth" in diagnosis.failures[0].signature
-    [failure] = diagnose(crash(NAMED), packaged_rules(), SELECT).failures
+    [failure] = diagnose(crashed_run(NAMED), packaged_rules(), SELECT).failures
     assert failure.signature == "segfault:SIGSEGV in LLVMGPUSelectLoweringStrategyPass"
     assert "getIntOrFloatBitWidth" in str(failure.details["frames"])
 
 
-def test_silence_with_a_signal_asks_for_the_pass() -> None:
-    assert diagnose(crash(""), packaged_rules()).needs_pass
+def test_a_crash_without_output_needs_the_pass() -> None:
+    assert diagnose(crashed_run(""), packaged_rules()).needs_pass
 
 
 def test_both_formats_of_a_failing_pass_are_read_from_a_long_dump() -> None:

@@ -1,4 +1,4 @@
-"""What one run means: never nothing for a run that failed, never a failure for one that did not."""
+"""Diagnose runs: a failed run always has a failure, a successful one never has."""
 
 import pytest
 from hypothesis import given
@@ -34,23 +34,23 @@ def diagnosed(execution: Execution, failing_pass: FailingPass | str | None = Non
     return diagnose(execution, packaged_rules(), failing_pass)
 
 
-def test_a_run_that_succeeds_has_warnings_at_most() -> None:
+def test_a_successful_run_has_only_warnings() -> None:
     assert diagnosed(ran(exit_code=0)) == diagnosed(ran("all fine\n", exit_code=0))
-    printed = diagnosed(
+    warned = diagnosed(
         ran("d.mlir:2:7: error: 'flow.tensor.transfer' op references a promised device that was not declared: "
             "#hal.device.promise<@__device_7>\n", exit_code=0)
     )  # fmt: skip
-    assert printed.failures == ()
-    assert [failure.signature for failure in printed.warnings] == ["undeclared-device:__device_7"]
+    assert warned.failures == ()
+    assert [failure.signature for failure in warned.warnings] == ["undeclared-device:__device_7"]
     remarked = diagnosed(ran("m.mlir:1:1: remark: clone to consumers pass failed to reach a fixed point after 32 iterations; "
                             "ambiguous affinity may be present\n", exit_code=0))  # fmt: skip
     assert [failure.failure_class for failure in remarked.warnings] == ["clone-to-consumers-non-convergence"]
 
 
-def test_a_clear_text_needs_no_pass() -> None:
-    told = diagnosed(ran(SHARED_3_4 + TRANSLATION))
-    assert [failure.failure_class for failure in told.failures] == ["shared-memory-overflow"]
-    assert not told.needs_pass
+def test_a_known_message_needs_no_pass() -> None:
+    diagnosis = diagnosed(ran(SHARED_3_4 + TRANSLATION))
+    assert [failure.failure_class for failure in diagnosis.failures] == ["shared-memory-overflow"]
+    assert not diagnosis.needs_pass
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_clear_text_needs_no_pass() -> None:
         ("m.mlir:1:1: error: too purple\n", "SomePass", "unknown"),
     ],
 )
-def test_the_failing_pass_names_what_no_text_says(stderr: str, name: str, expected: str) -> None:
+def test_the_failing_pass_identifies_an_unexplained_failure(stderr: str, name: str, expected: str) -> None:
     first = diagnosed(ran(stderr))
     assert first.needs_pass
     assert first.failures
@@ -76,20 +76,20 @@ def test_the_failing_pass_names_what_no_text_says(stderr: str, name: str, expect
     assert second.failures[0].failing_pass == name
 
 
-def test_silence_is_told_apart_by_its_pass() -> None:
-    one, two = (diagnosed(ran(), name).failures[0] for name in ("APass", "BPass"))
-    assert one.signature == "silent-failure:APass"
-    assert two.signature == "silent-failure:BPass"
+def test_silent_failures_are_identified_by_their_pass() -> None:
+    first, second = (diagnosed(ran(), name).failures[0] for name in ("APass", "BPass"))
+    assert first.signature == "silent-failure:APass"
+    assert second.signature == "silent-failure:BPass"
     assert diagnosed(ran(), FailingPass("XPass", "iree-hal-x")).failures[0].phase == "hal"
 
 
-def test_the_silent_and_the_told_share_a_signature() -> None:
+def test_silent_and_reported_failures_of_a_pass_share_a_signature() -> None:
     silent = diagnosed(ran(), "MaterializeHomogeneousEncodingsPass").failures[0]
-    told = diagnosed(ran("m.mlir:1:1: error: failed to solve for affinity analysis\n")).failures[0]
-    assert (silent.signature, silent.family, silent.phase) == (told.signature, told.family, told.phase)
+    reported = diagnosed(ran("m.mlir:1:1: error: failed to solve for affinity analysis\n")).failures[0]
+    assert (silent.signature, silent.family, silent.phase) == (reported.signature, reported.family, reported.phase)
 
 
-def test_a_pass_printed_in_the_output_is_enough() -> None:
+def test_a_pass_printed_in_the_output_needs_no_second_run() -> None:
     found = diagnosed(ran(DUMP.format("MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding") + "module {}\n"))
     assert [failure.failure_class for failure in found.failures] == ["affinity-non-convergence"]
     assert not found.needs_pass
@@ -119,13 +119,13 @@ def test_a_pass_printed_in_the_output_is_enough() -> None:
         (ran(stdout="RuntimeError: PassManager::run failed\n"), "pass-failed"),
     ],
 )
-def test_endings(execution: Execution, expected: str) -> None:
+def test_how_a_process_ended(execution: Execution, expected: str) -> None:
     diagnosis = diagnosed(execution)
     assert diagnosis.failures[0].signature == expected or diagnosis.failures[0].failure_class == expected
     assert diagnosis.warnings == ()
 
 
-def test_an_error_before_the_crash_is_the_cause() -> None:
+def test_an_error_before_a_crash_is_the_cause() -> None:
     failures = diagnosed(ran(LEGALIZE + STACK, ending=Ending.SIGNALLED, signal=11)).failures
     assert [failure.failure_class for failure in failures] == ["legalization", "segfault"]
     assert failures[1].signature.startswith("segfault:GPU::getMmaSchedule")
@@ -137,7 +137,7 @@ def test_an_error_before_the_crash_is_the_cause() -> None:
     code=st.integers(0, 255),
     number=st.integers(1, 31),
 )
-def test_never_empty_for_a_failure(text: str, ending: Ending, code: int, number: int) -> None:
+def test_a_failed_run_always_has_a_failure(text: str, ending: Ending, code: int, number: int) -> None:
     execution = ran(text, ending=ending, exit_code=code, signal=number if ending is Ending.SIGNALLED else None)
     diagnosis = diagnosed(execution)
     assert bool(diagnosis.failures) is not execution.ok
@@ -145,7 +145,7 @@ def test_never_empty_for_a_failure(text: str, ending: Ending, code: int, number:
         assert failure.signature == failure.failure_class or failure.signature.startswith(f"{failure.failure_class}:")
 
 
-def test_pass_scanner_takes_the_first() -> None:
+def test_the_pass_scanner_takes_the_first_failing_pass() -> None:
     noise = '  %0 = "arith.constant"() : () -> i32\n' * 5000
     text = (
         noise
@@ -160,14 +160,14 @@ def test_pass_scanner_takes_the_first() -> None:
         first = scanner.finish()
         assert first == FailingPass("GPUPadOperandsPass", "iree-codegen-gpu-pad-operands")
         assert first.phase == "executable-targets"
-        assert [found.name for found in scanner.failed][1:] == ["TranslateTargetExecutableVariantsPass"]
+        assert [failed.name for failed in scanner.failed][1:] == ["TranslateTargetExecutableVariantsPass"]
 
 
 def _pieces(data: bytes, size: int):
     return (data[i : i + size] for i in range(0, len(data), size))
 
 
-def test_pass_scanner_without_a_failure() -> None:
+def test_the_pass_scanner_without_a_failing_pass() -> None:
     scanner = PassScanner()
     scanner.feed(b"// -----// IR Dump After Canonicalizer (canonicalize) //----- //\nTest Failed (3 of 4)\n")
     assert scanner.finish() is None
@@ -185,7 +185,7 @@ PROTOC = "tmp/m/edition.proto: This file uses editions, but --experimental_editi
 
 
 @pytest.mark.parametrize(
-    ("printed", "failure_class", "headline", "location"),
+    ("output", "failure_class", "headline", "location"),
     [
         (VYPER, "python-exception", "vyper.exceptions.SyntaxException: missing type annotation", None),
         (
@@ -199,16 +199,16 @@ PROTOC = "tmp/m/edition.proto: This file uses editions, but --experimental_editi
         ("ImportError: libz.so.1 is not there\n", "import-error", "ImportError: libz.so.1 is not there", None),
     ],
 )
-@pytest.mark.parametrize("on", ["stderr", "stdout"])
-def test_what_a_stranger_printed_is_its_failure(
-    printed: str, failure_class: str, headline: str, location: str | None, on: str
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_the_fallback_takes_the_most_informative_line(
+    output: str, failure_class: str, headline: str, location: str | None, stream: str
 ) -> None:
-    (failure,) = diagnosed(ran(**{on: printed})).failures
+    (failure,) = diagnosed(ran(**{stream: output})).failures
     assert (failure.failure_class, failure.headline, failure.location) == (failure_class, headline, location)
 
 
 @pytest.mark.parametrize(
-    "printed",
+    "output",
     [
         "m.mlir:1:1: warning: this may be slow\nfunc.func @not_an_error() {\n^\n",
         "module {\n}\n",
@@ -216,12 +216,12 @@ def test_what_a_stranger_printed_is_its_failure(
         "...\n\n---\n",
     ],
 )
-def test_remarks_and_printed_ir_are_no_message(printed: str) -> None:
-    (failure,) = diagnosed(ran(printed)).failures
+def test_remarks_and_printed_ir_are_not_messages(output: str) -> None:
+    (failure,) = diagnosed(ran(output)).failures
     assert (failure.failure_class, failure.headline) == ("silent-failure", "failed without a message")
 
 
-def test_a_message_nobody_knows_tells_its_failure_from_others_wherever_the_file_lies() -> None:
+def test_an_unknown_message_identifies_its_failure_independent_of_the_path() -> None:
     first, moved, other = (
         diagnosed(ran(text)).failures[0].signature
         for text in (PROTOC, PROTOC.replace("tmp/m", "home/x/y"), PROTOC.replace("uses editions", "is empty"))
@@ -229,7 +229,7 @@ def test_a_message_nobody_knows_tells_its_failure_from_others_wherever_the_file_
     assert first == moved != other
 
 
-def test_an_assertion_is_told_by_its_function_s_own_name() -> None:
+def test_the_headline_of_an_assertion_has_the_function_name() -> None:
     line = (
         "python: LinearLayout.cpp:562: mlir::triton::LinearLayout mlir::triton::LinearLayout::reshapeOuts("
         "llvm::ArrayRef<std::pair<mlir::StringAttr, int> >) const: Assertion `total == std::accumulate( a, b)' failed.\n"

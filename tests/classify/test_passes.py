@@ -1,4 +1,4 @@
-"""Passes and the phases they run in."""
+"""Which pass failed, and the phase it belongs to."""
 
 # ruff: noqa: E501 - compilers print long lines
 
@@ -37,12 +37,12 @@ from triage.classify.passes import failing_pass
         ("", None),
     ],
 )
-def test_phase(name: str, phase: str | None) -> None:
+def test_phase_of_a_pass(name: str, phase: str | None) -> None:
     assert phase_of(name) == phase
 
 
 @pytest.mark.parametrize(
-    "text, found",
+    "text, expected",
     [
         ("// -----// IR Dump After AbcPass Failed (iree-hal-abc) //----- //", FailingPass("AbcPass", "iree-hal-abc")),
         ("// -----// IR Dump After AbcPass Failed (a-b) ('func.func' operation: @f) //----- //", FailingPass("AbcPass", "a-b")),
@@ -60,11 +60,11 @@ def test_phase(name: str, phase: str | None) -> None:
         ("// -----// IR Dump Before AbcPass (iree-hal-abc) //----- //", None),
     ],
 )  # fmt: skip
-def test_failing_pass(text: str, found: FailingPass | None) -> None:
-    assert failing_pass(text) == found
+def test_failing_pass_in_a_line(text: str, expected: FailingPass | None) -> None:
+    assert failing_pass(text) == expected
 
 
-def test_of_a_crash_the_last_pass_that_began_is_the_one() -> None:
+def test_a_crash_happened_in_the_last_pass_that_began() -> None:
     scanner = PassScanner()
     scanner.feed(
         b"// -----// IR Dump Before AllocateSharedMemory (allocate-shared-memory) ('builtin.module' operation) //----- //\n"
@@ -76,7 +76,7 @@ def test_of_a_crash_the_last_pass_that_began_is_the_one() -> None:
     assert scanner.finish() == FailingPass("ConvertTritonGPUToLLVM", "convert-triton-gpu-to-llvm")
 
 
-def test_a_pass_that_is_said_to_have_failed_counts_for_more() -> None:
+def test_a_reported_failure_takes_precedence_over_the_last_pass() -> None:
     scanner = PassScanner()
     scanner.feed(b"// -----// IR Dump Before A (a) //----- //\n// -----// IR Dump After B Failed (b) //----- //\n")
     assert scanner.finish() == FailingPass("B", "b")

@@ -1,4 +1,4 @@
-"""Every rule keeps what its file promises: examples, near misses, regexes that compile, anchors that are seen."""
+"""Every packaged rule matches its examples, no near miss, and has valid regexes that the prefilter lets through."""
 
 import re
 
@@ -9,16 +9,18 @@ from triage.classify import Rule, load_rules, packaged_rules
 from triage.classify.rules import ERROR_NEEDLES, MatchScope
 
 RULES = packaged_rules().rules
-# An example without text is told by how the run ended; test_diagnose holds those.
-EXAMPLES = [pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i, one in enumerate(rule.examples) if one.text]
+# Examples without text are about how a process ended; test_diagnose covers them.
+EXAMPLES = [
+    pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i, example in enumerate(rule.examples) if example.text
+]
 MISSES = [pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i in range(len(rule.near_misses))]
 
 
 @pytest.mark.parametrize("rule, index", EXAMPLES)
-def test_example(rule: Rule, index: int) -> None:
+def test_an_example_matches_its_rule(rule: Rule, index: int) -> None:
     example = rule.examples[index]
     failures = scan_output(example.text.encode())
-    assert failures, "nothing was found"
+    assert failures
     assert failures[0].failure_class == rule.name, failures
     assert failures[0].family == rule.family
     assert dict(example.details).items() <= dict(failures[0].details).items()
@@ -27,25 +29,25 @@ def test_example(rule: Rule, index: int) -> None:
 
 
 @pytest.mark.parametrize("rule, index", MISSES)
-def test_near_miss(rule: Rule, index: int) -> None:
+def test_a_near_miss_does_not_match(rule: Rule, index: int) -> None:
     assert rule.name not in {failure.failure_class for failure in scan_output(rule.near_misses[index].encode())}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_regexes(rule: Rule) -> None:
+def test_regexes_compile_and_capture_the_identity(rule: Rule) -> None:
     groups = {"message", "frames"}
     for pattern in rule.patterns:
         groups |= set(re.compile(pattern.regex).groupindex)
         if pattern.scope in (MatchScope.LINE, MatchScope.CRASH):
             assert pattern.begins or pattern.anchors or any(text in pattern.regex for text in (*ERROR_NEEDLES, "Assertion"))
-            assert not pattern.anchors, "costs a pass over every stream"
+            assert not pattern.anchors, "an anchor costs a pass over every stream"
     for regex in (*rule.context, *rule.frames):
         groups |= set(re.compile(regex).groupindex)
     for alternatives in rule.identity:
         assert set(alternatives.split("|")) <= groups | {"pass"}
 
 
-def test_every_class_can_be_looked_up() -> None:
+def test_every_class_has_an_explanation_and_advice() -> None:
     assert {
         "shared-memory-overflow", "affinity-non-convergence", "clone-to-consumers-non-convergence", "undeclared-device",
         "partition-affinity", "fold-memref-alias", "padding-bounds", "legalization", "verifier", "dominance",
@@ -59,6 +61,6 @@ def test_every_class_can_be_looked_up() -> None:
         assert rule.remedies
 
 
-def test_ranks_are_ascending() -> None:
+def test_rules_are_in_the_order_of_their_ranks() -> None:
     ranks = [rule.rank for rule in load_rules()]
     assert ranks == sorted(ranks)

@@ -1,4 +1,4 @@
-"""The stream: any cut, any size, any wrapping, the same failures."""
+"""The scanner finds the same failures however a stream is cut, wrapped or compressed, in bounded memory."""
 
 import gzip
 import io
@@ -33,18 +33,18 @@ from triage.model.errors import BadInput
 EVERYTHING = (PYTEST_LOG + NINJA_LOG + QUIET_LOG + COLUMNS + VERIFIER + DUMP.format("APass", "iree-hal-a")).encode()
 
 
-def classes(data: bytes | str) -> list[str]:
+def classes_in(data: bytes | str) -> list[str]:
     return [failure.failure_class for failure in scan_output(data.encode() if isinstance(data, str) else data)]
 
 
-WHOLE = scan_output(EVERYTHING)
+EXPECTED = scan_output(EVERYTHING)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, len(EVERYTHING)), max_size=8))
 def test_any_cut_gives_the_same_failures(cuts: list[int]) -> None:
-    places = [0, *sorted(cuts), len(EVERYTHING)]
-    assert scan_output(*(EVERYTHING[a:b] for a, b in itertools.pairwise(places))) == WHOLE
+    offsets = [0, *sorted(cuts), len(EVERYTHING)]
+    assert scan_output(*(EVERYTHING[a:b] for a, b in itertools.pairwise(offsets))) == EXPECTED
 
 
 def test_byte_by_byte() -> None:
@@ -52,7 +52,7 @@ def test_byte_by_byte() -> None:
     assert scan_output(*(data[i : i + 1] for i in range(len(data)))) == scan_output(data)
 
 
-def test_a_pytest_log_of_github() -> None:
+def test_a_pytest_log_from_github_actions() -> None:
     (failure,) = scan_output(stamped(PYTEST_LOG))
     assert failure.failure_class == "shared-memory-overflow"
     assert failure.details["bytes_used"] == 74896
@@ -60,7 +60,7 @@ def test_a_pytest_log_of_github() -> None:
     assert failure.line == 18
 
 
-def test_wrapping_does_not_matter() -> None:
+def test_timestamps_columns_and_colours_do_not_matter() -> None:
     for log in (PYTEST_LOG, NINJA_LOG, QUIET_LOG):
         assert scan_output(stamped(log)) == scan_output(log.encode())
         tabbed = "".join(f"build job\tRun it\t2025-06-04T12:34:56.1234567Z {line}\n" for line in log.splitlines())
@@ -69,7 +69,7 @@ def test_wrapping_does_not_matter() -> None:
         assert [f.signature for f in scan_output(ninja.encode())] == [f.signature for f in scan_output(log.encode())]
 
 
-def test_several_failures_are_told_apart() -> None:
+def test_several_failures_in_one_log() -> None:
     legalization, assertion = scan_output(NINJA_LOG.encode())
     assert legalization.signature == "legalization:arith.bitcast"
     assert assertion.failure_class == "assertion"
@@ -78,35 +78,35 @@ def test_several_failures_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("wrap", [str.encode, stamped])
-def test_a_successful_log_has_none(wrap) -> None:
+def test_a_successful_log_has_no_failures(wrap) -> None:
     assert scan_output(wrap(QUIET_LOG)) == ()
 
 
-def test_order_does_not_follow_the_printing() -> None:
+def test_the_order_of_failures_is_independent_of_printing() -> None:
     parts = [VERIFIER, SHARED_3_4.replace("6:8", "7:1"), LEGALIZE, VERIFIER.replace("'linalg.generic'", "'a.b'")]
     forward, backward = scan_output("".join(parts).encode()), scan_output("".join(reversed(parts)).encode())
     assert [f.signature for f in forward] == [f.signature for f in backward]
     assert forward[0].failure_class == "shared-memory-overflow"
 
 
-def test_the_same_failure_is_counted() -> None:
+def test_repeated_failures_are_counted() -> None:
     first, second = SHARED_3_3.replace("6:8", "90:1"), SHARED_3_3
     (failure,) = scan_output(("\n" + first + TRANSLATION + second + TRANSLATION).encode())
     assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:6:8")
 
 
-def test_consequences_yield_to_their_cause() -> None:
-    assert classes(TRANSLATION) == ["translation-failed"]
-    assert classes(TRANSLATION + LEGALIZE) == ["legalization"]
+def test_a_consequence_is_reported_only_without_a_cause() -> None:
+    assert classes_in(TRANSLATION) == ["translation-failed"]
+    assert classes_in(TRANSLATION + LEGALIZE) == ["legalization"]
 
 
-def test_wording_drift_keeps_the_signature() -> None:
+def test_a_changed_wording_keeps_the_signature() -> None:
     assert scan_output(SHARED_3_3.encode())[0].signature == scan_output(SHARED_3_4.encode())[0].signature
 
 
-def test_a_stack_belongs_to_what_began_it() -> None:
-    assert classes(ASSERTION + STACK + "Aborted (core dumped)\n") == ["assertion"]
-    assert classes("LLVM ERROR: operation destroyed but still has uses\n" + STACK) == ["llvm-error"]
+def test_a_stack_belongs_to_the_message_before_it() -> None:
+    assert classes_in(ASSERTION + STACK + "Aborted (core dumped)\n") == ["assertion"]
+    assert classes_in("LLVM ERROR: operation destroyed but still has uses\n" + STACK) == ["llvm-error"]
     (crash,) = scan_output((STACK + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n").encode())
     assert crash.signature == (
         "segfault:GPU::getMmaSchedule < GPU::setMatmulLoweringConfig < LLVMGPUSelectLoweringStrategyPass::runOnOperation"
@@ -116,59 +116,59 @@ def test_a_stack_belongs_to_what_began_it() -> None:
     assert columns.signature == "segfault:SparseForward::visitRegionSuccessors"
 
 
-def test_two_crashes_are_two() -> None:
+def test_two_different_crashes_are_two_failures() -> None:
     other = STACK.replace("getMmaSchedule", "other")
     assert len(scan_output((STACK + other).encode())) == 2
     assert [failure.count for failure in scan_output((STACK + STACK).encode())] == [2]
 
 
-def test_a_pass_is_attached_to_what_it_said() -> None:
+def test_a_failing_pass_is_assigned_to_its_error() -> None:
     (failure,) = scan_output((LEGALIZE + DUMP.format("ConvertToROCDLPass", "iree-convert-to-rocdl") + "module {}\n").encode())
     assert (failure.failing_pass, failure.phase) == ("ConvertToROCDLPass", "executable-targets")
 
 
-def test_a_script_that_is_shown_is_not_output() -> None:
+def test_the_printed_script_of_a_ci_step_is_not_output() -> None:
     log = "##[group]Run ./it\n\x1b[36;1mgrep \"error: failed to legalize operation 'a.b'\"\x1b[0m\n##[endgroup]\nfine\n"
     assert scan_output(stamped(log)) == ()
-    assert classes(log + LEGALIZE) == ["legalization"]
-    assert classes("##[group]Run ./it\n" + "x\n" * 400 + LEGALIZE) == ["legalization"]  # its end is missing
+    assert classes_in(log + LEGALIZE) == ["legalization"]
+    assert classes_in("##[group]Run ./it\n" + "x\n" * 400 + LEGALIZE) == ["legalization"]  # without its end
 
 
-def test_long_lines_cost_no_memory() -> None:
+def test_long_lines_need_little_memory() -> None:
     line = b"m.mlir:6:8: note: see current operation: " + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000 + b"\n"
     stream = io.BytesIO((SHARED_3_3.encode() + line) * 4 + LEGALIZE.encode())
     tracemalloc.start()
-    found = classify_log(stream, packaged_rules())
+    failures = classify_log(stream, packaged_rules())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [failure.failure_class for failure in found] == ["shared-memory-overflow", "legalization"]
-    assert found[0].count == 4
-    assert found[1].line == 9
+    assert [failure.failure_class for failure in failures] == ["shared-memory-overflow", "legalization"]
+    assert failures[0].count == 4
+    assert failures[1].line == 9
     assert peak < 12 << 20
 
 
-def test_only_the_head_of_a_line_counts() -> None:
-    assert classes("%0 = x " + "y" * HEAD + " error: failed to legalize operation 'a.b'\n") == []
-    assert classes("m.mlir:1:1: error: failed to legalize operation 'a.b' " + "y" * 3 * HEAD) == ["legalization"]
+def test_only_the_head_of_a_line_is_read() -> None:
+    assert classes_in("%0 = x " + "y" * HEAD + " error: failed to legalize operation 'a.b'\n") == []
+    assert classes_in("m.mlir:1:1: error: failed to legalize operation 'a.b' " + "y" * 3 * HEAD) == ["legalization"]
 
 
-def test_gzip_is_read_as_it_is() -> None:
+def test_a_gzip_stream_is_decompressed() -> None:
     packed = gzip.compress(NINJA_LOG.encode()[:900]) + gzip.compress(NINJA_LOG.encode()[900:])
-    told: list[int] = []
-    assert classify_log(io.BytesIO(packed), packaged_rules(), told.append) == scan_output(NINJA_LOG.encode())
-    assert told[-1] == len(NINJA_LOG.encode())
-    with pytest.raises(BadInput, match="damaged"):
+    progress: list[int] = []
+    assert classify_log(io.BytesIO(packed), packaged_rules(), progress.append) == scan_output(NINJA_LOG.encode())
+    assert progress[-1] == len(NINJA_LOG.encode())
+    with pytest.raises(BadInput):
         classify_log(io.BytesIO(gzip.compress(NINJA_LOG.encode())[:-20]), packaged_rules())
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_bytes_that_are_not_text() -> None:
     assert classify_log(io.BytesIO(bytes(range(256)) * 1000), packaged_rules()) == ()
-    assert classes(b"\xff\xfe m.mlir:1:1: \xff\n" + LEGALIZE.encode()) == ["legalization"]
+    assert classes_in(b"\xff\xfe m.mlir:1:1: \xff\n" + LEGALIZE.encode()) == ["legalization"]
     assert scan_output() == ()
 
 
 @pytest.mark.parametrize("word", ["1x", "a<", "(", "a", "/a", "a.", "'a.b' op ", "x: ", '"', "1 ", "[x] "])
-def test_no_line_takes_long(word: str) -> None:
+def test_no_line_takes_long_to_match(word: str) -> None:
     started = time.process_time()
     for start in ("m.mlir:1:1: error: ", "error ", ""):
         scan_output(f"{start}{word * (HEAD // len(word))}\n".encode())

@@ -1,4 +1,4 @@
-"""What may change from run to run, or from release to release, without changing the signature; and what may not."""
+"""Which parts of a message and of a stack a signature depends on."""
 
 # ruff: noqa: E501 - compilers print long lines
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.classify.samples import scan_output
-from triage.classify.findings import normalised
+from triage.classify.findings import SIGNATURE_LENGTH, normalised
 from triage.classify.stack_dump import parse_frame, signal_name, symbol_of
 
 MESSAGES = (
@@ -26,7 +26,7 @@ NAMES = st.from_regex(r"%([0-9]{1,4}|arg[0-9]{1,2}|[a-z_]{1,8}(_[0-9]{1,2})?)", 
 NUMBERS = st.integers(1, 10**9)
 
 
-def signatures(text: str) -> list[str]:
+def signatures_in(text: str) -> list[str]:
     return [failure.signature for failure in scan_output(text.encode())]
 
 
@@ -37,16 +37,16 @@ def signatures(text: str) -> list[str]:
     first=st.tuples(*[NUMBERS] * 4),
     second=st.tuples(*[NUMBERS] * 4),
 )
-def test_names_numbers_and_paths_do_not_count(message, paths, names, first, second) -> None:
+def test_names_numbers_and_paths_do_not_change_the_signature(message, paths, names, first, second) -> None:
     def text(path, ssa, numbers):
         line, col, a, b = numbers
         return message.format(path=path, ssa=ssa, line=line, col=col, a=a, b=b, n=16, m=2)
 
-    assert signatures(text(paths[0], names[0], first)) == signatures(text(paths[1], names[1], second)) != []
+    assert signatures_in(text(paths[0], names[0], first)) == signatures_in(text(paths[1], names[1], second)) != []
 
 
 @pytest.mark.parametrize(
-    "one, other",
+    "first, second",
     [
         ("error: failed to legalize operation 'arith.bitcast'", "error: failed to legalize operation 'arith.extf'"),
         ("error: 'a.b' op is too purple", "error: 'a.c' op is too purple"),
@@ -60,20 +60,20 @@ def test_names_numbers_and_paths_do_not_count(message, paths, names, first, seco
         ("LLVM ERROR: one thing", "LLVM ERROR: another"),
     ],
 )
-def test_different_failures_differ(one: str, other: str) -> None:
-    assert signatures(one) != signatures(other)
+def test_different_failures_have_different_signatures(first: str, second: str) -> None:
+    assert signatures_in(first) != signatures_in(second)
 
 
-def test_the_operation_that_names_a_device_does_not_count() -> None:
+def test_the_operation_that_names_a_device_does_not_change_the_signature() -> None:
     text = "error: '{}' op references a promised device that was not declared: #hal.device.promise<@__device_7>"
-    assert signatures(text.format("flow.tensor.transfer")) == signatures(text.format("hal.tensor.import"))
+    assert signatures_in(text.format("flow.tensor.transfer")) == signatures_in(text.format("hal.tensor.import"))
 
 
 @given(st.text(max_size=400))
-def test_normalising_is_stable(text: str) -> None:
-    once = normalised(text)
-    assert len(once) <= 160
-    assert "\n" not in once
+def test_normalised_text_is_short_and_one_line(text: str) -> None:
+    result = normalised(text)
+    assert len(result) <= SIGNATURE_LENGTH
+    assert "\n" not in result
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_normalising_is_stable(text: str) -> None:
         ("tied operand index 4 of #hal.device.affinity<@__device_1>", "tied operand index # of #hal.device.affinity"),
     ],
 )
-def test_normalised(message: str, expected: str) -> None:
+def test_normalised_message(message: str, expected: str) -> None:
     assert normalised(message) == expected
 
 
@@ -111,11 +111,11 @@ def test_normalised(message: str, expected: str) -> None:
         ("", ""),
     ],
 )
-def test_symbol(text: str, symbol: str) -> None:
+def test_symbol_of_a_frame(text: str, symbol: str) -> None:
     assert symbol_of(text) == symbol
 
 
-def test_frames() -> None:
+def test_both_frame_formats_are_read() -> None:
     numbered, columns = parse_frame("#12 0x00007f a::b(int) x.cpp:1:2"), parse_frame("12 lib.so 0x00007f0000 a::b(int) + 12")
     assert numbered == columns
     assert numbered is not None
@@ -130,10 +130,10 @@ def test_frames() -> None:
         ("Segmentation fault", "SIGSEGV"), ("SIGFPE", "SIGFPE"), ("whatever", None), ("255", None),
     ],
 )  # fmt: skip
-def test_signal(value: str, name: str | None) -> None:
+def test_signal_names(value: str, name: str | None) -> None:
     assert signal_name(value) == name
 
 
 def test_signatures_are_one_line() -> None:
-    for signature in signatures("".join(MESSAGES).format(path="a.mlir", ssa="%1", line=1, col=2, a=3, b=4, n=16, m=2)):
+    for signature in signatures_in("".join(MESSAGES).format(path="a.mlir", ssa="%1", line=1, col=2, a=3, b=4, n=16, m=2)):
         assert re.fullmatch(r"[a-z-]+(:.+)?", signature)
