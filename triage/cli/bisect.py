@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.bisect.metric import reading_between
+from triage.bisect.metric import threshold_between
 from triage.bisect.models import ModelHistory
 from triage.bisect.moved import TwoRepositories, bisect_two
 from triage.bisect.plan import Chase
@@ -19,7 +19,7 @@ from triage.cli.context import load_cases, one_case, open_bench
 from triage.cli.exit_codes import Exit, guarded
 from triage.cli.options import MATCHES, AttributeOption, CaseOption, Identity, JobsOption, ProjectOption, RecipePath, RepoOption
 from triage.cli.screen import show, show_json, tell
-from triage.execution.metrics import Metric, Reading
+from triage.execution.metrics import Metric, MetricThreshold
 from triage.execution.runner import ProbeRunner
 from triage.git_history import Repository
 from triage.model.case import Case
@@ -134,7 +134,7 @@ def bisect(
             return _show_two(bisect_across(chase(cases[0]), models, (good, bad)), output)
         chosen = one_case(cases, case)
         if metric:
-            bench.reading = _reading(chase(chosen), good, bad, metric)
+            bench = bench.with_threshold(_threshold(chase(chosen), good, bad, metric))
         if repo is None and not interactive:
             found = _along_releases(bench, chosen, find, before, after, match)
         elif interactive or import_log or export_log:
@@ -173,7 +173,7 @@ def _exit_of(answers: Sequence[Bisection]) -> Exit:
     return Exit.ENVIRONMENT if Cause.ENVIRONMENT in {one.cause for one in answers} else Exit.INCONCLUSIVE
 
 
-def _reading(chase: Chase, good: str | None, bad: str | None, metric: Metric) -> Reading:
+def _threshold(chase: Chase, good: str | None, bad: str | None, metric: Metric) -> MetricThreshold:
     from triage.bisect.plan import compilers_at
 
     if good is None or bad is None:
@@ -181,7 +181,7 @@ def _reading(chase: Chase, good: str | None, bad: str | None, metric: Metric) ->
     older, newer = (good, bad) if chase.kind is BisectKind.REGRESSION else (bad, good)
     places = compilers_at(chase, older, newer)
     better, worse = places if chase.kind is BisectKind.REGRESSION else reversed(places)
-    return reading_between(chase.bench, chase.case, better, worse, metric)
+    return threshold_between(chase.bench, chase.case, better, worse, metric)
 
 
 def _led(

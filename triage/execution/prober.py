@@ -1,15 +1,18 @@
-"""Probe one case on one toolchain: recall, run, doubt, name the pass, record."""
+"""Probe one case on one toolchain: look up the cache, run, repeat what is doubtful, name the failing pass, record."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from tempfile import mkdtemp
 
 from triage.classify import FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools, Runner
@@ -19,28 +22,52 @@ from triage.compilers.placement import Placement
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.judge import judge, needs_pass, rules_of
-from triage.execution.process import StopSignal, run
-from triage.execution.scratch import Scratch
+from triage.execution.process import StopSignal, is_running, run
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
+from triage.toolchains.home import disk_errors
 
-_FOOTPRINT = "footprint 1"  # counted up when the IR is read in another way
-_NOT_BELIEVED_ONCE = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)
+_FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
+_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)  # endings that one run does not prove
 
 
 class Naming(StrEnum):
-    """Whether a trial finds out which pass failed. AT_ONCE: the run itself names it, on one thread, so that a crash has
-    the same stack each time; only a crash whose stack has no names is run once more.
+    """Whether a trial finds out which pass failed. AT_ONCE: the run itself prints its passes, on one thread, so that a
+    crash has the same stack each time; only a crash whose stack has no symbols is run again.
     """
 
     NEVER = "never"
     AT_ONCE = "at once"
 
 
+class Scratch:
+    """A folder of folders that exist while a process works in them. Each is named for its process."""
+
+    def __init__(self, root: Path) -> None:
+        """Create the folder, and remove what killed processes left in it."""
+        self._root = root
+        with disk_errors("make room for compiles"):
+            root.mkdir(parents=True, exist_ok=True)
+            for folder in root.iterdir():
+                owner = folder.name.partition("-")[0]
+                if owner.isdigit() and not is_running(int(owner)):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a new folder and remove it afterwards."""
+        with disk_errors("make room for a compile"):
+            folder = Path(mkdtemp(prefix=f"{os.getpid()}-", dir=self._root))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 class Prober:
-    """Runs cases. Holds no state but the evidence store, the inputs and a stop switch; safe for several threads."""
+    """Runs cases and records them in the evidence. Safe for several threads."""
 
     def __init__(
         self, home: Path, compilers: Mapping[str, Compiler], evidence: Evidence, inputs: Inputs, stop: threading.Event
@@ -52,104 +79,109 @@ class Prober:
         self._scratch = Scratch(home / "scratch")
 
     def probe(self, case: Case, toolchain: Toolchain, *, fresh: bool = False) -> Probe:
-        """The outcome of a case on a toolchain, from the evidence where it is known, unless `fresh`.
+        """Return the outcome of a case on a toolchain, from the evidence where it is known, unless `fresh`.
 
-        Raises process.Interrupted when the stop switch is thrown; then nothing is recorded.
+        Raises Interrupted when the stop signal is set; nothing is recorded then.
         """
-        errand = self._errand(case, toolchain)
-        if isinstance(errand, Untestable):
-            return _untested(case, toolchain, errand)
-        if not fresh and (known := self._evidence.find(errand.key())):
-            return errand.probe(known, cached=True)
-        return self._recorded(errand, self._doubted(errand))
+        task = self._task(case, toolchain)
+        if isinstance(task, Untestable):
+            return _untested(case, toolchain, task)
+        if not fresh and (known := self._evidence.find(task.key())):
+            return task.probe(known, cached=True)
+        return self._recorded(task, self._run_until_sure(task))
 
     def recall(self, case: Case, toolchain: Toolchain) -> Probe | None:
-        """What is known of a case on a toolchain; None where that is nothing. Compiles nothing."""
-        errand = self._errand(case, toolchain)
-        if isinstance(errand, Untestable):
-            return _untested(case, toolchain, errand)
-        known = self._evidence.find(errand.key())
-        return errand.probe(known, cached=True) if known else None
+        """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
+        task = self._task(case, toolchain)
+        if isinstance(task, Untestable):
+            return _untested(case, toolchain, task)
+        known = self._evidence.find(task.key())
+        return task.probe(known, cached=True) if known else None
 
     def trial(
         self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: StopSignal | None = None
     ) -> Probe:
-        """One run, believed at once and kept apart from probes in the evidence: for a search that tries many programs
-        and probes in full the one it ends with.
+        """Run a case once, without repeating doubtful endings, and record it apart from probes.
 
-        attempt: which repetition it is, each is known by itself; cancelled: ends the run before its time, with Interrupted.
+        This is for a search that tries many programs and probes only its result in full. attempt: number of the
+        repetition, each is cached by itself; cancelled: ends the run early, with Interrupted.
         """
-        errand = self._errand(case, toolchain)
-        if isinstance(errand, Untestable):
-            return _untested(case, toolchain, errand)
-        key = errand.key(f"trial {attempt} {naming}")
+        task = self._task(case, toolchain)
+        if isinstance(task, Untestable):
+            return _untested(case, toolchain, task)
+        key = task.key(f"trial {attempt} {naming}")
         if known := self._evidence.find(key):
-            return errand.probe(known, cached=True)
-        stop = _Either(self._stop, cancelled)
+            return task.probe(known, cached=True)
+        stop = _AnyOf(self._stop, cancelled)
         if naming is Naming.NEVER:
-            return self._recorded(errand, errand.record(key, self._execute(errand, stop=stop), None))
+            return self._recorded(task, task.record(key, self._run(task, stop), None))
         scanner = PassScanner()
-        execution = self._execute(errand.with_pass_reporting(crashed=False), scanner, stop)
+        execution = self._run(task.with_pass_reporting(crashed=False), stop, on_stderr=scanner.feed)
         failing_pass = scanner.finish()
         if execution.ending is Ending.SIGNALLED and needs_pass(execution, rules_of(case)) and not _has_frames(execution, case):
-            failing_pass = self._name_pass(errand, crashed=True, stop=stop)
-        return self._recorded(errand, errand.record(key, execution, failing_pass))
+            failing_pass = self._failing_pass(task, stop, crashed=True)
+        return self._recorded(task, task.record(key, execution, failing_pass))
 
     def footprint(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
-        """What a case that compiles asks of the machine it is for, from one more compile whose IR is read; kept in the
-        evidence. Empty where the family's IR does not tell, or that compile does not end well.
+        """Return the resources that a compiled case needs on its target, such as shared memory.
+
+        They are read from the IR of one more compile and recorded. Empty when the family's IR does not show them or that
+        compile fails.
         """
-        errand, ir = self._errand(case, toolchain), self._compilers[case.compiler].ir()
+        task, ir = self._task(case, toolchain), self._compilers[case.compiler].ir()
         phase = ir.footprint_phase(toolchain, case.phase) if ir else None
-        if isinstance(errand, Untestable) or ir is None or phase is None:
+        if isinstance(task, Untestable) or ir is None or phase is None:
             return {}
-        key = errand.key(_FOOTPRINT)
+        key = task.key(_FOOTPRINT)
         if known := self._evidence.find(key):
             return {name: known.metrics[name] for name in known.metrics if name != "artifact_bytes"}
-        printing = replace(errand, invocation=ir.up_to(errand.invocation, phase))
-        with self._scratch.place() as place:
-            output, env = place / "out", printing.invocation.env
-            execution = run(printing.argv(output), case.limits, place, env=env, stop=self._stop)
-            told = ir.footprint(output, case.target.backend) if execution.ok and output.is_file() else {}
-        if told:
-            self._evidence.add(errand.record(key, replace(execution, metrics=told), None))
-        return told
+        numbers: dict[str, float] = {}
+        execution = self._run(
+            replace(task, invocation=ir.up_to(task.invocation, phase)),
+            self._stop,
+            on_output=lambda printed: numbers.update(ir.footprint(printed, case.target.backend)),
+        )
+        if numbers:
+            self._evidence.add(task.record(key, replace(execution, metrics=numbers, output_bytes=None), None))
+        return numbers
 
     def recorded(self, case: Case, toolchain: Toolchain) -> tuple[Invocation, Execution] | None:
-        """The invocation of a case that was probed and what came of it; None where nothing is on record."""
-        errand = self._errand(case, toolchain)
-        known = None if isinstance(errand, Untestable) else self._evidence.find(errand.key())
-        return None if known is None or isinstance(errand, Untestable) else (errand.invocation, known.execution)
+        """Return the invocation and the execution of a case that was probed; None when nothing is recorded."""
+        task = self._task(case, toolchain)
+        if isinstance(task, Untestable):
+            return None
+        known = self._evidence.find(task.key())
+        return (task.invocation, known.execution) if known else None
 
     def input_of(self, case: Case) -> Prepared | Untestable:
-        """The file that the compiler is given for a case, or why there is none."""
+        """Return the file that the compiler reads for a case, or why there is none."""
         return self._inputs.prepare(case)
 
     def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
-        """What a toolchain has for reading MLIR."""
+        """Return the toolchain's tools for reading MLIR; None where it has none."""
         return self._compilers[case.compiler].mlir_tools(toolchain)
 
     def ir_of(self, family: str) -> Ir | None:
-        """How a family's IR is printed; None where it cannot be."""
+        """Return how a family's IR is printed; None where it cannot be."""
         return self._compilers[family].ir()
 
     def command_line(self, case: Case, toolchain: Toolchain) -> str:
-        """What `probe` would run, as a line for a shell; a comment with the reason where it would run nothing."""
-        errand = self._errand(case, toolchain)
-        if isinstance(errand, Untestable):
-            return f"# {case.name} on {toolchain.revision.name}: {errand.reason}"
-        return errand.command_line()
+        """Return what `probe` would run as a shell line; a comment with the reason where it would run nothing."""
+        task = self._task(case, toolchain)
+        if isinstance(task, Untestable):
+            return f"# {case.name} on {toolchain.revision.name}: {task.reason}"
+        return task.command_line()
 
     def placement_of(self, family: str) -> Placement | None:
-        """How a family names devices; None where it cannot."""
+        """Return how a family names devices; None where it has no devices."""
         return self._compilers[family].placement()
 
     def runner_of(self, family: str) -> Runner | None:
-        """How a family's programs are run on this machine; None where they cannot be."""
+        """Return how a family's programs are run on this machine; None where they cannot be."""
         return self._compilers[family].runner()
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        """What a case's options are on a toolchain."""
+        """Return the options of a case on a toolchain, or why there are none."""
         return self._compilers[case.compiler].invocation(case, toolchain)
 
     def observe(
@@ -161,23 +193,18 @@ class Prober:
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: Callable[[Path], None] | None = None,
     ) -> Execution | Untestable:
-        """One run that is watched: of the case's invocation as `alter` makes it, nothing recalled and nothing recorded.
+        """Run the case's invocation as `alter` changes it; nothing is looked up or recorded.
 
-        on_stderr: is given all of standard error as it comes; on_output: the path of what a run that ended well wrote,
-        while it is there. Untestable when there is nothing to run. Raises process.Interrupted as `probe` does.
+        on_stderr: receives standard error as it arrives; on_output: receives the path of what a successful run wrote,
+        before it is removed. Untestable when there is nothing to run. Raises Interrupted as `probe` does.
         """
-        errand = self._errand(case, toolchain)
-        if isinstance(errand, Untestable):
-            return errand
-        altered = replace(errand, invocation=alter(errand.invocation))
-        with self._scratch.place() as place:
-            argv = altered.argv(output := place / "out")
-            execution = run(argv, case.limits, place, env=altered.invocation.env, stop=self._stop, on_stderr=on_stderr)
-            if on_output and execution.ok and output.is_file():
-                on_output(output)
-        return execution
+        task = self._task(case, toolchain)
+        if isinstance(task, Untestable):
+            return task
+        altered = replace(task, invocation=alter(task.invocation))
+        return self._run(altered, self._stop, on_stderr=on_stderr, on_output=on_output)
 
-    def _errand(self, case: Case, toolchain: Toolchain) -> CompileTask | Untestable:
+    def _task(self, case: Case, toolchain: Toolchain) -> CompileTask | Untestable:
         prepared = self._inputs.prepare(case)
         if isinstance(prepared, Untestable):
             return prepared
@@ -187,53 +214,60 @@ class Prober:
             return invocation
         return CompileTask(case, toolchain, compiler, prepared, invocation)
 
-    def _recorded(self, errand: CompileTask, record: Record) -> Probe:
-        """What a new record means; it is kept unless the machine was to blame."""
-        probe = errand.probe(record, cached=False)
-        if not _is_passing_trouble(probe.outcome):
+    def _recorded(self, task: CompileTask, record: Record) -> Probe:
+        """Judge a new record, and keep it unless the machine was to blame."""
+        probe = task.probe(record, cached=False)
+        if not _is_temporary(probe.outcome):
             self._evidence.add(record)
         return probe
 
-    def _doubted(self, errand: CompileTask) -> Record:
-        """Run, and run again what is not believed once."""
-        runs = [self._execute(errand)]
-        if runs[0].ending in _NOT_BELIEVED_ONCE:
-            runs.append(self._execute(errand))
-            if _face(runs[0], errand.case) != _face(runs[1], errand.case):
-                runs.append(self._execute(errand))
-        faces = [_face(execution, errand.case) for execution in runs]
-        chosen = max(runs, key=lambda execution: faces.count(_face(execution, errand.case)))
-        agreeing = faces.count(_face(chosen, errand.case))
+    def _run_until_sure(self, task: CompileTask) -> Record:
+        """Run a task, and repeat it when one run does not prove how it ended: the majority of up to three runs counts."""
+        runs = [self._run(task, self._stop)]
+        if runs[0].ending in _REPEATED:
+            runs.append(self._run(task, self._stop))
+            if _result(runs[0], task.case) != _result(runs[1], task.case):
+                runs.append(self._run(task, self._stop))
+        results = [_result(execution, task.case) for execution in runs]
+        chosen = max(runs, key=lambda execution: results.count(_result(execution, task.case)))
+        agreeing = results.count(_result(chosen, task.case))
         failing_pass = None
-        if needs_pass(chosen, rules_of(errand.case)):
-            failing_pass = self._name_pass(errand, crashed=chosen.ending is Ending.SIGNALLED)
-        record = errand.record(errand.key(), chosen, failing_pass)
+        if needs_pass(chosen, rules_of(task.case)):
+            failing_pass = self._failing_pass(task, self._stop, crashed=chosen.ending is Ending.SIGNALLED)
+        record = task.record(task.key(), chosen, failing_pass)
         return replace(record, runs=agreeing, disagreements=len(runs) - agreeing)
 
-    def _execute(self, errand: CompileTask, scanner: PassScanner | None = None, stop: StopSignal | None = None) -> Execution:
-        """One run in a folder of its own. `scanner` reads all of standard error as it comes, IR of any length included."""
-        with self._scratch.place() as place:
-            output = place / "out"
-            feed, env = scanner.feed if scanner else None, errand.invocation.env
-            stop = stop or self._stop
-            execution = run(errand.argv(output), errand.case.limits, place, env=env, stop=stop, on_stderr=feed)
+    def _run(
+        self,
+        task: CompileTask,
+        stop: StopSignal,
+        *,
+        on_stderr: Callable[[bytes], None] | None = None,
+        on_output: Callable[[Path], None] | None = None,
+    ) -> Execution:
+        """Run a task once in a folder of its own."""
+        with self._scratch.folder() as folder:
+            output, env = folder / "out", task.invocation.env
+            execution = run(task.argv(output), task.case.limits, folder, env=env, stop=stop, on_stderr=on_stderr)
             size = output.stat().st_size if execution.ok and output.is_file() else None
-            told = errand.compiler.run_facts(execution)
-            return replace(execution, output_bytes=size, phase=told.phase, metrics=told.metrics)
+            if on_output and size is not None:
+                on_output(output)
+        facts = task.compiler.run_facts(execution)
+        return replace(execution, output_bytes=size, phase=facts.phase, metrics=facts.metrics)
 
-    def _name_pass(self, errand: CompileTask, *, crashed: bool, stop: StopSignal | None = None) -> FailingPass | None:
-        """The failing pass, from a second run that prints it."""
-        named = errand.with_pass_reporting(crashed=crashed)
-        if named == errand:  # a family without passes, or whose first run has told all there is
+    def _failing_pass(self, task: CompileTask, stop: StopSignal, *, crashed: bool) -> FailingPass | None:
+        """Run a task again to print the failing pass."""
+        reporting = task.with_pass_reporting(crashed=crashed)
+        if reporting == task:  # the family has no passes, or the first run printed all there is
             return None
         scanner = PassScanner()
-        self._execute(named, scanner, stop)
+        self._run(reporting, stop, on_stderr=scanner.feed)
         return scanner.finish()
 
 
 @dataclass(frozen=True, slots=True)
-class _Either:
-    """Two switches as one."""
+class _AnyOf:
+    """Set as soon as one of two stop signals is."""
 
     first: StopSignal
     second: StopSignal | None
@@ -242,9 +276,10 @@ class _Either:
         return self.first.is_set() or (self.second is not None and self.second.is_set())
 
 
-def _face(execution: Execution, case: Case) -> tuple[str, str]:
-    """What two runs must have in common to agree. Of a crash that is the signal: with several threads the stack is
-    another each time.
+def _result(execution: Execution, case: Case) -> tuple[str, str]:
+    """Return what two runs must have in common to agree.
+
+    Of a crash this is the signal alone: with several threads the stack differs from run to run.
     """
     if execution.ending is Ending.SIGNALLED:
         return "signalled", str(execution.signal)
@@ -262,7 +297,7 @@ def _has_frames(execution: Execution, case: Case) -> bool:
     return isinstance(outcome, Failed) and "frames" in outcome.failure.details
 
 
-def _is_passing_trouble(outcome: Outcome) -> bool:
+def _is_temporary(outcome: Outcome) -> bool:
     return isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
 
 
@@ -272,7 +307,7 @@ def _untested(case: Case, toolchain: Toolchain, why: Untestable) -> Probe:
 
 @dataclass(frozen=True, slots=True)
 class CompileTask:
-    """What will be run: nothing stands in its way, the input is made and the version knows every flag."""
+    """A compile that can be run: the input is prepared and the version knows every flag."""
 
     case: Case
     toolchain: Toolchain
@@ -281,25 +316,25 @@ class CompileTask:
     invocation: Invocation
 
     def key(self, *marks: str) -> str:
-        """The content address in the evidence; `marks` set it apart from what is run otherwise."""
+        """Return the content address in the evidence. `marks` distinguish other ways to run the same task."""
         limits = (self.case.limits.timeout, self.case.limits.memory)
         return key_of(self.toolchain.identity, self.prepared.digest, (*self.invocation.options, *marks), limits)
 
     def with_pass_reporting(self, *, crashed: bool) -> CompileTask:
-        """The same, printing which pass failed."""
+        """Return the same task, printing which pass failed."""
         return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation, crashed=crashed))
 
     def argv(self, output: Path) -> list[str]:
-        """The command line."""
+        """Return the command line."""
         return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
 
     def command_line(self) -> str:
-        """The command as a line for a shell."""
+        """Return the command as a line for a shell."""
         settings = [f"{name}={value}" for name, value in self.invocation.env.items()]
         return shlex.join([*settings, *self.argv(Path(os.devnull))])
 
     def record(self, key: str, execution: Execution, failing_pass: FailingPass | None) -> Record:
-        """The facts of a run, for the evidence."""
+        """Return the facts of a run, for the evidence."""
         size = {} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}
         return Record(
             key=key,
@@ -312,7 +347,7 @@ class CompileTask:
         )
 
     def probe(self, record: Record, *, cached: bool) -> Probe:
-        """What a record means."""
+        """Judge a record."""
         execution = record.execution
         return Probe(
             case=self.case,
@@ -324,7 +359,7 @@ class CompileTask:
         )
 
     def _portable(self, argv: tuple[str, ...]) -> Iterator[str]:
-        """The command line with no path of this machine in it."""
+        """Yield the command line without paths of this machine."""
         root, source = self.toolchain.root, self.prepared
         for word in argv:
             if word == str(self.toolchain.program):

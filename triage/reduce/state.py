@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.registry import family_of
-from triage.execution.scratch import Scratch
+from triage.execution.prober import Scratch
 from triage.model.case import Case, Flag, KernelSpec, Target
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.progress import Task
@@ -33,7 +33,7 @@ class State:
 
     def drafts(self) -> AbstractContextManager[Path]:
         """A folder for drafts' files, of this run alone: two runs of one reduction are in nobody's way."""
-        return Scratch(self.folder / "drafts").place()
+        return Scratch(self.folder / "drafts").folder()
 
     def keep(self, draft: Draft) -> None:
         """Write the draft. The program goes first: settings of an older draft fail on it just as well or are refused."""

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.inputs import Prepared
 from triage.execution.judge import Match
-from triage.execution.metrics import Metric, Reading, value_of
+from triage.execution.metrics import Metric, MetricThreshold, value_of
 from triage.execution.prober import Naming
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case, Input, InputKind
@@ -207,15 +208,16 @@ class _Work:
         jobs = [ProbeJob(small, place) for place in places.values()]
         found = {probe.revision.name: probe for probe in self.bench.probe_all(jobs, "probe the reduced program")}
         if self.order.metric:
-            reading = self._reading(self.order.metric, found)
-            found = {name: reading(self.bench.prober, self.bench.shed.obtain(places[name]), found[name]) for name in places}
+            threshold = self._threshold(self.order.metric, found)
+            again = {name: partial(self.bench.probe, small, ref, fresh=True) for name, ref in places.items()}
+            found = {name: threshold.read(found[name], again[name]) for name in places}
         return tuple(found[name] for name in places)
 
-    def _reading(self, metric: Metric, found: Mapping[str, Probe]) -> Reading:
+    def _threshold(self, metric: Metric, found: Mapping[str, Probe]) -> MetricThreshold:
         """The number above which the reduced program counts as failing: halfway, as a factor, between the two toolchains."""
         assert self.oracle.good
         values = [value_of(found[one.revision.name], metric) or 0.0 for one in (self.bad, self.oracle.good)]
-        return Reading(metric, math.sqrt(values[0] * values[1]))
+        return MetricThreshold(metric, math.sqrt(values[0] * values[1]))
 
     def _as_case(self, case: Case, document: Program, content: bytes) -> Case:
         # What is known of a path is remembered, so that each content has a path of its own.

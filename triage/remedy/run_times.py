@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from triage.compilers.base import Runner
-from triage.execution.metrics import Timing, timed
 from triage.execution.runner import ProbeRunner
+from triage.execution.timing import Timing, timed
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Compiled, Probe
