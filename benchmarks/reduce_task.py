@@ -24,7 +24,7 @@ from triage.execution.prober import Naming
 from triage.model.case import Case
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, baseline
-from triage.reduce.frontends.mlir.format import MlirFormat
+from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.toolchains.home import home_path
 
 ROOT = Path(__file__).parent.parent
@@ -130,7 +130,7 @@ def sized(task: Task, path: Path) -> tuple[int, int | None]:
     lines = sum(bool(line.strip()) for line in path.read_text("utf-8", "replace").splitlines())
     tools = family_of(task.case).mlir_tools(task.bad)
     assert tools
-    form = MlirFormat(Reader(tools, threading.Event()))
+    form = MlirFrontend(Reader(tools, threading.Event()))
     document = next(form.open(path), None)
     form.close()
     return lines, document.size if document else None

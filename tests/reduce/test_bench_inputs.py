@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from triage.reduce.frontends.mlir.format import MlirFormat
 
 from benchmarks.reduce import with_constants
 from benchmarks.reduce_inputs import model, recipe
@@ -16,7 +17,6 @@ from benchmarks.reduce_task import planned, script, sized, started, task_of
 from tests.conftest import Triage
 from triage.compilers.registry import Families
 from triage.execution.mlir_tools import Reader
-from triage.reduce.frontends.mlir.format import MlirFormat
 
 pytestmark = pytest.mark.real
 

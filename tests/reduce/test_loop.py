@@ -10,14 +10,14 @@ from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
+from triage.reduce.frontends.text.document import TextDocument
+from triage.reduce.search import InterestingnessTest, minimise
 
 from tests.reduce.test_search import draft
 from triage.model.progress import Task
 from triage.reduce.draft import Draft, Program
 from triage.reduce.fixpoint import PassProgress, reduce_to_fixpoint
-from triage.reduce.frontends.text.document import TextDocument
 from triage.reduce.oracle import Oracle, Tally
-from triage.reduce.search import InterestingnessTest, minimise
 from triage.reduce.state import Reduction, Trail
 
 

@@ -8,6 +8,8 @@ from hashlib import sha256
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from triage.reduce.frontends.mlir.cut import cut, pieces
+from triage.reduce.frontends.mlir.format import MlirFormat
 
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.mlir.programs import programs
@@ -15,9 +17,7 @@ from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.mlir.cut import cut, pieces
 from triage.reduce.frontends.mlir.document import MlirDocument, module_of
-from triage.reduce.frontends.mlir.format import MlirFormat
 
 pytestmark = pytest.mark.real
 OLD, NEW = "3.3.0", "3.13.0"

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from triage.reduce.frontends.python.calls import inline_calls
+from triage.reduce.frontends.python.document import PythonDocument, kernel_function, kernel_of, parameters
+from triage.reduce.frontends.python.format import PythonFormat, parsed
 
 from tests.conftest import ROOT
 from tests.reduce.test_search import CASE
 from triage.model.case import Case, KernelSpec
 from triage.recipes import load_recipes
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.python.calls import inline_calls
-from triage.reduce.frontends.python.document import PythonDocument, kernel_function, kernel_of, parameters
 from triage.reduce.frontends.python.expressions import fold, take_parts
-from triage.reduce.frontends.python.format import PythonFormat, parsed
 from triage.reduce.frontends.python.kernel import drop_parameters, merge_parameters, put_values_in
 from triage.reduce.frontends.python.names import inline_names, merge_names
 from triage.reduce.frontends.python.shapes import Kind, Shapes

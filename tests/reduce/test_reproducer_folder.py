@@ -24,7 +24,7 @@ from triage.reduce.reproducer import _without_paths, slug
 from triage.report import folder as folders
 from triage.report.folder import write_folder
 from triage.report.replay import replay_json
-from triage.report.reproducer import place_for, reproducer_files, write_reproducer
+from triage.report.reproducer import folder_for, reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
 
@@ -181,7 +181,7 @@ def test_only_a_reproducer_is_replaced(tmp_path: Path) -> None:
         write_reproducer(reproducer(), tmp_path)
     assert {one.name: one.read_bytes() for one in first.iterdir()} == before
     with pytest.raises(BadInput, match="is a file"):
-        place_for(first / "repro.sh", CASE)
+        folder_for(first / "repro.sh", CASE)
 
 
 def test_a_folder_that_cannot_be_written_is_an_environment_failure() -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from triage.reduce.frontends.text.document import TextDocument
+from triage.reduce.search import Racing, minimise
 
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.text.document import TextDocument
-from triage.reduce.search import Racing, minimise
 
 CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from triage.reduce.frontends.text.document import TextDocument
+from triage.reduce.frontends.text.format import TextFormat
 
 from tests.reduce.test_python_passes import Wanting, text_of
 from tests.reduce.test_search import CASE
 from triage.model.case import InputKind
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.text import ssa
-from triage.reduce.frontends.text.document import TextDocument
-from triage.reduce.frontends.text.format import TextFormat
 
 PRINTED = """#loc = loc("k.py":8:0)
 module {

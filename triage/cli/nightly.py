@@ -108,10 +108,10 @@ def _only(option: str, given: Sequence[str] | None, usual: str) -> str:
 
 def _small_folder(cases: Sequence[Case], out: Path | None) -> Path:
     """Where reproducers go, once it is known that each of the cases may have one there."""
-    from triage.report.reproducer import place_for
+    from triage.report.reproducer import folder_for
 
     if out is None:
         raise BadInput("--reduce writes reproducers below the folder of the reports; name it with --out")
     for one in cases:
-        place_for(out / "reproducers", one)
+        folder_for(out / "reproducers", one)
     return out / "reproducers"

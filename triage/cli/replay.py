@@ -20,29 +20,29 @@ from triage.report.replay import replay_blocks, replay_json
 
 @guarded
 def replay(
-    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reproducers, or one reproducer's.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reproducers, or of one reproducer.")],
     toolchain: Annotated[
         list[str] | None,
-        typer.Option("--toolchain", "-t", help="REV to compile with; repeat for several. Default: the recorded one, latest."),
+        typer.Option("--toolchain", "-t", help="REV to compile with, repeatable (default: the recorded one and latest)."),
     ] = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Compile reproducers again: does each still fail in the same way, and on which versions.
+    """Compile reproducers again and report whether each still fails in the same way.
 
-    `reproduces`, `fixed` (it compiles), `changed` (it fails otherwise) or `untestable` is what the last version makes of
-    it. Exit 1 when one no longer fails as recorded on the version it was recorded on; a fix in a newer one is news.
+    The result is that of the last version: `reproduces`, `fixed` (it compiles), `changed` (it fails in another way) or
+    `untestable`. Exit 1 when the recorded version no longer fails as recorded.
 
-    - `triage replay reproducers/` asks the recorded version and the newest release
+    - `triage replay reproducers/` uses the recorded version and the newest release
 
-    - `triage replay reproducers/ -t nightly:latest` asks that one alone
+    - `triage replay reproducers/ -t nightly:latest` uses only the newest nightly
     """
     reproducers = open_reproducers(paths, expectable())
-    cases = [one.case for one in reproducers]
+    cases = [reproducer.case for reproducer in reproducers]
     check_compilers(cases)
-    with open_bench(cases, jobs, fresh=fresh) as bench:
-        replays = replay_all(bench, reproducers, toolchain or [], fresh=fresh)
+    with open_bench(cases, jobs, fresh=fresh) as runner:
+        replays = replay_all(runner, reproducers, toolchain or [], fresh=fresh)
     if output is Format.JSON:
         show_json(replay_json(replays))
     else:
@@ -51,10 +51,10 @@ def replay(
 
 
 def _exit_of(replays: Sequence[Replay]) -> Exit:
-    if any(one.holds is False for one in replays):
+    if any(replay.holds is False for replay in replays):
         return Exit.FOUND
-    unsure = [one for one in replays if not one.tested]
-    outcomes = [probe.outcome for one in unsure for probe in one.probes]
-    if any(isinstance(told, Untestable) and told.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) for told in outcomes):
+    untested = [replay for replay in replays if not replay.tested]
+    outcomes = [probe.outcome for replay in untested for probe in replay.probes]
+    if any(isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) for outcome in outcomes):
         return Exit.ENVIRONMENT
-    return Exit.INCONCLUSIVE if unsure else Exit.OK
+    return Exit.INCONCLUSIVE if untested else Exit.OK

@@ -1,40 +1,190 @@
-"""What a reduction changes: a document and the case it is compiled under."""
+"""Drafts of a smaller program, the passes that make them, and the two searches that passes are built on."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from triage.model.case import Case, InputKind
 
+T = TypeVar("T")
+_ENOUGH = 3  # chunks of equal kinds that could not be dropped
+
 
 class Program(Protocol):
-    """A program in a form that passes can change. Never changed in place."""
+    """A program in a form that passes can change. Passes build new programs and never change one in place."""
 
     @property
     def kind(self) -> InputKind:
-        """How the compiler is given it."""
+        """How the compiler reads it."""
 
     @property
     def suffix(self) -> str:
-        """How its file's name ends, without the dot."""
+        """The suffix of its file, without the dot."""
 
     @property
     def unit(self) -> str:
-        """What `size` counts, as a word: operation, node, statement, line."""
+        """What `size` counts: operation, node, statement or line."""
 
     @property
     def content(self) -> bytes:
-        """The bytes a compiler reads; the same for programs that differ in names alone, where the form allows."""
+        """The bytes that a compiler reads; equal for programs that differ only in names, where the form allows it."""
 
     @property
     def size(self) -> int:
-        """How many pieces there are to remove."""
+        """How many pieces can be removed."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Draft:
-    """A document with the case it belongs to; the case's own input is not looked at."""
+    """A program with the case that it is compiled under. The case's own input is ignored."""
 
     document: Program
     case: Case
+
+
+class InterestingnessTest(Protocol):
+    """Answers whether drafts are interesting, that is, whether they show the failure."""
+
+    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+        """Return the first interesting draft in the order given, None when there is none."""
+
+    def is_valid(self, draft: Draft) -> bool:
+        """Return whether the draft is a valid, new program. This compiles nothing."""
+
+
+class Pass(Protocol):
+    """One way to make a draft smaller. Returns the draft itself when it finds nothing."""
+
+    def __call__(self, draft: Draft, test: InterestingnessTest, /) -> Draft: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionPass:
+    """A pass with the name shown for it. once: run at the end, after the fixpoint, because it removes nothing itself."""
+
+    name: str
+    run: Pass
+    once: bool = False
+
+
+class Frontend(Protocol):
+    """Reads, checks and writes one form of program, and lists the passes over it."""
+
+    @property
+    def passes(self) -> Sequence[ReductionPass]:
+        """The passes in the order they run."""
+
+    def open(self, path: Path) -> Iterable[Program]:
+        """Yield the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
+
+    def approach(self, line: int | None) -> ReductionPass:
+        """Return the pass that runs before all others. line: where the compiler's diagnostic points in the file."""
+
+    def valid(self, document: Program) -> bytes | None:
+        """Return the canonical content, equal for programs that differ only in names; None for an invalid program."""
+
+    def written(self, document: Program) -> Sequence[bytes]:
+        """Return the ways to write the program, the most readable first."""
+
+    def close(self) -> None:
+        """Release processes and files."""
+
+
+def minimise(
+    items: Sequence[T],
+    build: Callable[[Sequence[T]], Draft | None],
+    test: InterestingnessTest,
+    *,
+    whole: bool = True,
+    kind_of: Callable[[T], Hashable] | None = None,
+) -> tuple[list[T], Draft | None]:
+    """Drop items until the rest is one-minimal: all of them, then halves, quarters, ... single items (ddmin's complements).
+
+    build: makes the draft that keeps the given items; None when there is no such draft. whole: start by dropping all items
+    at once. kind_of: groups equal items. Whole groups are dropped first, and after three chunks of equal kinds could not be
+    dropped the remaining ones are skipped: a chain that must be long has hundreds of equal links.
+
+    Returns the items left and their draft, None when nothing was dropped.
+    """
+
+    def interesting(kept: Sequence[T]) -> Draft | None:
+        draft = build(kept)
+        return test.first([draft]) if draft is not None else None
+
+    left, best = list(items), None
+    if whole and left and (draft := interesting([])) is not None:
+        return [], draft
+    if kind_of:
+        for kind in [kind for kind, count in Counter(map(kind_of, left)).items() if count > 1]:
+            kept = [item for item in left if kind_of(item) != kind]
+            if kept and (draft := interesting(kept)) is not None:
+                left, best = kept, draft
+    chunk = (len(left) + 1) // 2
+    while left:
+        before = len(left)
+        left, draft = _drop_chunks(left, chunk, build, test, kind_of)
+        best = draft or best
+        if chunk == 1 and len(left) == before:
+            break
+        chunk = max(1, min(chunk // 2, len(left)))
+    return left, best
+
+
+def _drop_chunks(
+    left: list[T],
+    chunk: int,
+    build: Callable[[Sequence[T]], Draft | None],
+    test: InterestingnessTest,
+    kind_of: Callable[[T], Hashable] | None,
+) -> tuple[list[T], Draft | None]:
+    """Go along the items once and drop each chunk that can be dropped."""
+    best, position = None, 0
+    refused: Counter[Hashable] = Counter()
+    while position < len(left):
+        tried: list[tuple[Draft, int, Hashable]] = []
+
+        def drafts(
+            left: list[T] = left, position: int = position, tried: list[tuple[Draft, int, Hashable]] = tried
+        ) -> Iterator[Draft]:
+            for start in range(position, len(left), chunk):
+                kinds = tuple(map(kind_of, left[start : start + chunk])) if kind_of else None
+                if kind_of and refused[kinds] >= _ENOUGH:
+                    continue
+                draft = build([*left[:start], *left[start + chunk :]])
+                if draft is not None:
+                    refused[kinds] += 1  # until the answer is known
+                    tried.append((draft, start, kinds))
+                    yield draft
+
+        found = test.first(drafts())
+        if found is None:
+            break
+        position, kinds = next((start, kinds) for draft, start, kinds in tried if draft is found)
+        refused[kinds] = 0
+        left, best = [*left[:position], *left[position + chunk :]], found
+    return left, best
+
+
+def greedily(draft: Draft, test: InterestingnessTest, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
+    """Apply one interesting change after another until none is left.
+
+    changes: yields all changed drafts in a stable order, so that after a change the search continues at its position.
+    """
+    position = 0
+    while True:
+        offered: list[tuple[int, Draft]] = []
+
+        def drafts(base: Draft = draft, start: int = position, offered: list[tuple[int, Draft]] = offered) -> Iterator[Draft]:
+            for number, changed in enumerate(changes(base)):
+                if number >= start and (changed.document.content, changed.case) != (base.document.content, base.case):
+                    offered.append((number, changed))
+                    yield changed
+
+        found = test.first(drafts())
+        if found is None:
+            return draft
+        draft, position = found, next(number for number, changed in offered if changed is found)

@@ -1,7 +1,8 @@
-"""Whether a draft still shows the failure: on the bad toolchain the same one, on the good one none."""
+"""Compiles drafts and decides whether they show the failure: on the bad toolchain, and not on the good one."""
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import threading
@@ -9,26 +10,29 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.execution.judge import Match
-from triage.execution.prober import Naming, Prober
-from triage.model.case import Case, Input
-from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
+from triage.execution.metrics import TIMES, value_of
+from triage.execution.prober import Prober
+from triage.model.case import Input
+from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
+from triage.reduce.baseline import Baseline
 from triage.reduce.draft import Draft
+
+_NEAR = 1.25  # measure again when the ratio is within this factor of the wanted one
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the oracle was asked. `slipped`: other failures that were met, by signature, each with how often."""
+    """Compiles made and cached, their seconds summed, and other failures by signature with their counts."""
 
-    calls: int = 0  # compiles made, on either toolchain
+    calls: int = 0
     cached: int = 0
-    seconds: float = 0.0  # of compiling, summed over the compiles
-    slipped: dict[str, tuple[Failure, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+    other_failures: dict[str, tuple[Failure, int]] = field(default_factory=dict)
 
 
 class Oracle:
-    """Compiles drafts. Safe for several threads; a draft's file is gone when its verdict is known."""
+    """Compiles drafts on both toolchains. Safe for several threads; deletes each draft's file after its compile."""
 
     def __init__(
         self,
@@ -36,97 +40,110 @@ class Oracle:
         folder: Path,
         bad: Toolchain,
         good: Toolchain | None,
-        match: Match,
+        baseline: Baseline,
         *,
-        naming: Naming,
-        repeats: int = 1,
-        slipped: Path | None = None,
+        other_failures: Path | None = None,
     ) -> None:
-        """folder: exists, for drafts' files. naming: how the failure is told from others. repeats: compiles of a draft that
-        passes, for a failure that comes and goes. slipped: a folder that exists, for the smallest program of each other
-        failure that is met.
+        """folder: existing folder for the drafts' files. other_failures: existing folder that gets the smallest program of
+        each other failure.
         """
         self.bad, self.good = bad, good
         self.tally = Tally()
-        self._prober, self._folder, self._match = prober, folder, match
-        self._naming, self._repeats, self._slipped = naming, repeats, slipped
+        self._prober, self._folder, self._baseline, self._other_failures = prober, folder, baseline, other_failures
         self._smallest: dict[str, Draft] = {}  # by the signature of another failure
         self._lock = threading.Lock()
 
     def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
-        """Whether the bad toolchain fails on it as it should. Another failure is slippage: noted, and no."""
-        for attempt in range(self._repeats):
-            outcome = self._compile(draft, self.bad, attempt, cancelled)
+        """Return whether the bad toolchain fails on the draft as it did on the original. Records any other failure."""
+        for attempt in range(self._baseline.repeats):
+            outcome = self._compile(draft, self.bad, attempt, cancelled).outcome
             if isinstance(outcome, Failed):
-                if self._match(outcome.failure):  # the root cause alone: what is left has to be told by it
+                if self._baseline.match(outcome.failure):  # only the root cause counts: later runs identify it by that
                     return True
-                self.note(outcome.failure, draft)
+                self._record(outcome.failure, draft)
         return False
 
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
-        """Whether the good toolchain compiles it; true without one."""
-        return self.good is None or isinstance(self._compile(draft, self.good, 0, cancelled), Compiled)
+        """Return whether the good toolchain compiles the draft; True without a good toolchain."""
+        return self.good is None or isinstance(self._compile(draft, self.good, 0, cancelled).outcome, Compiled)
 
-    def slipped_on(self) -> list[Failure]:
-        """Other failures that were met, the most frequent first."""
+    def other_failures(self) -> list[Failure]:
+        """Return the other failures found, the most frequent first."""
         with self._lock:
-            return [failure for failure, _ in sorted(self.tally.slipped.values(), key=lambda one: -one[1])]
+            counted = sorted(self.tally.other_failures.values(), key=lambda entry: -entry[1])
+            return [failure for failure, _ in counted]
 
-    def met(self) -> list[tuple[Draft, Path]]:
-        """For each other failure the smallest draft that showed it and the file it is kept in, the most frequent first; none
-        where nothing is kept.
-        """
-        drafts = [(failure.signature, self._smallest.get(failure.signature)) for failure in self.slipped_on()]
+    def saved_failures(self) -> list[tuple[Draft, Path]]:
+        """Return the smallest draft of each other failure and its file, the most frequent failure first."""
+        drafts = [(failure.signature, self._smallest.get(failure.signature)) for failure in self.other_failures()]
         return [(draft, self._file(signature, draft)) for signature, draft in drafts if draft is not None]
 
-    def note(self, failure: Failure, draft: Draft) -> None:
-        """Count another failure that was met, and keep its program where that is wanted: at once, for whoever interrupts."""
+    def _record(self, failure: Failure, draft: Draft) -> None:
+        """Count another failure and write its smallest program at once, so that an interruption does not lose it."""
+        signature = failure.signature
         with self._lock:
-            _, count = self.tally.slipped.get(failure.signature, (failure, 0))
-            self.tally.slipped[failure.signature] = failure, count + 1
-            best = self._smallest.get(failure.signature)
-            if self._slipped and (best is None or len(best.document.content) > len(draft.document.content)):
-                self._smallest[failure.signature] = draft
-                self._file(failure.signature, draft).write_bytes(draft.document.content)
+            _, count = self.tally.other_failures.get(signature, (failure, 0))
+            self.tally.other_failures[signature] = failure, count + 1
+            best = self._smallest.get(signature)
+            if self._other_failures and (best is None or len(best.document.content) > len(draft.document.content)):
+                self._smallest[signature] = draft
+                self._file(signature, draft).write_bytes(draft.document.content)
 
     def _file(self, signature: str, draft: Draft) -> Path:
-        assert self._slipped
-        return self._slipped / f"{_slug(signature)}.{draft.document.suffix}"
+        """The signature as a file name, with a digest because different signatures may give the same words."""
+        assert self._other_failures
+        words = re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
+        return self._other_failures / f"{words}-{sha256(signature.encode()).hexdigest()[:6]}.{draft.document.suffix}"
 
-    def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Outcome:
-        return self.tried(draft, toolchain, attempt, cancelled).outcome
-
-    def tried(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
-        """One compile of a draft, or what is known of that repetition."""
+    def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
         content = draft.document.content
         name = f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
-        # In a folder of its own: some compilers name what they make by the file, and want a name that is an identifier.
+        # A folder for each draft: some compilers derive names from the file name, which must be an identifier.
         path = self._folder / name / f"input.{draft.document.suffix}"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
+        # The case gets another name, so that its evidence is not taken for the recipe's.
+        case = replace(draft.case, name=f"{draft.case.name} (reducing)", input=Input(path, draft.document.kind), expect=())
         try:
-            probe = self._prober.trial(case_of(draft, path), toolchain, self._naming, attempt=attempt, cancelled=cancelled)
+            probe = self._prober.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
         finally:
-            shutil.rmtree(path.parent, ignore_errors=True)  # with what a compiler may have put beside it
-        self._count(probe)
-        return probe
-
-    def _count(self, probe: Probe) -> None:
+            shutil.rmtree(path.parent, ignore_errors=True)  # with the files that a compiler wrote beside it
         with self._lock:
             if probe.cached:
                 self.tally.cached += 1
             elif not isinstance(probe.outcome, Untestable) or probe.measured.seconds:
                 self.tally.calls += 1
                 self.tally.seconds += probe.measured.seconds
+        return probe
 
 
-def _slug(signature: str) -> str:
-    """A signature as a file's name; what does not fit is told apart by a digest of the whole."""
-    words = re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
-    return f"{words}-{sha256(signature.encode()).hexdigest()[:6]}"
+class GrowthOracle(Oracle):
+    """Accepts a draft while the baseline's metric is `factor` times as large on the bad toolchain as on the good one.
 
+    Compares the smallest of a few measurements, because a busy machine only adds to them.
+    """
 
-def case_of(draft: Draft, path: Path) -> Case:
-    """The draft as a case whose input is the file at `path`. Named so that its evidence is not taken for the recipe's."""
-    name = f"{draft.case.name} (reducing)"
-    return replace(draft.case, name=name, input=Input(path, draft.document.kind), expect=())
+    def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Return whether the metric is still that much larger; a draft that does not compile has none."""
+        metric, factor = self._baseline.metric, self._baseline.factor
+        assert metric
+        assert self.good
+        low = high = math.inf
+        for attempt in range(TIMES):
+            values = []
+            for toolchain in (self.bad, self.good):
+                probe = self._compile(draft, toolchain, attempt, cancelled)
+                value = value_of(probe, metric)
+                if value is None:
+                    if isinstance(probe.outcome, Failed):
+                        self._record(probe.outcome.failure, draft)
+                    return False
+                values.append(value)
+            high, low = min(high, values[0]), min(low, values[1])
+            if not factor / _NEAR < high / max(low, 1e-9) < factor * _NEAR:
+                break
+        return high > factor * low
+
+    def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
+        """Return True: `fails` compiles on both toolchains."""
+        return True

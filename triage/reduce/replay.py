@@ -1,9 +1,9 @@
-"""Reproducers read back from their folders, every mistake of every folder told at once."""
+"""Reads reproducers from their folders and compiles them again on other versions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,17 +12,18 @@ from typing import Any
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
-from triage.model.outcome import Compiled, Failed, Outcome, Probe, Untestable
+from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.recipes import load_recipes
 from triage.reduce.reproducer import LOCAL, RECIPE, RECORD
-from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.revision_syntax import parse_rev
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """A reproducer as its folder tells it. case: the small program; original: the case it was made from; bad: REV it was
-    seen to fail on, None where that was a compiler which only another machine has.
+class RecordedReproducer:
+    """A reproducer as its folder records it.
+
+    case: the reduced program. original: the case it was reduced from. bad: the revision it fails on, None for a compiler
+    that only the recording machine had.
     """
 
     folder: Path
@@ -33,66 +34,61 @@ class Recorded:
 
     @property
     def measured(self) -> bool:
-        """Whether it stands for a number that grew: what is large on one machine says nothing of another."""
+        """Whether it records a number that grew. That number says nothing about another machine."""
         return self.signature.startswith("metric:")
 
 
-def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] | None = None) -> tuple[Recorded, ...]:
-    """The reproducers in `paths`: folders of one each, and folders of such folders (names that begin with a dot left out).
+def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] | None = None) -> tuple[RecordedReproducer, ...]:
+    """Read the reproducers in `paths`: folders of one reproducer, or folders of such folders (hidden ones are skipped).
 
-    failure_names: what a recipe may expect. Raises BadFiles with all that is wrong in any of them.
+    failure_names: the failures that a recipe may expect. Raises BadFiles with all mistakes in all folders.
     """
     problems: list[Problem] = []
-    found: dict[Path, Recorded] = {}
+    reproducers: dict[Path, RecordedReproducer] = {}
     for path in paths:
         for folder in _folders(path, problems):
-            if (one := _read(folder, failure_names, problems)) is not None:
-                found[folder] = one
+            record = _read_record(folder / RECORD, problems)
+            case = _read_case(folder / RECIPE, failure_names, problems)
+            if record and case:
+                bad = record["bad"]["name"]
+                reproducers[folder] = RecordedReproducer(
+                    folder, case, record["case"], record["signature"], None if bad == LOCAL else bad
+                )
     if problems:
         raise BadFiles(list(dict.fromkeys(problems)))
-    return tuple(found.values())
+    return tuple(reproducers.values())
 
 
 def _folders(path: Path, problems: list[Problem]) -> Sequence[Path]:
     if not path.is_dir():
-        problems.append(_problem(path, "is no folder; name a reproducer's folder, or a folder of them."))
+        problems.append(_problem(path, "is not a folder; name a reproducer's folder, or a folder of them."))
         return ()
     if (path / RECORD).exists() or (path / RECIPE).exists():
         return (path,)
-    inner = sorted(one for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))
-    if not inner:
-        problems.append(_problem(path, f"holds no reproducer; one is a folder with {RECORD}, {RECIPE} and the program."))
-    return inner
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    if not folders:
+        problems.append(_problem(path, f"contains no reproducer: a folder with {RECORD}, {RECIPE} and the program."))
+    return folders
 
 
-def _read(folder: Path, failure_names: Collection[str] | None, problems: list[Problem]) -> Recorded | None:
-    record = _record(folder / RECORD, problems)
-    case = _case(folder / RECIPE, failure_names, problems)
-    if record is None or case is None:
-        return None
-    bad = record["bad"]["name"]
-    return Recorded(folder, case, record["case"], record["signature"], None if bad == LOCAL else bad)
-
-
-def _record(path: Path, problems: list[Problem]) -> dict[str, Any] | None:
+def _read_record(path: Path, problems: list[Problem]) -> dict[str, Any] | None:
+    before = len(problems)
+    data = None
     try:
         data = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         problems.append(_problem(path, "is missing; `triage reduce` writes it."))
-        return None
     except OSError as error:
         problems.append(_problem(path, f"cannot be read: {(error.strerror or str(error)).lower()}."))
-        return None
     except UnicodeDecodeError:
         problems.append(_problem(path, "is not UTF-8 text."))
-        return None
     except json.JSONDecodeError as error:
-        problems.append(Problem(str(path), error.lineno, error.colno, f"is no JSON: {error.msg}."))
+        problems.append(Problem(str(path), error.lineno, error.colno, f"is not valid JSON: {error.msg}."))
+    if len(problems) > before:
         return None
     if not isinstance(data, dict):
-        problems.append(_problem(path, "holds no JSON object."))
+        problems.append(_problem(path, "is not a JSON object."))
         return None
-    before = len(problems)
     missing = [name for name in ("case", "signature") if not (isinstance(data.get(name), str) and data[name])]
     problems += [_problem(path, f'needs a text "{name}".') for name in missing]
     bad = data.get("bad")
@@ -106,7 +102,7 @@ def _record(path: Path, problems: list[Problem]) -> dict[str, Any] | None:
     return data if len(problems) == before else None
 
 
-def _case(path: Path, failure_names: Collection[str] | None, problems: list[Problem]) -> Case | None:
+def _read_case(path: Path, failure_names: Collection[str] | None, problems: list[Problem]) -> Case | None:
     if not path.exists():
         problems.append(_problem(path, "is missing; `triage reduce` writes it."))
         return None
@@ -126,7 +122,7 @@ def _problem(path: Path, message: str) -> Problem:
 
 
 class ReplayState(StrEnum):
-    """What a version makes of a reproducer."""
+    """The result of a reproducer on a version."""
 
     REPRODUCES = "reproduces"
     FIXED = "fixed"  # it compiles
@@ -136,75 +132,63 @@ class ReplayState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A reproducer on the versions that were asked, in that order; its status is what the last one makes of it. bad: the
-    probe of the version it was recorded on, None where that was not asked.
-    """
+    """A reproducer with its probes in the order asked. bad: the probe of the recorded version, None when not asked."""
 
-    recorded: Recorded
+    recorded: RecordedReproducer
     probes: tuple[Probe, ...]
     bad: Probe | None
 
     @property
     def status(self) -> ReplayState:
-        """What the last version makes of it."""
-        return self.finding(self.probes[-1])
+        """The result on the last version."""
+        return self.state(self.probes[-1])
 
     @property
     def holds(self) -> bool | None:
-        """Whether it still fails, in the same way, on the version it was recorded on; None where that was not asked or
-        could not be tested.
-        """
-        finding = self.finding(self.bad) if self.bad else ReplayState.UNTESTABLE
-        return None if finding is ReplayState.UNTESTABLE else finding is ReplayState.REPRODUCES
+        """Whether the recorded version still fails in the same way; None when it was not asked or is untestable."""
+        state = self.state(self.bad) if self.bad else ReplayState.UNTESTABLE
+        return None if state is ReplayState.UNTESTABLE else state is ReplayState.REPRODUCES
 
     @property
     def tested(self) -> bool:
-        """Whether it can be told if the reproducer is as it was: by the recorded version, by any where that was not asked."""
+        """Whether the recorded version was testable or, when it was not asked, any version."""
         asked = (self.bad,) if self.bad else self.probes
-        return any(self.finding(probe) is not ReplayState.UNTESTABLE for probe in asked)
+        return any(self.state(probe) is not ReplayState.UNTESTABLE for probe in asked)
 
-    def finding(self, probe: Probe) -> ReplayState:
-        """What one of the versions makes of it."""
-        if self.recorded.measured:
-            return ReplayState.UNTESTABLE
-        return _finding(probe.outcome, self.recorded.signature)
+    def state(self, probe: Probe) -> ReplayState:
+        """Return the result on one of the versions."""
+        match probe.outcome:
+            case _ if self.recorded.measured:
+                return ReplayState.UNTESTABLE
+            case Compiled():
+                return ReplayState.FIXED
+            case Failed(failure=failure):
+                same = failure.signature == self.recorded.signature
+                return ReplayState.REPRODUCES if same else ReplayState.CHANGED
+            case Untestable():
+                return ReplayState.UNTESTABLE
 
     def reason(self, probe: Probe) -> str | None:
-        """Why a version is untestable; None where it is not."""
+        """Return why a version is untestable; None when it is testable."""
         if isinstance(probe.outcome, Untestable):
             return probe.outcome.reason
-        return "it stands for a number that grew, which is not measured again" if self.recorded.measured else None
-
-
-def _finding(outcome: Outcome, signature: str) -> ReplayState:
-    match outcome:
-        case Compiled():
-            return ReplayState.FIXED
-        case Failed(failure=failure):
-            return ReplayState.REPRODUCES if failure.signature == signature else ReplayState.CHANGED
-        case Untestable():
-            return ReplayState.UNTESTABLE
+        return "it records a number that grew, and that is not measured again" if self.recorded.measured else None
 
 
 def replay(
-    bench: ProbeRunner, reproducers: Sequence[Recorded], named: Sequence[str] = (), *, fresh: bool = False
+    runner: ProbeRunner, reproducers: Sequence[RecordedReproducer], named: Sequence[str] = (), *, fresh: bool = False
 ) -> tuple[Replay, ...]:
-    """Compile each reproducer on the revisions named, in that order; without any, on the one it was recorded on and on the
-    newest release.
-    """
-    asked = {one.folder: _places(bench, one, named) for one in reproducers}
-    jobs = [ProbeJob(one.case, place, fresh) for one in reproducers for place in asked[one.folder]]
-    # Two folders may hold recipes of one name, so that probes are told apart by the recipe's file.
-    found = {(probe.case.source, probe.revision.name): probe for probe in bench.probe_all(jobs, "replay")}
-    return tuple(_replay(one, asked[one.folder], found) for one in reproducers)
-
-
-def _replay(one: Recorded, places: Iterable[ToolchainRef], found: Mapping[tuple[Path, str], Probe]) -> Replay:
-    probes = {place.revision.name: found[one.case.source, place.revision.name] for place in places}
-    return Replay(one, tuple(probes.values()), probes.get(one.bad) if one.bad else None)
-
-
-def _places(bench: ProbeRunner, one: Recorded, named: Sequence[str]) -> list[ToolchainRef]:
-    texts = named or [*([one.bad] if one.bad else []), "latest"]
-    places = [bench.shed.place(text, one.case.compiler) for text in texts]
-    return list({place.revision.name: place for place in places}.values())
+    """Compile each reproducer on the named revisions in order. Default: the recorded revision and the newest release."""
+    jobs: list[ProbeJob] = []
+    for reproducer in reproducers:
+        texts = named or [*([reproducer.bad] if reproducer.bad else []), "latest"]
+        refs = {ref.revision.name: ref for ref in (runner.shed.place(text, reproducer.case.compiler) for text in texts)}
+        jobs += [ProbeJob(reproducer.case, ref, fresh) for ref in refs.values()]
+    # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
+    probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(jobs, "replay")}
+    replays = []
+    for reproducer in reproducers:
+        source = reproducer.case.source
+        own = {job.place.revision.name: probes[source, job.place.revision.name] for job in jobs if job.case.source == source}
+        replays.append(Replay(reproducer, tuple(own.values()), own.get(reproducer.bad or "")))
+    return tuple(replays)

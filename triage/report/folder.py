@@ -1,4 +1,4 @@
-"""A folder written in one step."""
+"""Writes a folder in one step."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _HERE = -100  # AT_FDCWD: paths start from the working folder
 _EXCHANGE = 2  # RENAME_EXCHANGE
 
 
-def write_folder(folder: Path, files: Mapping[str, str | bytes], runnable: Collection[str] = ()) -> None:
-    """Write `files` (name -> content) as the whole of a folder. Whoever looks, and whoever kills this process at any moment,
-    finds the old folder or the new one. runnable: names of scripts. OSError when it cannot be written.
+def write_folder(folder: Path, files: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
+    """Replace a folder by `files` (name -> content). At any moment the old or the new folder is complete.
+
+    executable: names of scripts. Raises OSError when the folder cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
@@ -26,7 +27,7 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes], runnable: Colle
     try:
         for name, content in files.items():
             (draft / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-            (draft / name).chmod(0o755 if name in runnable else 0o644)
+            (draft / name).chmod(0o755 if name in executable else 0o644)
         if folder.exists():
             _exchange(draft, folder)
         else:
@@ -36,7 +37,7 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes], runnable: Colle
 
 
 def _exchange(draft: Path, folder: Path) -> None:
-    """Let two folders change their names. Where the system cannot do that at once, the old one is put aside first."""
+    """Exchange two folders. Where the system cannot do that in one step, move the old one aside first."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename and rename(_HERE, os.fsencode(draft), _HERE, os.fsencode(folder), _EXCHANGE) == 0:
         return
@@ -51,7 +52,7 @@ def _exchange(draft: Path, folder: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes that were killed left behind."""
+    """Remove the drafts of killed processes."""
     for left in folder.parent.glob(f".{folder.name}.*"):
         owner = left.name.removeprefix(f".{folder.name}.")
         if owner.isdigit() and not is_running(int(owner)):

@@ -1,4 +1,4 @@
-"""Reproducers that were compiled again, on a terminal and as JSON. Renderables only; nothing is printed."""
+"""Renders replayed reproducers as text blocks and as JSON."""
 
 from __future__ import annotations
 
@@ -23,64 +23,65 @@ _STYLES = {
 
 
 def replay_blocks(replays: Sequence[Replay]) -> Iterable[RenderableType]:
-    """Each reproducer with what its versions make of it, then the count."""
+    """Yield each reproducer with the results of its versions, then the counts."""
     table = Table.grid(padding=(0, 2))
     for _ in range(3):
         table.add_column(overflow="fold")
-    for one in replays:
-        table.add_row(Text(one.status.value.upper(), style=_STYLES[one.status]), Text(str(one.recorded.folder)), _versions(one))
+    for replay in replays:
+        status = Text(replay.status.value.upper(), style=_STYLES[replay.status])
+        table.add_row(status, Text(str(replay.recorded.folder)), _versions(replay))
     yield table
-    for one in replays:
-        if one.holds is False:
-            yield Text(f"{one.recorded.folder} no longer fails as recorded on {one.recorded.bad}", style="bold red")
-        for probe in one.probes:
-            if (words := _why(one, probe)) is not None:
-                yield Text(f"{one.recorded.folder} on {probe.revision.name}: {words}")
-    counts = Counter(one.status for one in replays)
-    yield Text("\n" + ", ".join(f"{counts[finding]} {finding.value}" for finding in ReplayState if counts[finding]))
+    for replay in replays:
+        if replay.holds is False:
+            yield Text(f"{replay.recorded.folder} no longer fails as recorded on {replay.recorded.bad}", style="bold red")
+        for probe in replay.probes:
+            if (explanation := _explanation(replay, probe)) is not None:
+                yield Text(f"{replay.recorded.folder} on {probe.revision.name}: {explanation}")
+    counts = Counter(replay.status for replay in replays)
+    yield Text("\n" + ", ".join(f"{counts[state]} {state.value}" for state in ReplayState if counts[state]))
 
 
 def replay_json(replays: Sequence[Replay]) -> Json:
-    """The answer of `triage replay`."""
+    """Return the answer of `triage replay`."""
     return {
         "reproducers": [
             {
-                "reproducer": str(one.recorded.folder),
-                "case": one.recorded.original,
-                "signature": one.recorded.signature,
-                "bad": one.recorded.bad,
-                "status": one.status.value,
-                "holds": one.holds,
-                "versions": [_version_json(one, probe) for probe in one.probes],
+                "reproducer": str(replay.recorded.folder),
+                "case": replay.recorded.original,
+                "signature": replay.recorded.signature,
+                "bad": replay.recorded.bad,
+                "status": replay.status.value,
+                "holds": replay.holds,
+                "versions": [_version_json(replay, probe) for probe in replay.probes],
             }
-            for one in replays
+            for replay in replays
         ]
     }
 
 
-def _version_json(one: Replay, probe: Probe) -> Json:
+def _version_json(replay: Replay, probe: Probe) -> Json:
     outcome = probe.outcome
     return {
         "toolchain": revision_json(probe.revision),
-        "status": one.finding(probe).value,
+        "status": replay.state(probe).value,
         "failure": None if isinstance(outcome, Compiled) else failure_json(outcome.failure),
-        "reason": one.reason(probe),
+        "reason": replay.reason(probe),
         "seconds": probe.measured.seconds,
         "cached": probe.cached,
     }
 
 
-def _versions(one: Replay) -> Text:
+def _versions(replay: Replay) -> Text:
     text = Text()
-    for number, probe in enumerate(one.probes):
-        finding = one.finding(probe)
-        text.append(", " if number else "").append(f"{probe.revision.name} {finding.value}", style=_STYLES[finding])
+    for number, probe in enumerate(replay.probes):
+        state = replay.state(probe)
+        text.append(", " if number else "").append(f"{probe.revision.name} {state.value}", style=_STYLES[state])
     return text
 
 
-def _why(one: Replay, probe: Probe) -> str | None:
-    """What is said of a version beyond its status."""
+def _explanation(replay: Replay, probe: Probe) -> str | None:
+    """The other failure of a version, or why it is untestable."""
     outcome = probe.outcome
-    if isinstance(outcome, Failed) and one.finding(probe) is ReplayState.CHANGED:
+    if isinstance(outcome, Failed) and replay.state(probe) is ReplayState.CHANGED:
         return f"{outcome.failure.failure_class}: {headline_text(outcome.failure)}"
-    return one.reason(probe)
+    return replay.reason(probe)

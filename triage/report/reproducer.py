@@ -1,4 +1,4 @@
-"""The folder of a reproducer: the program, a recipe, a record for programs, a script, a README for an issue."""
+"""Writes the folder of a reproducer: program, recipe, JSON record, shell script and a README for an issue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
-from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, Span, expectations, slug, span_around
+from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
 from triage.reduce.state import Reduced
 from triage.report.folder import write_folder
 from triage.report.markdown import plain_templates
@@ -25,127 +25,128 @@ from triage.report.words import headline_text, numbers_text, revision_text
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
-METRIC = "metric"  # the class of a number that grew
+METRIC = "metric"  # failure class of a number that grew
 _LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
-_SAID_LINES = 40
-_SAID_LINE = 300
-_WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # that YAML takes for nothing but a text
-_PASTED = 40_000  # letters; GitHub takes issues of 65536
+_OUTPUT_LINES = 40
+_OUTPUT_WIDTH = 300
+_WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # YAML reads these only as strings
+_MOST_PASTED = 40_000  # characters; GitHub accepts issues of 65536
 
 
-def place_for(out: Path, case: Case) -> Path:
-    """Where a case's reproducer goes. BadInput when something else is there, which is never overwritten."""
+def folder_for(out: Path, case: Case) -> Path:
+    """Return the folder of a case's reproducer. Raises BadInput when anything but a reproducer is there."""
     folder = out / slug(case)
     if out.exists() and not out.is_dir():
-        raise BadInput(f"{out} is a file; reproducers are written into a folder")
+        raise BadInput(f"{out} is a file; pass a folder with --out")
     if (folder.exists() or folder.is_symlink()) and not (folder / RECORD).is_file():
-        raise BadInput(f"{folder} is there and is no reproducer (it has no {RECORD}); name another folder with --out")
+        raise BadInput(f"{folder} exists and is not a reproducer (no {RECORD}); pass another folder with --out")
     return folder
 
 
-def write_reproducer(one: Reproducer, out: Path) -> Path:
-    """Write the folder below `out` in one step, in the place of an older one of the same case; its path."""
-    folder = place_for(out, one.reduced.case)
+def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
+    """Write the folder below `out`, replacing an older one of the same case in one step. Returns its path."""
+    folder = folder_for(out, reproducer.reduced.case)
     with disk_errors(f"write the reproducer to {folder}"):
-        write_folder(folder, reproducer_files(one), runnable=[_SCRIPT])
+        write_folder(folder, reproducer_files(reproducer), executable=[_SCRIPT])
     return folder
 
 
-def reproducer_files(one: Reproducer) -> Mapping[str, str | bytes]:
-    """The files of the folder by name. No text of them names a path of this machine or a time of day."""
+def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
+    """Return the files of the folder by name. No text contains a local path or a time."""
     templates = plain_templates()
     templates.filters["scalar"] = lambda text: json.dumps(str(text), ensure_ascii=False)
     templates.trim_blocks = templates.lstrip_blocks = True
-    reduced, at = one.reduced, one.bad.revision
-    span = span_around(one.probes, one.bad, one.failure.signature)
+    reduced, failure = reproducer.reduced, reproducer.failure
+    span = span_around(reproducer.probes, reproducer.bad, failure.signature)
     shared: dict[str, Any] = {
-        "one": one,
+        "reproducer": reproducer,
         "case": reduced.case,
-        "at": at,
-        "measured": one.failure.failure_class == METRIC,
-        "headline": headline_text(one.failure, 400),
+        "failure": failure,
+        "bad": reproducer.bad.revision,
+        "measured": failure.failure_class == METRIC,
+        "headline": headline_text(failure, 400),
     }
-    family, task = family_of(reduced.case), standalone_compile(one)
-    call, scripts = family.standalone_call(task), family.standalone_files(task)
-    files: dict[str, str | bytes] = {one.source: one.text, one.file: one.content, **scripts}
-    if one.rules is not None:
-        files[RULES_FILE] = one.rules
+    family, compile_ = family_of(reduced.case), standalone_compile(reproducer)
+    call, scripts = family.standalone_call(compile_), family.standalone_files(compile_)
+    files: dict[str, str | bytes] = {reproducer.source: reproducer.text, reproducer.file: reproducer.content, **scripts}
+    if reproducer.rules is not None:
+        files[RULES_FILE] = reproducer.rules
     pages: dict[str, dict[str, Any]] = {
         RECIPE: {
             "keys": family.recipe_keys(reduced.case),
             "target": _target(reduced.case.target),
             "flags": [_flag(flag) for flag in reduced.case.flags],
             "memory": _size(reduced.case.limits.memory),
-            # A number that grew is no class, and nothing that a recipe can expect.
-            "expect": [known for known in expectations(one.probes) if known.failure != METRIC],
+            # A recipe cannot expect that a number grew.
+            "expect": [window for window in expectations(reproducer.probes) if window.failure != METRIC],
         },
         _SCRIPT: {
             "call": call,
-            "seconds": _ended_by(one, Ending.TIMED_OUT) and round(reduced.case.limits.timeout),
-            "kilobytes": _ended_by(one, Ending.OVER_MEMORY) and reduced.case.limits.memory >> 10,
+            "seconds": _has_ending(reproducer, Ending.TIMED_OUT) and round(reduced.case.limits.timeout),
+            "kilobytes": _has_ending(reproducer, Ending.OVER_MEMORY) and reduced.case.limits.memory >> 10,
         },
         "README.md": {
             "call": call,
             "scripts": scripts,
             "noun": family.noun,
-            "numbers": numbers_text(one.failure),
-            "good": one.good,
+            "numbers": numbers_text(failure),
+            "good": reproducer.good,
             "span": span_text(span),
-            "text": one.text if len(one.text) <= _PASTED else None,
-            "language": _LANGUAGES.get(Path(one.source).suffix, ""),
-            "said": _trimmed(one.said),
+            "text": reproducer.text if len(reproducer.text) <= _MOST_PASTED else None,
+            "language": _LANGUAGES.get(Path(reproducer.source).suffix, ""),
+            "output": _trimmed(reproducer.output),
             "result": _result,
             "revision": revision_text,
-            "fence": _fence(one.text + one.said),
+            "fence": _fence(reproducer.text + reproducer.output),
         },
     }
     for name, words in pages.items():
         files[name] = templates.get_template(f"reproducer/{name}.j2").render(**shared, **words)
-    files[RECORD] = json.dumps(_record(one, span), indent=2, ensure_ascii=False) + "\n"
+    files[RECORD] = json.dumps(_record(reproducer, span), indent=2, ensure_ascii=False) + "\n"
     return files
 
 
-def standalone_compile(one: Reproducer) -> StandaloneCompile:
-    """The failing compile, as its family needs it to write a command for it."""
+def standalone_compile(reproducer: Reproducer) -> StandaloneCompile:
+    """Return the failing compile, from which the compiler family writes a command."""
     return StandaloneCompile(
-        case=one.reduced.case,
-        source=one.source,
-        program=one.program,
-        options=one.options,
-        release=one.bad.revision.name,
-        version=one.bad.version,
-        requirement=one.package,
-        failure_class=one.failure.failure_class,
-        function=one.function,
+        case=reproducer.reduced.case,
+        source=reproducer.source,
+        program=reproducer.program,
+        options=reproducer.options,
+        release=reproducer.bad.revision.name,
+        version=reproducer.bad.version,
+        requirement=reproducer.package,
+        failure_class=reproducer.failure.failure_class,
+        function=reproducer.function,
     )
 
 
-def span_text(span: Span) -> str:
-    """Since when it fails and until when, as far as versions were tried."""
+def span_text(span: VersionSpan) -> str:
+    """Return the first and last failing versions and their neighbours, as far as versions were tried."""
     first, last = span.first_bad.revision.name, span.last_bad.revision.name
     parts = []
     if span.before:
         name = span.before.revision.name
-        parts.append(f"last good {name}" if span.last_good else f"{name} fails otherwise")
+        parts.append(f"last good {name}" if span.last_good else f"{name} fails in another way")
     parts.append(f"first bad {first}")
     if span.untested:
-        parts[-1] += f" ({', '.join(one.revision.name for one in span.untested)} could not be tested)"
+        parts[-1] += f" ({', '.join(probe.revision.name for probe in span.untested)} could not be tested)"
     if last != first:
         parts.append(f"last bad {last}" if span.after else f"still failing in {last}")
     if span.after:
         name = span.after.revision.name
-        parts.append(f"fixed in {name}" if span.first_good else f"{name} fails otherwise")
+        parts.append(f"fixed in {name}" if span.first_good else f"{name} fails in another way")
     return ", ".join(parts)
 
 
 def sizes_json(reduced: Reduced) -> Json:
-    """Operations, lines and bytes, before and after."""
+    """Return operations, lines and bytes, before and after."""
     before, after = reduced.before, reduced.after
     return {name: {"before": getattr(before, name), "after": getattr(after, name)} for name in ("operations", "lines", "bytes")}
 
 
 def evidence_json(probe: Probe) -> Json:
-    """What one version makes of the program."""
+    """Return the result of one version."""
     failure = None if isinstance(probe.outcome, Compiled) else probe.outcome.failure
     return {
         "version": probe.revision.name,
@@ -157,17 +158,17 @@ def evidence_json(probe: Probe) -> Json:
     }
 
 
-def _record(one: Reproducer, span: Span) -> Json:
-    reduced = one.reduced
+def _record(reproducer: Reproducer, span: VersionSpan) -> Json:
+    reduced = reproducer.reduced
     effort = reduced.effort
     return {
         "recipe": reduced.case.recipe,
         "case": reduced.case.name,
         "compiler": reduced.case.compiler,
-        "signature": one.failure.signature,
-        "failure": failure_json(one.failure),
-        "bad": revision_json(one.bad.revision),
-        "good": revision_json(one.good),
+        "signature": reproducer.failure.signature,
+        "failure": failure_json(reproducer.failure),
+        "bad": revision_json(reproducer.bad.revision),
+        "good": revision_json(reproducer.good),
         "versions": {
             name: probe.revision.name if probe else None
             for name, probe in (
@@ -177,8 +178,8 @@ def _record(one: Reproducer, span: Span) -> Json:
                 ("first_good", span.first_good),
             )
         },
-        "command": list(family_of(reduced.case).standalone_call(standalone_compile(one)).words),
-        "evidence": [evidence_json(probe) for probe in one.probes],
+        "command": list(family_of(reduced.case).standalone_call(standalone_compile(reproducer)).words),
+        "evidence": [evidence_json(probe) for probe in reproducer.probes],
         **sizes_json(reduced),
         "oracle_calls": effort.calls,
         "cached": effort.cached,
@@ -197,12 +198,12 @@ def _result(probe: Probe) -> str:
         case Failed(failure=failure, flaky=flaky):
             return f"{failure.failure_class}{' (not every time)' if flaky else ''}: {headline_text(failure)}"
         case Untestable(reason=reason):
-            return f"not testable: {reason}"
+            return f"untestable: {reason}"
 
 
-def _ended_by(one: Reproducer, ending: Ending) -> bool:
-    """Whether the failure's class describes processes that ended so."""
-    rule = rules_of(one.reduced.case).by_name.get(one.failure.failure_class)
+def _has_ending(reproducer: Reproducer, ending: Ending) -> bool:
+    """Whether the failure's class describes processes that end like this."""
+    rule = rules_of(reproducer.reduced.case).by_name.get(reproducer.failure.failure_class)
     return rule is not None and ending in rule.endings
 
 
@@ -227,13 +228,13 @@ def _size(size: int) -> str:
     return next((f"{size >> bits}{unit}" for bits, unit in ((30, "GiB"), (20, "MiB")) if size % (1 << bits) == 0), f"{size}B")
 
 
-def _trimmed(said: str) -> str:
-    """The beginning of what a compiler printed, its lines cut where they are longer than anyone reads."""
-    lines = [line if len(line) <= _SAID_LINE else f"{line[:_SAID_LINE]}…" for line in said.rstrip().splitlines()]
-    more = len(lines) - _SAID_LINES
-    return "\n".join([*lines[:_SAID_LINES], *([f"... {more} more lines"] if more > 0 else [])])
+def _trimmed(output: str) -> str:
+    """The first lines of the compiler's output, long lines cut."""
+    lines = [line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in output.rstrip().splitlines()]
+    more = len(lines) - _OUTPUT_LINES
+    return "\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])])
 
 
 def _fence(text: str) -> str:
-    """A fence that nothing in the text closes."""
+    """A Markdown fence that nothing in the text closes."""
     return "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])

@@ -1,4 +1,4 @@
-"""An ONNX model as what a reduction changes, and cuts of it."""
+"""Reduces ONNX models by nodes, outputs and initializers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.draft import Draft, Program
-from triage.reduce.fixpoint import PassProgress
-from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, plainer_chip
-from triage.reduce.search import InterestingnessTest, minimise
+from triage.reduce.draft import Draft, InterestingnessTest, Program, ReductionPass, minimise
+from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 
 
 class OnnxDocument:
-    """A model, never changed in place."""
+    """A model. Passes build new ones and never change one in place."""
 
     kind = InputKind.ONNX
     suffix = "onnx"
@@ -37,38 +35,41 @@ class OnnxDocument:
 
     @cached_property
     def types(self) -> dict[str, ValueInfoProto]:
-        """What is known of each value's type, inferred where the model does not say."""
+        """The known type of each value, inferred where the model does not state it."""
         graph = shape_inference.infer_shapes(self.model).graph
-        return {one.name: one for one in (*graph.input, *graph.output, *graph.value_info) if one.type.WhichOneof("value")}
+        return {
+            value.name: value for value in (*graph.input, *graph.output, *graph.value_info) if value.type.WhichOneof("value")
+        }
 
 
 def needs(node: NodeProto) -> list[str]:
-    """The values a node takes, those that its subgraphs take from outside included."""
+    """Return the values that a node and its subgraphs read from outside."""
     names = [name for name in node.input if name]
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             inside = {name for inner in graph.node for name in inner.output}
-            inside |= {one.name for one in graph.input} | {one.name for one in graph.initializer}
+            inside |= {value.name for value in graph.input} | {value.name for value in graph.initializer}
             names += [name for inner in graph.node for name in needs(inner) if name not in inside]
     return list(dict.fromkeys(names))
 
 
 def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] | None = None) -> OnnxDocument | None:
-    """The model with the nodes at those places alone: what they need of the others becomes an input, what the others, or
-    the caller, needed of them an output. None where a type is not known or nothing is given back.
+    """Return the model with only the nodes index these indices; None when a type is unknown or nothing is returned.
+
+    Values that they need from other nodes become inputs, values that other nodes or the caller need become outputs.
     """
     graph = document.model.graph
-    nodes = [graph.node[at] for at in sorted(set(kept))]
-    made = {name for node in nodes for name in node.output if name}
-    needed = list(dict.fromkeys(name for node in nodes for name in needs(node) if name not in made))
+    nodes = [graph.node[index] for index in sorted(set(kept))]
+    results = {name for node in nodes for name in node.output if name}
+    needed = list(dict.fromkeys(name for node in nodes for name in needs(node) if name not in results))
     if returned is None:
         chosen = {id(node) for node in nodes}
         outside = {name for node in graph.node if id(node) not in chosen for name in needs(node)}
-        outside |= {one.name for one in graph.output}
+        outside |= {value.name for value in graph.output}
         inside = {name for node in nodes for name in needs(node)}
         ordered = [name for node in nodes for name in node.output if name]
         returned = [name for name in ordered if name in outside] or [name for name in ordered if name not in inside]
-    constants = {one.name: one for one in graph.initializer}
+    constants = {value.name: value for value in graph.initializer}
     inputs = [name for name in needed if name not in constants]
     types = document.types
     if not returned or any(name not in types for name in (*inputs, *returned)):
@@ -84,43 +85,46 @@ def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] |
 
 
 def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None:
-    """The model with some initializers as inputs; None where it has none of them."""
+    """Return the model with some initializers as inputs; None when it has none of them."""
     graph = document.model.graph
-    chosen = [one for one in graph.initializer if one.name in set(names)]
+    chosen = [value for value in graph.initializer if value.name in set(names)]
     if not chosen:
         return None
-    given = {one.name for one in graph.input}
-    inputs = [helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)) for one in chosen if one.name not in given]
+    given = {value.name for value in graph.input}
+    inputs = [
+        helper.make_tensor_value_info(value.name, value.data_type, list(value.dims))
+        for value in chosen
+        if value.name not in given
+    ]
     small = helper.make_graph(
         list(graph.node),
         graph.name,
         [*graph.input, *inputs],
         list(graph.output),
-        [one for one in graph.initializer if one.name not in set(names)],
+        [value for value in graph.initializer if value.name not in set(names)],
     )
     return OnnxDocument(_model(document.model, small))
 
 
 def _model(model: ModelProto, graph: onnx.GraphProto) -> ModelProto:
-    made = helper.make_model(graph, opset_imports=list(model.opset_import), functions=list(model.functions))
-    made.ir_version = model.ir_version
-    return made
+    built = helper.make_model(graph, opset_imports=list(model.opset_import), functions=list(model.functions))
+    built.ir_version = model.ir_version
+    return built
 
 
-class OnnxFormat:
-    """Nodes and initializers."""
+class OnnxFrontend:
+    """ONNX models."""
 
     @property
-    def steps(self) -> Sequence[PassProgress]:
+    def passes(self) -> Sequence[ReductionPass]:
         return (
-            PassProgress("nodes", drop_nodes),
-            PassProgress("outputs", drop_outputs),
-            PassProgress("initializers", free_initializers),
+            ReductionPass("nodes", drop_nodes),
+            ReductionPass("outputs", drop_outputs),
+            ReductionPass("initializers", free_initializers),
+            ReductionPass("devices", fewer_devices, once=True),
+            ReductionPass("chip", oldest_chip, once=True),
+            ReductionPass("flags", drop_flags, once=True),
         )
-
-    @property
-    def finishing(self) -> Sequence[PassProgress]:
-        return (PassProgress("devices", fewer_devices), PassProgress("chip", plainer_chip), PassProgress("flags", drop_flags))
 
     def open(self, path: Path) -> Sequence[Program]:
         try:
@@ -128,8 +132,8 @@ class OnnxFormat:
         except DecodeError:
             return []
 
-    def approach(self, line: int | None) -> PassProgress:  # noqa: ARG002 - a compiler points into the imported program
-        return PassProgress("windows", narrow)
+    def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - diagnostics point into the imported program
+        return ReductionPass("windows", narrow)
 
     def valid(self, document: Program) -> bytes | None:
         assert isinstance(document, OnnxDocument)
@@ -146,11 +150,11 @@ class OnnxFormat:
         pass
 
 
-def narrow(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Halves of the nodes, until neither half fails alone; then what lies between them."""
+def narrow(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Keep value half of the nodes, or the middle, as long as that fails."""
     while True:
-        document = _model_format(draft)
-        found = hunt.first(Draft(one, draft.case) for one in _windows(document))
+        document = _model_of_draft(draft)
+        found = test.first(Draft(value, draft.case) for value in _windows(document))
         if found is None:
             return draft
         draft = found
@@ -160,58 +164,58 @@ def _windows(document: OnnxDocument) -> Iterator[OnnxDocument]:
     count = len(document.model.graph.node)
     half, quarter = count // 2, count // 4
     for first, end in ((0, half), (half, count), (quarter, quarter + half)) if count > 1 else ():
-        if (made := cut(document, range(first, end))) is not None:
-            yield made
+        if (cut_out := cut(document, range(first, end))) is not None:
+            yield cut_out
 
 
-def drop_nodes(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Drop nodes, halves before single ones; what they made becomes an input."""
-    document = _model_format(draft)
+def drop_nodes(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop nodes, halves before single ones. Their outputs become inputs of the model."""
+    document = _model_of_draft(draft)
 
     def build(kept: Sequence[int]) -> Draft | None:
-        made = cut(document, kept) if kept else None
-        return Draft(made, draft.case) if made else None
+        model_cut = cut(document, kept) if kept else None
+        return Draft(model_cut, draft.case) if model_cut else None
 
-    _, found = minimise(range(len(document.model.graph.node)), build, hunt, whole=False)
+    _, found = minimise(range(len(document.model.graph.node)), build, test, whole=False)
     return found or draft
 
 
-def drop_outputs(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Give back fewer values, and drop the nodes that then nobody needs."""
-    document = _model_format(draft)
-    names = [one.name for one in document.model.graph.output]
+def drop_outputs(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Return fewer values, and drop the nodes that are then unused."""
+    document = _model_of_draft(draft)
+    names = [value.name for value in document.model.graph.output]
 
     def build(returned: Sequence[str]) -> Draft | None:
-        made = cut(document, _towards(document, returned), list(returned)) if returned else None
-        return Draft(made, draft.case) if made else None
+        model_cut = cut(document, _towards(document, returned), list(returned)) if returned else None
+        return Draft(model_cut, draft.case) if model_cut else None
 
-    _, found = minimise(names, build, hunt, whole=False)
+    _, found = minimise(names, build, test, whole=False)
     return found or draft
 
 
 def _towards(document: OnnxDocument, names: Sequence[str]) -> list[int]:
-    """The places of the nodes that the values need."""
+    """The indices of the nodes that the values depend on."""
     needed, chosen = set(names), []
-    for at, node in reversed(list(enumerate(document.model.graph.node))):
+    for index, node in reversed(list(enumerate(document.model.graph.node))):
         if needed & set(node.output):
-            chosen.append(at)
+            chosen.append(index)
             needed.update(needs(node))
     return chosen
 
 
-def free_initializers(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Make inputs of initializers, so that the model holds no numbers."""
-    document = _model_format(draft)
-    names = [one.name for one in document.model.graph.initializer]
+def free_initializers(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Turn initializers into inputs, so that the model holds no numbers."""
+    document = _model_of_draft(draft)
+    names = [value.name for value in document.model.graph.initializer]
 
     def build(kept: Sequence[str]) -> Draft | None:
-        made = freed(document, set(names) - set(kept))
-        return Draft(made, draft.case) if made else None
+        smaller = freed(document, set(names) - set(kept))
+        return Draft(smaller, draft.case) if smaller else None
 
-    _, found = minimise(names, build, hunt)
+    _, found = minimise(names, build, test)
     return found or draft
 
 
-def _model_format(draft: Draft) -> OnnxDocument:
+def _model_of_draft(draft: Draft) -> OnnxDocument:
     assert isinstance(draft.document, OnnxDocument)
     return draft.document

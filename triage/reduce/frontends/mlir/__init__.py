@@ -1,1 +1,1 @@
-"""Passes over MLIR modules."""
+"""MLIR modules."""

@@ -1,17 +1,25 @@
-"""A module as what a reduction changes."""
+"""MLIR modules as programs to reduce: copies, replaced values, and cuts of a function as programs of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
+from triage.mlir.tree import free_values, split, symbols, users
 from triage.model.case import InputKind
 from triage.reduce.draft import Draft
 
+Values = dict[Value, Value]
+# Types that the arguments and results of an exported function can have in every version.
+_CROSSABLE = re.compile(r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\.")
+_SHORT = 256  # characters of attributes; longer constants become inputs
+_PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "tied_operands", "sym_name")
+
 
 class MlirDocument:
-    """A module in its generic form. `module` is shared and never changed: passes build new ones."""
+    """A module in its generic form. `module` is shared: passes build new ones and never change it."""
 
     kind = InputKind.MLIR
     suffix = "mlir"
@@ -19,11 +27,11 @@ class MlirDocument:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.canonical: str | None = None  # as the toolchain prints it, once it was asked; empty when it is not valid
+        self.canonical: str | None = None  # as the toolchain prints it; empty when invalid, None before it was asked
 
     @cached_property
     def text(self) -> str:
-        """The generic form, numbered anew, without locations."""
+        """The generic form, with new value names and without locations."""
         return print_module(self.module)
 
     @property
@@ -36,24 +44,19 @@ class MlirDocument:
 
 
 def module_of(draft: Draft) -> Module:
-    """The module of a draft whose document is MLIR."""
+    """Return the module of a draft whose document is MLIR."""
     assert isinstance(draft.document, MlirDocument)
     return draft.document.module
 
 
 def with_module(draft: Draft, module: Module) -> Draft:
-    """The draft with another module."""
+    """Return the draft with another module."""
     return Draft(MlirDocument(module), draft.case)
 
 
-Values = dict[Value, Value]
-
-
 def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Block] | None = None) -> Operation:
-    """A copy whose operands are looked up in `values`, to which its results and inner values are added. A value that is
-    not there stays as it is.
-    """
-    made = Operation(
+    """Copy an operation. Operands are looked up in `values` (kept when missing); results and inner values are added."""
+    copy = Operation(
         operation.name,
         [values.get(value, value) for value in operation.operands],
         properties=dict(operation.properties),
@@ -61,39 +64,191 @@ def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Blo
         successors=[(blocks or {}).get(block, block) for block in operation.successors],
         place=operation.place,
     )
-    made.regions = [copy_region(region, values) for region in operation.regions]
-    made.results = [_copy_value(value, values) for value in operation.results]
-    return made
+    copy.regions = [_copy_region(region, values) for region in operation.regions]
+    copy.results = [_copy_value(value, values) for value in operation.results]
+    return copy
 
 
-def copy_region(region: Region, values: Values) -> Region:
-    """A copy of a region, its blocks known to each other before their operations are copied."""
+def _copy_region(region: Region, values: Values) -> Region:
     blocks = {block: Block([_copy_value(value, values) for value in block.arguments]) for block in region.blocks}
-    if len(blocks) > 1:  # a value may be used in a block that stands before its own
+    if len(blocks) > 1:  # a value may be used in a block that stands before its definition
         for block in blocks:
             for operation in block.operations:
                 for value in operation.results:
                     _copy_value(value, values)
-    for block, made in blocks.items():
-        made.operations = [copy_operation(operation, values, blocks) for operation in block.operations]
+    for block, copy in blocks.items():
+        copy.operations = [copy_operation(operation, values, blocks) for operation in block.operations]
     return Region(list(blocks.values()))
-
-
-def copy_module(module: Module) -> tuple[Module, Mapping[Value, Value]]:
-    """A copy to be changed, and where each value went."""
-    values: Values = {}
-    return Module(copy_operation(module.root, values), module.aliases, module.trailer), values
-
-
-def with_body(module: Module, operations: list[Operation]) -> Module:
-    """A module with other operations at its top level."""
-    root = module.root
-    body = Block(list(module.body.arguments), operations)
-    made = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.place)
-    return Module(made, module.aliases, module.trailer)
 
 
 def _copy_value(value: Value, values: Values) -> Value:
     if value not in values:
         values[value] = Value(value.type)
     return values[value]
+
+
+def copy_module(module: Module) -> tuple[Module, Values]:
+    """Return a copy that may be changed, and the new value for each old one."""
+    values: Values = {}
+    return Module(copy_operation(module.root, values), module.aliases, module.trailer), values
+
+
+def with_body(module: Module, operations: list[Operation]) -> Module:
+    """Return the module with other operations at its top level."""
+    root = module.root
+    body = Block(list(module.body.arguments), operations)
+    copy = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.place)
+    return Module(copy, module.aliases, module.trailer)
+
+
+def without_results(module: Module, replacements: Mapping[Value, Value]) -> Module:
+    """Return a copy in which other values replace some results, without the operations that made these."""
+    copy, values = copy_module(module)
+    replaced = {values[value]: values.get(by, by) for value, by in replacements.items()}
+    for block in inner_blocks(copy.root):
+        block.operations = [
+            operation for operation in block.operations if not (operation.results and operation.results[0] in replaced)
+        ]
+    replace_operands(copy, replaced)
+    return copy
+
+
+def replace_operands(module: Module, replaced: Mapping[Value, Value]) -> None:
+    """Replace operands in place, replacements of replacements included."""
+    for operation in module.walk():
+        for index, value in enumerate(operation.operands):
+            for _ in range(len(replaced) + 1):
+                if value not in replaced:
+                    break
+                value = replaced[value]
+            operation.operands[index] = value
+
+
+def inner_blocks(operation: Operation) -> Iterator[Block]:
+    """Yield all blocks, inner ones before outer ones, so that operations moved outwards have been visited."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in list(block.operations):
+                yield from inner_blocks(inner)
+            yield block
+
+
+def body_of(function: Operation) -> Block | None:
+    """Return the block of a function with exactly one block that has a terminator."""
+    blocks = function.regions[0].blocks
+    return blocks[0] if len(blocks) == 1 and blocks[0].operations else None
+
+
+def pieces(function: Operation) -> list[Operation]:
+    """Return the operations that can be cut out: all but the terminator and those that `cut` copies to their users."""
+    block = body_of(function)
+    return [operation for operation in block.operations[:-1] if not _is_copied(operation)] if block else []
+
+
+def _is_copied(operation: Operation) -> bool:
+    """Whether `cut` copies an operation to its users: short constants and empty tensors."""
+    if operation.operands or operation.regions or len(operation.results) != 1:
+        return False
+    texts = [*operation.properties.values(), *operation.attributes.values()]
+    return sum(map(len, texts)) < _SHORT and not any("@" in text or "dense_resource" in text for text in texts)
+
+
+def cut(
+    module: Module, function: Operation, kept: Collection[Operation], returned: Sequence[Value] | None = None
+) -> Module | None:
+    """Return the module with only `kept` of `function`, the constants they need and the symbols they refer to.
+
+    Values that the kept operations need from others become arguments. returned: the results of the new function, by default
+    the values that the dropped operations used or, when there are none, those that nothing uses.
+
+    Returns None when the operations cannot be cut apart.
+    """
+    block = body_of(function)
+    if block is None:
+        return None
+    kept = set(kept)
+    chosen = _with_requirements(block, kept)
+    operations = [operation for operation in block.operations[:-1] if operation in chosen]
+    if returned is None:
+        returned = _results(block, chosen, kept)
+    if not operations or (not returned and all(operation.results for operation in operations)):
+        return None
+    smaller = _function(function, block, operations, returned)
+    return with_body(module, [*_referenced(module, function, smaller), smaller])
+
+
+def _with_requirements(block: Block, kept: set[Operation]) -> set[Operation]:
+    """`kept` with the constants it needs, and with the operations whose values no argument can carry."""
+    maker = {value: operation for operation in block.operations for value in operation.results}
+    chosen, waiting = set(kept), list(kept)
+    while waiting:
+        for value in free_values(waiting.pop()):
+            operation = maker.get(value)
+            if operation and operation not in chosen and (_is_copied(operation) or not _CROSSABLE.match(value.type)):
+                chosen.add(operation)
+                waiting.append(operation)
+    return chosen
+
+
+def _results(block: Block, chosen: set[Operation], kept: set[Operation]) -> list[Value]:
+    users_of = users(block)
+    results = [value for operation in block.operations if operation in kept for value in operation.results]
+    results = [value for value in results if _CROSSABLE.match(value.type)]
+    outside = [value for value in results if any(user not in chosen for user in users_of.get(value, ()))]
+    return outside or [value for value in results if value not in users_of] or results[-1:]
+
+
+def _function(function: Operation, block: Block, operations: list[Operation], returned: Sequence[Value]) -> Operation:
+    inside = {value for operation in operations for value in operation.results}
+    needed = dict.fromkeys(value for operation in operations for value in free_values(operation) if value not in inside)
+    needed |= dict.fromkeys(value for value in returned if value not in inside)
+    old = [value for value in block.arguments if value in needed]
+    arguments = [*old, *(value for value in needed if value not in set(old))]
+    values: Values = {value: Value(value.type) for value in arguments}
+    body = Block([values[value] for value in arguments])
+    body.operations = [copy_operation(operation, values) for operation in operations]
+    end = block.operations[-1]
+    body.operations.append(
+        Operation(end.name, [values[value] for value in returned], attributes=dict(end.attributes), place=end.place)
+    )
+    properties = {
+        "function_type": function_type(body.arguments, body.operations[-1].operands),
+        "sym_name": function.attribute("sym_name") or '"reduced"',
+    }
+    for name, before, after in (("arg_attrs", block.arguments, arguments), ("res_attrs", end.operands, returned)):
+        known = dict(zip(before, split((function.attribute(name) or "[]")[1:-1]), strict=False))
+        if any(known.get(value, "{}") != "{}" for value in after):
+            properties[name] = f"[{', '.join(known.get(value, '{}') for value in after)}]"
+    properties |= {name: text for name, text in function.properties.items() if name not in _PER_FUNCTION}
+    attributes = {name: text for name, text in function.attributes.items() if name not in _PER_FUNCTION}
+    return Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.place)
+
+
+def function_type(arguments: Iterable[Value], results: Iterable[Value]) -> str:
+    """Return a function's type attribute: `(i32, f32) -> f32`."""
+    types = [value.type for value in results]
+    result = types[0] if len(types) == 1 else f"({', '.join(types)})"
+    return f"({', '.join(value.type for value in arguments)}) -> {result}"
+
+
+def set_function_type(function: Operation) -> None:
+    """Update a function's type attribute from its block."""
+    if block := body_of(function):
+        holder = function.properties if "function_type" in function.properties else function.attributes
+        holder["function_type"] = function_type(block.arguments, block.operations[-1].operands)
+
+
+def _referenced(module: Module, function: Operation, smaller: Operation) -> Iterator[Operation]:
+    """The module's other symbols that the new function refers to, directly or not, in their old order."""
+    known = {symbol.symbol: symbol for symbol in module.body.operations if symbol.symbol and symbol is not function}
+    needed: set[Operation] = set()
+    waiting = [smaller]
+    while waiting:
+        for operation in waiting.pop().walk():
+            types = (value.type for value in operation.results)
+            for text in (*operation.properties.values(), *operation.attributes.values(), *types):
+                for symbol in map(known.get, symbols(text)):
+                    if symbol and symbol not in needed:
+                        needed.add(symbol)
+                        waiting.append(symbol)
+    return (symbol for symbol in module.body.operations if symbol in needed)

@@ -1,181 +1,222 @@
-"""Operations dropped, called functions put in the place of calls, and results that nobody misses."""
+"""Passes that find the failing operations of a module and drop the others, with arguments and results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from triage.mlir import Operation, Value
+from triage.mlir import Module, Operation, Value
 from triage.mlir.tree import free_values, kind
-from triage.reduce.draft import Draft
-from triage.reduce.frontends.mlir.cut import body_of, cut, pieces
-from triage.reduce.frontends.mlir.document import Values, copy_module, copy_operation, module_of, with_module
-from triage.reduce.search import InterestingnessTest, minimise
+from triage.reduce.draft import Draft, InterestingnessTest, minimise
+from triage.reduce.frontends.mlir.document import (
+    Values,
+    body_of,
+    copy_module,
+    copy_operation,
+    cut,
+    module_of,
+    pieces,
+    with_module,
+    without_results,
+)
+
+_NARROW = 4  # operations; a shorter window is left to the pass that drops single operations
+_MOST_INLINED = 100_000  # operations of a function after inlining
 
 
-def drop_operations(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Remove operations of each function, halves before single ones; what they made becomes an argument."""
-    for index in range(len(module_of(draft).functions())):
+def jump(draft: Draft, test: InterestingnessTest, line: int) -> Draft | None:
+    """Keep the operation at a source line with as few neighbours as possible; None when that never fails."""
+    module = module_of(draft)
+    return test.first(with_module(draft, smaller) for smaller in _neighbourhoods(module, line))
+
+
+def _neighbourhoods(module: Module, line: int) -> Iterator[Module]:
+    """Cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions and uses far."""
+    for function in module.functions():
+        able = pieces(function)
+        seeds = [operation for operation in able if any(inner.line == line for inner in operation.walk())]
+        near = _neighbours(able) if seeds else {}
+        reached, edge, distance, wanted = set(seeds), list(seeds), 0, 0
+        while reached:
+            if (distance == wanted or not edge) and (smaller := cut(module, function, reached)) is not None:
+                yield smaller
+            if distance == wanted:
+                wanted = max(1, 2 * wanted)
+            if not edge:
+                break
+            edge = list(dict.fromkeys(other for operation in edge for other in near[operation] if other not in reached))
+            reached.update(edge)
+            distance += 1
+
+
+def _neighbours(able: list[Operation]) -> dict[Operation, list[Operation]]:
+    """For each operation those that define its operands or use its results."""
+    maker = {value: operation for operation in able for value in operation.results}
+    near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
+    for operation in able:
+        for value in free_values(operation):
+            if (other := maker.get(value)) is not None:
+                near[operation].append(other)
+                near[other].append(operation)
+    return near
+
+
+def narrow(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
+    while True:
         module = module_of(draft)
-        if index >= len(module.functions()):
-            break
-        function = module.functions()[index]
-        base = draft
+        functions = sorted(module.functions(), key=lambda function: -len(pieces(function)))
+        windows = (with_module(draft, window) for function in functions for window in _windows(module, function))
+        found = test.first(window for window in windows if window.document.size < draft.document.size)
+        if found is None:
+            return draft
+        draft = found
 
-        def build(kept: Sequence[Operation], function: Operation = function, base: Draft = base) -> Draft | None:
-            made = cut(module_of(base), function, kept)
-            return with_module(base, made) if made else None
+
+def _windows(module: Module, function: Operation) -> Iterator[Module]:
+    able = pieces(function)
+    count = len(able)
+    half, quarter = count // 2, count // 4
+    spans = [(0, half), (half, count), (quarter, quarter + half), (0, count - quarter), (quarter, count)]
+    if count <= _NARROW:
+        spans = []
+    if len(module.functions()) > 1 and count:
+        spans.insert(0, (0, count))
+    for first, end in spans:
+        if (window := cut(module, function, able[first:end])) is not None:
+            yield window
+
+
+def drop_operations(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop operations of each function, halves before single ones. Their results become arguments."""
+
+    def reduce(base: Draft, function: Operation) -> Draft | None:
+        def build(kept: Sequence[Operation]) -> Draft | None:
+            smaller = cut(module_of(base), function, kept)
+            return with_module(base, smaller) if smaller else None
 
         able = pieces(function)
-        _, found = minimise(able, build, hunt, whole=len(able) > 1, alike=kind)
-        draft = found or draft
-    return draft
+        return minimise(able, build, test, whole=len(able) > 1, kind_of=kind)[1]
+
+    return _for_each_function(draft, reduce)
 
 
-def drop_results(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Give back fewer values, and drop the operations that then nobody needs."""
-    for index in range(len(module_of(draft).functions())):
-        module = module_of(draft)
-        if index >= len(module.functions()):
-            break
-        function = module.functions()[index]
+def drop_results(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Return fewer values, and drop the operations that are then unused."""
+
+    def reduce(base: Draft, function: Operation) -> Draft | None:
+        def build(returned: Sequence[Value]) -> Draft | None:
+            smaller = cut(module_of(base), function, _needed(function, returned), list(dict.fromkeys(returned)))
+            return with_module(base, smaller) if smaller and returned else None
+
         block = body_of(function)
-        if block is None or len(block.operations[-1].operands) < 2:
-            continue
-        base = draft
+        results = block.operations[-1].operands if block else []
+        return minimise(results, build, test, whole=False)[1] if len(results) > 1 else None
 
-        def build(returned: Sequence[Value], function: Operation = function, base: Draft = base) -> Draft | None:
-            made = cut(module_of(base), function, _needed(function, returned), list(dict.fromkeys(returned)))
-            return with_module(base, made) if made and returned else None
+    return _for_each_function(draft, reduce)
 
-        _, found = minimise(block.operations[-1].operands, build, hunt, whole=False)
-        draft = found or draft
+
+def _for_each_function(draft: Draft, reduce: Callable[[Draft, Operation], Draft | None]) -> Draft:
+    """Reduce one function after another, by position: reducing one may drop others that it called."""
+    index = 0
+    while index < len(functions := module_of(draft).functions()):
+        draft = reduce(draft, functions[index]) or draft
+        index += 1
     return draft
 
 
-def drop_arguments(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Drop the arguments that nothing uses any more."""
+def drop_arguments(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop unused arguments."""
     module = module_of(draft)
     for function in module.functions():
         block = body_of(function)
-        if block is None:
+        used = {value for operation in function.walk() for value in operation.operands}
+        if block is None or all(value in used for value in block.arguments):
             continue
-        used = {value for one in function.walk() for value in one.operands}
-        if all(value in used for value in block.arguments):
-            continue
-        made = cut(module, function, pieces(function), list(block.operations[-1].operands))
-        if made is not None and (found := hunt.first([with_module(draft, made)])) is not None:
+        smaller = cut(module, function, pieces(function), list(block.operations[-1].operands))
+        if smaller is not None and (found := test.first([with_module(draft, smaller)])) is not None:
             return found
     return draft
 
 
 def _needed(function: Operation, values: Sequence[Value]) -> list[Operation]:
-    """What makes the values, and what has no result to be needed for, with all that these need."""
+    """The operations that the values depend on, and those without results."""
     block = body_of(function)
     assert block is not None
     needed, chosen = set(values), []
-    for one in reversed(block.operations[:-1]):
-        if not one.results or any(value in needed for value in one.results):
-            chosen.append(one)
-            needed.update(free_values(one))
+    for operation in reversed(block.operations[:-1]):
+        if not operation.results or any(value in needed for value in operation.results):
+            chosen.append(operation)
+            needed.update(free_values(operation))
     return chosen[::-1]
 
 
-def bypass_operations(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Hand an operation's operand on in the place of its result, for links of a chain that must stay a chain."""
-    base = draft
-    names = [
-        one
-        for function in module_of(base).functions()
-        if (block := body_of(function))
-        for one in block.operations[:-1]
-        if _stand_ins(one) is not None
-    ]
+def bypass_operations(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace an operation's results by its operands, for links of a chain that must stay a chain."""
+    links: dict[Operation, Values] = {}
+    for function in module_of(draft).functions():
+        block = body_of(function)
+        for operation in block.operations[:-1] if block else []:
+            if replacements := _operands_for_results(operation):
+                links[operation] = replacements
 
     def build(kept: Sequence[Operation]) -> Draft | None:
-        gone = set(names) - set(kept)
-        return _without(base, gone) if gone else None
+        dropped = [operation for operation in links if operation not in set(kept)]
+        replacements = {value: by for operation in dropped for value, by in links[operation].items()}
+        return with_module(draft, without_results(module_of(draft), replacements)) if dropped else None
 
-    _, found = minimise(names, build, hunt, whole=False, alike=kind)
+    _, found = minimise(list(links), build, test, whole=False, kind_of=kind)
     return found or draft
 
 
-def _stand_ins(operation: Operation) -> list[Value] | None:
-    """For each result an operand of its type, none of them twice; None where there is not one for each."""
-    left, chosen = list(operation.operands), []
+def _operands_for_results(operation: Operation) -> Values:
+    """For each result another operand of its type; empty when there is not one for each."""
+    left, chosen = list(operation.operands), {}
     for result in operation.results:
         match = next((value for value in left if value.type == result.type), None)
         if match is None:
-            return None
+            return {}
         left.remove(match)
-        chosen.append(match)
-    return chosen or None
+        chosen[result] = match
+    return chosen
 
 
-def _without(draft: Draft, gone: set[Operation]) -> Draft:
-    """The draft without operations whose results their operands stand in for."""
-    module, values = copy_module(module_of(draft))
-    removed = {
-        values[result]: [values.get(value, value) for value in _stand_ins(one) or []][index]
-        for one in gone
-        for index, result in enumerate(one.results)
-    }
-
-    def final(value: Value) -> Value:
-        while value in removed:
-            value = removed[value]
-        return value
-
-    for function in module.functions():
-        block = body_of(function)
-        if block is None:
-            continue
-        block.operations = [one for one in block.operations if not (one.results and one.results[0] in removed)]
-        for one in function.walk():
-            one.operands = [final(value) for value in one.operands]
-    return with_module(draft, module)
-
-
-def inline_calls(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Put the body of a called function in the place of each call, all at once; leave it where the failure goes."""
-    base = module_of(draft)
-    callees = {one.symbol: one for one in base.functions() if body_of(one)}
-    if not any(_callee(one) in callees for one in base.walk()):
+def inline_calls(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace each call by the body of the called function, all calls at once."""
+    module, _ = copy_module(module_of(draft))
+    callees = {function.symbol: function for function in module.functions() if body_of(function)}
+    if not any(_callee(operation) in callees for operation in module.walk()):
         return draft
-    module, _ = copy_module(base)
-    callees = {one.symbol: one for one in module.functions() if body_of(one)}
     called: set[str] = set()
-    for function in module.functions():
-        block = body_of(function)
-        if block is not None:
-            called |= _inline(function, callees)
-    module.body.operations = [one for one in module.body.operations if one.symbol not in called]
-    return hunt.first([with_module(draft, module)]) or draft
+    for function in callees.values():
+        called |= _inline(function, callees)
+    module.body.operations = [operation for operation in module.body.operations if operation.symbol not in called]
+    return test.first([with_module(draft, module)]) or draft
 
 
 def _inline(function: Operation, callees: dict[str | None, Operation]) -> set[str]:
-    """Inline what one function calls, calls of calls included; the names of what was inlined."""
+    """Inline the calls of one function, and their calls. Returns the names of the inlined functions."""
     block = body_of(function)
     assert block is not None
     replaced: Values = {}
     called: set[str] = set()
     waiting = list(reversed(block.operations))
     done: list[Operation] = []
-    while waiting and len(done) < 100_000:
-        one = waiting.pop()
-        one.operands = [replaced.get(value, value) for value in one.operands]
-        name = _callee(one)
+    while waiting and len(done) < _MOST_INLINED:
+        operation = waiting.pop()
+        operation.operands = [replaced.get(value, value) for value in operation.operands]
+        name = _callee(operation)
         callee = callees.get(name)
         inside = body_of(callee) if callee is not None and callee is not function else None
-        if name is None or inside is None or len(inside.arguments) != len(one.operands):
-            for inner in one.walk():
+        if name is None or inside is None or len(inside.arguments) != len(operation.operands):
+            for inner in operation.walk():
                 inner.operands = [replaced.get(value, value) for value in inner.operands]
-            done.append(one)
+            done.append(operation)
             continue
         called.add(name)
-        values: Values = dict(zip(inside.arguments, one.operands, strict=True))
+        values: Values = dict(zip(inside.arguments, operation.operands, strict=True))
         copies = [copy_operation(inner, values) for inner in inside.operations]
         end = copies.pop()
-        replaced |= dict(zip(one.results, end.operands, strict=True))
+        replaced |= dict(zip(operation.results, end.operands, strict=True))
         waiting.extend(reversed(copies))
     block.operations = done
     return called

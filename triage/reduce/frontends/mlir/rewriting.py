@@ -1,107 +1,196 @@
-"""The toolchain's own passes as steps of a reduction: folding what is left over, static shapes for dynamic ones, fewer
-dimensions.
-"""
+"""Passes that rewrite a module in place: the toolchain's own folding, static shapes, fewer ranks, attributes, constants."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, Operation, UnparsableError, Value, parse_module
-from triage.reduce.draft import Draft
-from triage.reduce.frontends.mlir.cut import body_of, cut, function_type, pieces
+from triage.reduce.draft import Draft, InterestingnessTest, minimise
 from triage.reduce.frontends.mlir.dimensions import DYNAMIC, dimensions, reshaped
-from triage.reduce.frontends.mlir.document import MlirDocument, copy_module, module_of, with_module
-from triage.reduce.search import InterestingnessTest
+from triage.reduce.frontends.mlir.document import (
+    MlirDocument,
+    body_of,
+    copy_module,
+    cut,
+    module_of,
+    pieces,
+    set_function_type,
+    with_module,
+)
 
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
 _UNIT = ("--linalg-fold-unit-extent-dims", *_FOLD)
-_STATIC = 64  # in the place of a dimension that is not known; later passes make it smaller
+_STATIC = 64  # replaces an unknown dimension; later passes make it smaller
+_NEEDED = frozenset(("function_type", "sym_name", "operandSegmentSizes", "resultSegmentSizes", "value", "callee"))
+_LONG = re.compile(r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)", re.DOTALL)
+_ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
+_LONGEST = 40  # characters of a constant that stays as it is
+_NARROW_FLOAT = re.compile(r"(?<![\w#.])(?:bf16|f16|f8E\w+|f64)(?!\w)")
 
 
-class Rewriting:
-    """Passes that a toolchain's `opt` program runs."""
+class ToolPasses:
+    """Passes that run the toolchain's `opt` program."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def fold(self, draft: Draft, hunt: InterestingnessTest) -> Draft:
-        """The program as the compiler's own folding leaves it, where that is smaller."""
-        made = self._folded(draft, module_of(draft))
-        return (made and made.document.size < draft.document.size and hunt.first([made])) or draft
+    def fold(self, draft: Draft, test: InterestingnessTest) -> Draft:
+        """Let the compiler canonicalize the program, where that makes it smaller."""
+        folded = self._transformed(draft, module_of(draft), _FOLD)
+        return (folded and folded.document.size < draft.document.size and test.first([folded])) or draft
 
-    def make_static(self, draft: Draft, hunt: InterestingnessTest) -> Draft:
-        """A number for each dimension that the arguments leave open, carried on by the compiler's own folding."""
+    def make_static(self, draft: Draft, test: InterestingnessTest) -> Draft:
+        """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
         module, _ = copy_module(module_of(draft))
         changed = False
         for function in module.functions():
             block = body_of(function)
-            if block is None:
-                continue
             casts = []
-            for index, value in enumerate(block.arguments):
-                numbers = dimensions(value.type)
-                if numbers and DYNAMIC in numbers and value.type.startswith("tensor<"):
-                    given = Value(reshaped(value.type, [_STATIC if number == DYNAMIC else number for number in numbers]))
-                    casts.append(Operation("tensor.cast", [given], [value]))
-                    block.arguments[index] = given
-            if casts:
+            for index, value in enumerate(block.arguments if block else []):
+                numbers = dimensions(value.type) or []
+                if block and DYNAMIC in numbers and value.type.startswith("tensor<"):
+                    fixed = Value(reshaped(value.type, [_STATIC if number == DYNAMIC else number for number in numbers]))
+                    casts.append(Operation("tensor.cast", [fixed], [value]))
+                    block.arguments[index] = fixed
+            if block and casts:
                 changed = True
                 block.operations[:0] = casts
-                named = function.properties if "function_type" in function.properties else function.attributes
-                named["function_type"] = function_type(block.arguments, block.operations[-1].operands)
-        made = self._folded(draft, module) if changed else None
-        return (made and _open(made) < _open(draft) and hunt.first([made])) or draft
+                set_function_type(function)
+        fixed_draft = self._transformed(draft, module, _FOLD) if changed else None
+        fewer = fixed_draft and _unknown_dimensions(fixed_draft) < _unknown_dimensions(draft)
+        return (fixed_draft and fewer and test.first([fixed_draft])) or draft
 
-    def fewer_ranks(self, draft: Draft, hunt: InterestingnessTest) -> Draft:
-        """Values without their dimensions of size 1, where the compiler can do without them and nothing is added for it."""
-        folded = self._run(module_of(draft), _UNIT)
-        module = _without_edges(folded) if folded else None
-        made = with_module(draft, module) if module else None
-        fewer = made and _ranks(made) < _ranks(draft) and made.document.size <= draft.document.size
-        return (made and fewer and hunt.first([made])) or draft
+    def fewer_ranks(self, draft: Draft, test: InterestingnessTest) -> Draft:
+        """Drop dimensions of size 1, where the compiler can do so without adding operations."""
+        folded = self._transformed(draft, module_of(draft), _UNIT)
+        module = _without_edges(module_of(folded)) if folded else None
+        if module is None:
+            return draft
+        smaller = with_module(draft, module)
+        fewer = _ranks(smaller) < _ranks(draft) and smaller.document.size <= draft.document.size
+        return (fewer and test.first([smaller])) or draft
 
-    def _folded(self, draft: Draft, module: Module) -> Draft | None:
-        made = self._run(module, _FOLD)
-        return with_module(draft, made) if made else None
+    def _transformed(self, draft: Draft, module: Module, options: tuple[str, ...]) -> Draft | None:
+        text = self._reader.transformed(MlirDocument(module).text, options)
+        transformed = parse_or_none(text) if text is not None else None
+        return with_module(draft, transformed) if transformed else None
 
-    def _run(self, module: Module, passes: tuple[str, ...]) -> Module | None:
-        text = self._reader.transformed(MlirDocument(module).text, passes)
-        if text is None:
-            return None
-        try:
-            return parse_module(text)
-        except UnparsableError:
-            return None
+
+def parse_or_none(text: str) -> Module | None:
+    """Return the module; None when the text does not parse."""
+    try:
+        return parse_module(text)
+    except UnparsableError:
+        return None
 
 
 def _without_edges(module: Module) -> Module | None:
-    """The module's only function without the reshapes of its arguments and results, which take what these make of them
-    and give what these are made of; None where there are several functions.
-    """
-    functions = [(one, block) for one in module.functions() if (block := body_of(one))]
+    """The module's only function without the reshapes of its arguments and results; None for several functions."""
+    functions = [(function, block) for function in module.functions() if (block := body_of(function))]
     if len(functions) != 1:
         return None
     [(function, block)] = functions
-    maker = {value: one for one in block.operations for value in one.results}
-    last = [maker.get(value) for value in block.operations[-1].operands]
-    returned = [
-        one.operands[0] if one and one.name == "tensor.expand_shape" else value
-        for value, one in zip(block.operations[-1].operands, last, strict=True)
-    ]
-    edges = {one for one in last if one and one.name == "tensor.expand_shape"}
-    edges |= {one for one in block.operations if one.name == "tensor.collapse_shape" and one.operands[0] in block.arguments}
-    return cut(module, function, [one for one in pieces(function) if one not in edges], returned)
+    expanded = {operation.results[0]: operation for operation in block.operations if operation.name == "tensor.expand_shape"}
+    results = block.operations[-1].operands
+    returned = [expanded[value].operands[0] if value in expanded else value for value in results]
+    edges = {expanded[value] for value in results if value in expanded}
+    edges |= {
+        operation
+        for operation in block.operations
+        if operation.name == "tensor.collapse_shape" and operation.operands[0] in block.arguments
+    }
+    return cut(module, function, [operation for operation in pieces(function) if operation not in edges], returned)
 
 
 def _ranks(draft: Draft) -> int:
-    """All dimensions of all values together."""
+    """The number of dimensions of all values."""
     module = module_of(draft)
     blocks = [block for function in module.functions() if (block := body_of(function))]
-    values = [value for block in blocks for value in block.arguments] + [
-        value for one in module.walk() for value in one.results
-    ]
+    values = [value for block in blocks for value in block.arguments]
+    values += [value for operation in module.walk() for value in operation.results]
     return sum(len(dimensions(value.type) or []) for value in values)
 
 
-def _open(draft: Draft) -> int:
-    """How many dimensions are not known."""
-    return sum((dimensions(value.type) or []).count(DYNAMIC) for one in module_of(draft).walk() for value in one.results)
+def _unknown_dimensions(draft: Draft) -> int:
+    results = (value for operation in module_of(draft).walk() for value in operation.results)
+    return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
+
+
+def drop_attributes(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop attributes. A kind of attribute that the program is invalid without costs no compile."""
+    kinds = {
+        (index, name): (operation.name, name)
+        for index, operation in enumerate(_operations(module_of(draft)))
+        for name in (*operation.attributes, *operation.properties)
+        if name not in _NEEDED
+    }
+
+    def drop(module: Module, places: set[tuple[int, str]]) -> None:
+        operations = _operations(module)
+        for index, name in places:
+            operations[index].attributes.pop(name, None)
+            operations[index].properties.pop(name, None)
+
+    # One attribute of each kind is checked: operations of a name need the same attributes.
+    first = {kind: place for place, kind in reversed(kinds.items())}
+    valid = {kind: test.is_valid(_changed(draft, {place}, drop)) for kind, place in first.items()}
+    places = [place for place, kind in kinds.items() if valid[kind]]
+    _, found = minimise(places, lambda kept: _changed(draft, set(places) - set(kept), drop), test, kind_of=kinds.__getitem__)
+    return found or draft
+
+
+def shorten_constants(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace long constants by ones with a single value."""
+    places = [
+        (index, name)
+        for index, operation in enumerate(_operations(module_of(draft)))
+        for name, text in (*operation.attributes.items(), *operation.properties.items())
+        if with_one_value(text) != text
+    ]
+
+    def shorten(module: Module, places: set[tuple[int, str]]) -> None:
+        operations = _operations(module)
+        for index, name in places:
+            for named in (operations[index].attributes, operations[index].properties):
+                if name in named:
+                    named[name] = with_one_value(named[name])
+        if not any("dense_resource<" in text for operation in operations for text in operation.properties.values()):
+            module.trailer = ""
+
+    _, found = minimise(places, lambda kept: _changed(draft, set(places) - set(kept), shorten), test)
+    return found or draft
+
+
+def _operations(module: Module) -> list[Operation]:
+    return [module.root, *module.walk()]
+
+
+def _changed(draft: Draft, places: set[tuple[int, str]], change: Callable[[Module, set[tuple[int, str]]], None]) -> Draft:
+    module, _ = copy_module(module_of(draft))
+    change(module, places)
+    return with_module(draft, module)
+
+
+def with_one_value(text: str) -> str:
+    """Return a constant's text with one value instead of a long list, or the text itself when it is short."""
+    found = _LONG.match(text)
+    if found is None or (found[1] == "dense" and len(found.group()) <= _LONGEST):
+        return text
+    element = _ELEMENT.search(text[found.end() :])
+    if element is None:
+        return text
+    value = {"i1": "true", "index": "1"}.get(element[1], "1" if element[1].startswith(("i", "ui", "si")) else "1.000000e+00")
+    return f"dense<{value}>{text[found.end() :]}"
+
+
+def widen_elements(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace all other floating-point types by f32."""
+    assert isinstance(draft.document, MlirDocument)
+    text = draft.document.text
+    plain = _NARROW_FLOAT.sub("f32", text)
+    if plain == text or (module := parse_or_none(plain)) is None:
+        return draft
+    widened = with_module(draft, module)
+    return (test.is_valid(widened) and test.first([widened])) or draft

@@ -1,1 +1,1 @@
-"""Passes over Python syntax trees."""
+"""Python programs and kernels."""

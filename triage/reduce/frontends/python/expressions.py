@@ -1,75 +1,74 @@
-"""Passes over expressions: a part in the place of the whole, fewer arguments, constants folded."""
+"""Passes that simplify expressions: a part instead of the whole, fewer arguments, folded constants."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from triage.reduce.draft import Draft
-from triage.reduce.frontends.python.document import PythonDocument, kernel_function, kernel_of, tree_of, with_edits
-from triage.reduce.frontends.python.shapes import Kind, Shapes, number_of
-from triage.reduce.frontends.python.source_tree import Edits, depth_first, edited, functions, statements
-from triage.reduce.search import InterestingnessTest, greedily, minimise
+from triage.reduce.draft import Draft, InterestingnessTest, greedily, minimise
+from triage.reduce.frontends.python.shapes import ValueShape, may_replace, number_of, shapes_of
+from triage.reduce.frontends.python.source_tree import (
+    Edits,
+    depth_first,
+    functions,
+    kernel_function,
+    kernel_of,
+    statements,
+    tree_of,
+    with_edits,
+)
 
 _MANY = 3  # arguments, of which the last one is often an option
 _VALUES = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Subscript, ast.Call, ast.Name, ast.Constant)
 
 
-def drop_words(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Drop keyword arguments of calls, decorators, and what a function says of itself."""
-    words: list[ast.AST] = []
+def drop_keywords(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop keyword arguments, decorators and docstrings."""
+    items: list[ast.AST] = []
     kernel = kernel_function(draft)
-    for one in ast.walk(tree_of(draft)):
-        match one:
+    for node in ast.walk(tree_of(draft)):
+        match node:
             case ast.Call(keywords=keywords):
-                words += keywords
+                items += keywords
             case ast.FunctionDef(decorator_list=decorators):
-                words += decorators if one is not kernel or len(decorators) > 1 else []
+                items += decorators if node is not kernel or len(decorators) > 1 else []
             case ast.Expr(value=ast.Constant(value=str())):
-                words.append(one)
-    _, found = minimise(words, lambda kept: with_edits(draft, dict.fromkeys(set(words) - set(kept))), hunt)
+                items.append(node)
+    _, found = minimise(items, lambda kept: with_edits(draft, dict.fromkeys(set(items) - set(kept))), test)
     return found or draft
 
 
-def take_parts(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Put a part of an expression in its place, the largest expressions first; 0 in the place of a number. Of a call with
-    many arguments the last one is left out.
-    """
-    return greedily(draft, hunt, lambda base: (with_edits(base, edits) for edits in _parts(base)))
+def take_parts(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace an expression by a part of it, the largest first, or a scalar by 0; drop the last of many arguments."""
+    return greedily(draft, test, lambda base: (with_edits(base, edits) for edits in _parts(base)))
 
 
 def _parts(draft: Draft) -> Iterator[Edits]:
-    how, kernel, tree = kernel_of(draft), kernel_function(draft), tree_of(draft)
-    shapes = Shapes(kernel, how) if how and kernel else None
-    modules = {name for one in tree.body if isinstance(one, ast.Import) for name in _imported(one)}
-    for scope in functions(tree) if how else [tree]:
+    tree, shapes = tree_of(draft), shapes_of(draft)
+    modules = {name for statement in tree.body if isinstance(statement, ast.Import) for name in _imported(statement)}
+    for scope in functions(tree) if kernel_of(draft) else [tree]:
         for statement in statements(scope):
-            if isinstance(statement, ast.AugAssign):
-                target, value = statement.target, statement.value
-                if isinstance(target, ast.Name):
-                    yield {statement: ast.Assign([ast.Name(target.id, ast.Store())], value, lineno=0)}
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+                target = ast.Name(statement.target.id, ast.Store())
+                yield {statement: ast.Assign([target], statement.value, lineno=0)}
         for node in depth_first(scope):
             if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", None), ast.Store):
-                known = shapes.of(node) if shapes else None
-                for part in _within(node, modules):
-                    if shapes is None or _fits(shapes.of(part), known):
+                for part in _values_in(node, modules):
+                    if may_replace(shapes, part, node):
                         yield {node: part}
                 if isinstance(node, ast.Call) and len(node.args) >= _MANY:
                     yield {node.args[-1]: None}
-                if known == Kind() and isinstance(node, (ast.BinOp, ast.Call)):
+                scalar = shapes is not None and shapes.of(node) == ValueShape()
+                if scalar and isinstance(node, (ast.BinOp, ast.Call)):
                     yield {node: ast.Constant(0)}
 
 
-def _fits(part: Kind | None, whole: Kind | None) -> bool:
-    return part is None or whole is None or part == whole
-
-
 def _imported(statement: ast.Import) -> list[str]:
-    return [one.asname or one.name.partition(".")[0] for one in statement.names]
+    return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
 
 
-def _within(node: ast.expr, modules: set[str]) -> Sequence[ast.expr]:
-    """The parts that are values as the whole is: no types, no tuples, no texts."""
+def _values_in(node: ast.expr, modules: set[str]) -> Sequence[ast.expr]:
+    """The parts that are values themselves: no types, tuples or strings."""
     parts: Sequence[ast.expr] = ()
     match node:
         case ast.BinOp(left=left, right=right):
@@ -84,41 +83,39 @@ def _within(node: ast.expr, modules: set[str]) -> Sequence[ast.expr]:
             parts = (left, *others)
         case ast.Subscript(value=value):
             parts = (value,)
-        case ast.Call(func=ast.Attribute(value=value), args=given) if not _named(value, modules):
-            parts = (value, *given)
-        case ast.Call(args=given):
-            parts = given
-    return [one for one in parts if isinstance(one, _VALUES) and not isinstance(getattr(one, "value", None), str)]
+        case ast.Call(func=ast.Attribute(value=value), args=arguments) if not _named(value, modules):
+            parts = (value, *arguments)
+        case ast.Call(args=arguments):
+            parts = arguments
+    return [part for part in parts if isinstance(part, _VALUES) and not isinstance(getattr(part, "value", None), str)]
 
 
 def _named(node: ast.expr, names: set[str]) -> bool:
-    """Whether it is one of the names, or something in a module of that name."""
+    """Whether it is one of the names, or an attribute of one."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in names
 
 
-def fold(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Work out what constants leave to be worked out: `0 * x`, `x + 0`, `2 * 8`; of a decorator without arguments its name."""
-    made = tree_of(draft)
-    while edits := dict(_foldings(made)):
-        made = edited(made, edits)
-    if made is tree_of(draft):
-        return draft
-    return hunt.first([Draft(PythonDocument(made), draft.case)]) or draft
+def fold(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Evaluate expressions with constants: `0 * x`, `x + 0`, `2 * 8`; drop the empty call of a decorator."""
+    folded = draft
+    while edits := dict(_foldings(tree_of(folded))):
+        folded = with_edits(folded, edits)
+    return draft if folded is draft else test.first([folded]) or draft
 
 
 def _foldings(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Innermost first, none inside of another."""
+    """Replacements that do not overlap."""
     taken: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and not taken & set(ast.walk(node)) and (new := _folded(node)) is not None:
             taken.update(ast.walk(node))
             yield node, new
         if isinstance(node, ast.FunctionDef):
-            for one in node.decorator_list:
-                if isinstance(one, ast.Call) and not one.args and not one.keywords:
-                    yield one, one.func
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords:
+                    yield decorator, decorator.func
 
 
 def _folded(node: ast.BinOp) -> ast.expr | None:

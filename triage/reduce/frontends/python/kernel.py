@@ -1,144 +1,190 @@
-"""Passes over how a kernel is specialised: parameters, hints, options, and the constants that fix its sizes."""
+"""Passes over a kernel's specialisation: parameters, hints, constexprs and element types; and over numbers of programs."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
-from triage.model.case import Constant, KernelSpec
-from triage.reduce.draft import Draft
-from triage.reduce.frontends.python.document import kernel_function, kernel_of, parameters, with_edits, with_kernel
+from triage.model.case import Constant
+from triage.reduce.draft import Draft, InterestingnessTest, greedily, minimise
 from triage.reduce.frontends.python.names import renamed
-from triage.reduce.frontends.python.source_tree import Edits
-from triage.reduce.search import InterestingnessTest, greedily, minimise
+from triage.reduce.frontends.python.source_tree import (
+    Edits,
+    kernel_function,
+    kernel_of,
+    parameters,
+    tree_of,
+    with_edits,
+    with_kernel,
+)
 
-_PLAIN = ("fp32", "fp16")  # element types, the plainest first
+Value = TypeVar("Value")
+_SIMPLE = ("fp32", "fp16")  # element types, the simplest first
 _ELEMENT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
+_LARGE = 3  # the smallest number that is halved
 
 
-def drop_parameters(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Drop the parameters that nothing reads, with all that is said of them."""
+def drop_parameters(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop the parameters that nothing reads."""
     function = kernel_function(draft)
     if function is None:
         return draft
-    read = {one.id for statement in function.body for one in ast.walk(statement) if isinstance(one, ast.Name)}
-    unread = [name for name in parameters(function) if name not in read]
-    _, found = minimise(unread, lambda kept: _without_parameters(draft, set(unread) - set(kept)), hunt)
-    return found or draft
+    read = {node.id for statement in function.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    return _replace_parameters(draft, test, {name: None for name in parameters(function) if name not in read})
 
 
-def merge_parameters(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Give the first parameter of a type in the place of the others of that type, all of them where that is possible."""
-    function, how = kernel_function(draft), kernel_of(draft)
-    if function is None or how is None:
+def merge_parameters(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace parameters by the first one of their type."""
+    function, kernel = kernel_function(draft), kernel_of(draft)
+    if function is None or kernel is None:
         return draft
     firsts: dict[str, str] = {}
-    others: dict[str, str] = {}
+    others: dict[str, ast.expr | None] = {}
     for name in parameters(function):
-        if name in how.signature:
-            first = firsts.setdefault(how.signature[name], name)
-            others |= {name: first} if first != name else {}
-
-    def build(kept: Sequence[str]) -> Draft:
-        gone = set(others) - set(kept)
-        edits: dict[ast.AST, Any] = {}
-        for name in gone:
-            edits |= renamed(function, name, ast.Name(others[name], ast.Load()))
-        return _without_parameters(draft, gone, edits)
-
-    _, found = minimise(list(others), build, hunt)
-    return found or draft
+        if name in kernel.signature:
+            first = firsts.setdefault(kernel.signature[name], name)
+            others |= {name: ast.Name(first, ast.Load())} if first != name else {}
+    return _replace_parameters(draft, test, others)
 
 
-def put_values_in(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Put numbers in the place of the constexprs that hold them: all at once, else one by one."""
-    function, how = kernel_function(draft), kernel_of(draft)
-    if function is None or how is None:
+def inline_constexprs(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace constexprs by their numbers."""
+    kernel = kernel_of(draft)
+    known = kernel.constexprs.items() if kernel else ()
+    numbers = {name: value for name, value in known if isinstance(value, bool | int | float) or value is None}
+    return _replace_parameters(draft, test, {name: ast.Constant(value) for name, value in numbers.items()})
+
+
+def _replace_parameters(draft: Draft, test: InterestingnessTest, values: Mapping[str, ast.expr | None]) -> Draft:
+    """Drop as many parameters as possible. values: what replaces them where they are read, None for nothing."""
+    function, kernel = kernel_function(draft), kernel_of(draft)
+    if function is None or kernel is None:
         return draft
-    names = [name for name, value in how.constexprs.items() if isinstance(value, bool | int | float) or value is None]
 
     def build(kept: Sequence[str]) -> Draft:
-        gone = set(names) - set(kept)
-        edits: dict[ast.AST, Any] = {}
-        for name in gone:
-            edits |= renamed(function, name, ast.Constant(how.constexprs[name]))
-        return _without_parameters(draft, gone, edits)
+        dropped = values.keys() - set(kept)
+        edits: Edits = {function.args: _without_arguments(function.args, dropped)}
+        for name in dropped:
+            value = values[name]
+            edits = {**edits, **(renamed(function, name, value) if value else {})}
+        signature, constexprs = _without(kernel.signature, dropped), _without(kernel.constexprs, dropped)
+        smaller = replace(kernel, signature=signature, constexprs=constexprs, hints=_without(kernel.hints, dropped))
+        return with_edits(draft, edits, with_kernel(draft.case, smaller))
 
-    _, found = minimise(names, build, hunt)
+    _, found = minimise(list(values), build, test)
     return found or draft
 
 
-def _without_parameters(draft: Draft, gone: set[str], edits: Edits | None = None) -> Draft:
-    function, how = kernel_function(draft), kernel_of(draft)
-    assert function
-    assert how
-    given = function.args
-    plain = [*given.posonlyargs, *given.args]
-    without_default = len(plain) - len(given.defaults)
-    defaults = [one for at, one in enumerate(given.defaults) if plain[without_default + at].arg not in gone]
-    left = ast.arguments(
-        posonlyargs=[one for one in given.posonlyargs if one.arg not in gone],
-        args=[one for one in given.args if one.arg not in gone],
-        vararg=given.vararg,
-        kwonlyargs=[one for one in given.kwonlyargs if one.arg not in gone],
-        kw_defaults=[one for name, one in zip(given.kwonlyargs, given.kw_defaults, strict=True) if name.arg not in gone],
-        kwarg=given.kwarg,
-        defaults=defaults,
+def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.arguments:
+    plain = [*arguments.posonlyargs, *arguments.args]
+    with_default = plain[len(plain) - len(arguments.defaults) :]
+    keyword_defaults = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return ast.arguments(
+        posonlyargs=[argument for argument in arguments.posonlyargs if argument.arg not in dropped],
+        args=[argument for argument in arguments.args if argument.arg not in dropped],
+        vararg=arguments.vararg,
+        kwonlyargs=[argument for argument in arguments.kwonlyargs if argument.arg not in dropped],
+        kw_defaults=[default for argument, default in keyword_defaults if argument.arg not in dropped],
+        kwarg=arguments.kwarg,
+        defaults=[
+            default for argument, default in zip(with_default, arguments.defaults, strict=True) if argument.arg not in dropped
+        ],
     )
-    signature, constexprs, hints = (_but(one, gone) for one in (how.signature, how.constexprs, how.hints))
-    small = KernelSpec(how.name, signature, constexprs, hints, how.options)
-    return with_edits(draft, {given: left, **(edits or {})}, with_kernel(draft.case, small))
 
 
-def _but(given: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name not in gone}
+def _without(values: Mapping[str, Value], dropped: set[str]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if name not in dropped}
 
 
-def drop_hints(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Leave out what is known of arguments where the failure does not need it."""
-    how = kernel_of(draft)
-    if how is None:
+def drop_hints(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop the hints about arguments that the failure does not need."""
+    kernel = kernel_of(draft)
+    if kernel is None:
         return draft
-    items = [(name, hint) for name, hints in how.hints.items() for hint in hints]
+    items = [(name, hint) for name, hints in kernel.hints.items() for hint in hints]
 
     def build(kept: Sequence[tuple[str, str]]) -> Draft:
         left: dict[str, dict[str, int]] = {}
         for name, hint in kept:
-            left.setdefault(name, {})[hint] = how.hints[name][hint]
-        return Draft(draft.document, with_kernel(draft.case, replace(how, hints=left)))
+            left.setdefault(name, {})[hint] = kernel.hints[name][hint]
+        return Draft(draft.document, with_kernel(draft.case, replace(kernel, hints=left)))
 
-    _, found = minimise(items, build, hunt)
+    _, found = minimise(items, build, test)
     return found or draft
 
 
-def plain_types(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """One plainer element type in the place of another, everywhere at once."""
-    how = kernel_of(draft)
-    return greedily(draft, hunt, _plainer) if how else draft
+def simpler_types(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace an element type by a simpler one, everywhere at once."""
+    return greedily(draft, test, _with_simpler_types)
 
 
-def _plainer(draft: Draft) -> Iterator[Draft]:
-    function, how = kernel_function(draft), kernel_of(draft)
-    if function is None or how is None:
+def _with_simpler_types(draft: Draft) -> Iterator[Draft]:
+    function, kernel = kernel_function(draft), kernel_of(draft)
+    if function is None or kernel is None:
         return
     for old in ("fp64", "bf16", "fp16"):
-        for new in _PLAIN[: _PLAIN.index(old) if old in _PLAIN else None]:
-            signature = {name: _other_type(text, old, new) for name, text in how.signature.items()}
-            constexprs = {name: _other_constant(value, old, new) for name, value in how.constexprs.items()}
-            edits: Edits = {
-                one: ast.Attribute(one.value, _ELEMENT[new], one.ctx)
-                for one in ast.walk(function)
-                if isinstance(one, ast.Attribute) and one.attr == _ELEMENT[old]
+        for new in _SIMPLE[: _SIMPLE.index(old) if old in _SIMPLE else None]:
+            signature = {
+                name: f"{text.removesuffix(old)}{new}" if text.strip("*") == old else text
+                for name, text in kernel.signature.items()
             }
-            case = with_kernel(draft.case, replace(how, signature=signature, constexprs=constexprs))
+            constexprs: dict[str, Constant] = {
+                name: f"tl.{_ELEMENT[new]}" if value == f"tl.{_ELEMENT[old]}" else value
+                for name, value in kernel.constexprs.items()
+            }
+            edits: Edits = {
+                node: ast.Attribute(node.value, _ELEMENT[new], node.ctx)
+                for node in ast.walk(function)
+                if isinstance(node, ast.Attribute) and node.attr == _ELEMENT[old]
+            }
+            case = with_kernel(draft.case, replace(kernel, signature=signature, constexprs=constexprs))
             yield with_edits(draft, edits, case)
 
 
-def _other_type(text: str, old: str, new: str) -> str:
-    return f"{text.removesuffix(old)}{new}" if text.strip("*") == old else text
+def shrink_all_constexprs(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Halve all constexprs together as often as possible."""
+    return greedily(draft, test, lambda base: (_halved(base, names) for names in [list(_large_constexprs(base))] if names))
 
 
-def _other_constant(value: Constant, old: str, new: str) -> Constant:
-    return f"tl.{_ELEMENT[new]}" if value == f"tl.{_ELEMENT[old]}" else value
+def shrink_constexprs(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Halve constexprs as often as possible: all, those with the same value, then single ones."""
+    return greedily(draft, test, _smaller_constexprs)
+
+
+def _smaller_constexprs(draft: Draft) -> Iterator[Draft]:
+    numbers = _large_constexprs(draft)
+    by_value = [[name for name, other in numbers.items() if other == value] for value in dict.fromkeys(numbers.values())]
+    together = [list(numbers)] if len(by_value) > 1 else []
+    alone = [[name] for names in by_value if len(names) > 1 for name in names]
+    for names in (*together, *by_value, *alone):
+        yield _halved(draft, names)
+
+
+def _large_constexprs(draft: Draft) -> dict[str, int]:
+    kernel = kernel_of(draft)
+    constexprs = kernel.constexprs.items() if kernel else ()
+    return {name: value for name, value in constexprs if isinstance(value, int) and value >= _LARGE}
+
+
+def _halved(draft: Draft, names: Sequence[str]) -> Draft:
+    kernel = kernel_of(draft)
+    assert kernel is not None
+    numbers = _large_constexprs(draft)
+    halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
+    return Draft(draft.document, with_kernel(draft.case, replace(kernel, constexprs=halved)))
+
+
+def shrink_numbers(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Halve the integers of the program, equal ones together."""
+    return greedily(draft, test, _smaller_numbers)
+
+
+def _smaller_numbers(draft: Draft) -> Iterator[Draft]:
+    constants: dict[int, list[ast.Constant]] = {}
+    for node in ast.walk(tree_of(draft)):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= _LARGE:
+            constants.setdefault(node.value, []).append(node)
+    for value, nodes in sorted(constants.items(), reverse=True):
+        yield with_edits(draft, {node: ast.Constant(value // 2) for node in nodes})

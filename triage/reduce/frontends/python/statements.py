@@ -1,87 +1,91 @@
-"""Passes over statements: dropped with what needs them, loops and branches opened, what nobody reads left out."""
+"""Passes that drop statements and open loops and branches."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from triage.reduce.draft import Draft
-from triage.reduce.frontends.python.document import PythonDocument, kernel_function, tree_of, with_edits
-from triage.reduce.frontends.python.source_tree import Edits, bodies, bound_by, edited, statements, strangers
-from triage.reduce.search import InterestingnessTest, greedily, minimise
+from triage.reduce.draft import Draft, InterestingnessTest, greedily, minimise
+from triage.reduce.frontends.python.source_tree import (
+    Edits,
+    PythonDocument,
+    bound_by,
+    edited,
+    kernel_function,
+    statements,
+    statements_at,
+    tree_of,
+    undefined_reads,
+    with_edits,
+)
 
-_DEEPEST = 8  # statements inside of one another
+_DEEPEST = 8  # levels of nested statements
 
 
-def drop_statements(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Drop statements, the outermost first, halves of a level before single ones. What reads a name that is then no longer
-    bound goes as well.
-    """
+def drop_statements(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop statements, the outermost first, halves of a level before single ones, with the statements that need them."""
     for depth in range(_DEEPEST):
-        base = draft
-        kernel = kernel_function(base)
-        items = [one for one in bodies(tree_of(base), depth) if one is not kernel]
+        base, kernel = draft, kernel_function(draft)
+        items = [statement for statement in statements_at(tree_of(base), depth) if statement is not kernel]
 
         def build(kept: Sequence[ast.stmt], base: Draft = base, items: Sequence[ast.stmt] = items) -> Draft | None:
-            return without(base, set(items) - set(kept))
+            return _without(base, set(items) - set(kept))
 
         if items:
-            _, found = minimise(items, build, hunt, whole=depth == 0 and kernel is None)
+            _, found = minimise(items, build, test, whole=depth == 0 and kernel is None)
             draft = found or draft
     return draft
 
 
-def without(draft: Draft, gone: set[ast.stmt]) -> Draft | None:
-    """The draft without statements, and without those that cannot be without them; None where a kernel would go."""
-    whole = tree_of(draft)
-    tree: ast.Module = edited(whole, dict.fromkeys(gone))
-    while (lost := strangers(tree)) and not strangers(whole):
-        tree = edited(tree, dict.fromkeys(lost))
-    made = Draft(PythonDocument(tree), draft.case)
-    return made if kernel_function(draft) is None or kernel_function(made) is not None else None
+def _without(draft: Draft, dropped: set[ast.stmt]) -> Draft | None:
+    """The draft without statements and those that need them; None when that drops the kernel."""
+    original = tree_of(draft)
+    tree: ast.Module = edited(original, dict.fromkeys(dropped))
+    while (broken := undefined_reads(tree)) and not undefined_reads(original):
+        tree = edited(tree, dict.fromkeys(broken))
+    smaller = Draft(PythonDocument(tree), draft.case)
+    return smaller if kernel_function(draft) is None or kernel_function(smaller) is not None else None
 
 
-def drop_unread(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Leave out what gives values to names that nothing reads: all of it, else as much as can be."""
+def drop_unread(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop assignments and imports whose names nothing reads."""
     items: list[ast.stmt] = []
     tree = tree_of(draft)
     while unread := _unread(tree):
         items += unread
         tree = edited(tree, dict.fromkeys(unread))
-    _, found = minimise(items, lambda kept: without(draft, set(items) - set(kept)), hunt) if items else ([], None)
+    _, found = minimise(items, lambda kept: _without(draft, set(items) - set(kept)), test)
     return found or draft
 
 
 def _unread(tree: ast.Module) -> list[ast.stmt]:
-    """Assignments and imports whose names nothing reads."""
-    read = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
-    read |= {one.target.id for one in ast.walk(tree) if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name)}
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    targets = (node.target for node in ast.walk(tree) if isinstance(node, ast.AugAssign))
+    read |= {target.id for target in targets if isinstance(target, ast.Name)}
     found: list[ast.stmt] = []
-    for one in statements(tree):
-        if isinstance(one, (ast.Assign, ast.Import, ast.ImportFrom)) and not read & set(bound_by(one)):
-            simple = not isinstance(one, ast.Assign) or all(isinstance(target, (ast.Name, ast.Tuple)) for target in one.targets)
-            found += [one] if simple else []
+    for statement in statements(tree):
+        if isinstance(statement, (ast.Assign, ast.Import, ast.ImportFrom)) and not read & set(bound_by(statement)):
+            targets_of = statement.targets if isinstance(statement, ast.Assign) else []
+            found += [statement] if all(isinstance(target, (ast.Name, ast.Tuple)) for target in targets_of) else []
     return found
 
 
-def open_blocks(draft: Draft, hunt: InterestingnessTest) -> Draft:
-    """Put the body of a loop, a branch or a `with` in its place: a loop's once, with the first value of its variable."""
-    return greedily(draft, hunt, lambda base: (with_edits(base, edits) for edits in _openings(tree_of(base))))
+def open_blocks(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace a loop, branch or `with` by its body; a loop's variable gets its first value."""
+    return greedily(draft, test, lambda base: (with_edits(base, edits) for edits in _openings(tree_of(base))))
 
 
 def _openings(tree: ast.Module) -> Iterator[Edits]:
-    for one in statements(tree):
-        match one:
+    for statement in statements(tree):
+        match statement:
             case ast.For(target=target, iter=source, body=body) | ast.AsyncFor(target=target, iter=source, body=body):
-                yield {one: [ast.Assign([target], _first(source), lineno=0), *body]}
-            case ast.While(body=body) | ast.With(body=body) | ast.AsyncWith(body=body):
-                yield {one: body}
+                yield {statement: [ast.Assign([target], _first(source), lineno=0), *body]}
+            case ast.While(body=body) | ast.With(body=body) | ast.AsyncWith(body=body) | ast.Try(body=body):
+                yield {statement: body}
             case ast.If(body=body, orelse=rest):
-                yield {one: body}
+                yield {statement: body}
                 if rest:
-                    yield {one: rest}
-            case ast.Try(body=body):
-                yield {one: body}
+                    yield {statement: rest}
 
 
 def _first(source: ast.expr) -> ast.expr:
@@ -91,6 +95,6 @@ def _first(source: ast.expr) -> ast.expr:
             return ast.Constant(0)
         case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="range" | "static_range"), args=[start, *_]):
             return start
-        case ast.List(elts=[one, *_]) | ast.Tuple(elts=[one, *_]):
-            return one
+        case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
+            return first
     return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [source], [])], [])

@@ -1,0 +1,107 @@
+"""Reads, checks and writes MLIR modules with a toolchain's own tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from triage.execution.mlir_tools import Reader
+from triage.mlir import Module
+from triage.reduce.draft import Draft, InterestingnessTest, Program, ReductionPass
+from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
+from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
+from triage.reduce.frontends.mlir.document import MlirDocument
+from triage.reduce.frontends.mlir.operations import (
+    bypass_operations,
+    drop_arguments,
+    drop_operations,
+    drop_results,
+    inline_calls,
+    jump,
+    narrow,
+)
+from triage.reduce.frontends.mlir.regions import thin_bodies, unroll_regions
+from triage.reduce.frontends.mlir.rewriting import (
+    ToolPasses,
+    drop_attributes,
+    parse_or_none,
+    shorten_constants,
+    widen_elements,
+    with_one_value,
+)
+
+_ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
+_LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
+
+
+class MlirFrontend:
+    """MLIR as text or bytecode."""
+
+    def __init__(self, reader: Reader, *others: Reader) -> None:
+        """others: tools of further toolchains. A program is valid only when these accept it, too."""
+        self._reader, self._others = reader, others
+        self._tools = ToolPasses(reader)
+
+    @property
+    def passes(self) -> Sequence[ReductionPass]:
+        return (
+            ReductionPass("inlining", inline_calls),
+            ReductionPass("links of chains", bypass_operations),
+            ReductionPass("operations", drop_operations),
+            ReductionPass("results", drop_results),
+            ReductionPass("regions", unroll_regions),
+            ReductionPass("bodies", thin_bodies),
+            ReductionPass("arguments", drop_arguments),
+            ReductionPass("folding", self._tools.fold),
+            ReductionPass("constants", shorten_constants),
+            ReductionPass("static shapes", self._tools.make_static),
+            ReductionPass("dimensions", shrink_dimensions, once=True),
+            ReductionPass("ranks", self._tools.fewer_ranks, once=True),
+            ReductionPass("element types", widen_elements, once=True),
+            ReductionPass("attributes", drop_attributes, once=True),
+            ReductionPass("devices", fewer_devices, once=True),
+            ReductionPass("chip", oldest_chip, once=True),
+            ReductionPass("flags", drop_flags, once=True),
+        )
+
+    def open(self, path: Path) -> Iterator[Program]:
+        for elide in (True, False) if path.stat().st_size > _LARGE else (False,):
+            text = self._reader.generic(path, elide=elide)
+            module = parse_or_none(text) if text is not None else None
+            if module is not None:
+                document = MlirDocument(_with_short_constants(module) if elide else module)
+                if _ELIDED not in document.text:
+                    yield document
+
+    def approach(self, line: int | None) -> ReductionPass:
+        def run(draft: Draft, test: InterestingnessTest) -> Draft:
+            return (line and jump(draft, test, line)) or narrow(draft, test)
+
+        return ReductionPass("jump" if line else "halves", run)
+
+    def valid(self, document: Program) -> bytes | None:
+        assert isinstance(document, MlirDocument)
+        if document.canonical is None:
+            text = document.text
+            valid = self._reader.valid(text)
+            document.canonical = valid if valid and all(other.valid(text) for other in self._others) else ""
+        return document.canonical.encode() or None
+
+    def written(self, document: Program) -> Sequence[bytes]:
+        assert isinstance(document, MlirDocument)
+        pretty = self._reader.pretty(document.text)
+        return [f"{text.rstrip()}\n".encode() for text in (pretty, document.text) if text]
+
+    def close(self) -> None:
+        for reader in (self._reader, *self._others):
+            reader.close()
+
+
+def _with_short_constants(module: Module) -> Module:
+    """Replace each elided constant by one with a single value, in place."""
+    for operation in module.walk():
+        for named in (operation.properties, operation.attributes):
+            for name, text in named.items():
+                named[name] = with_one_value(text)
+    module.trailer = ""
+    return module

@@ -1,0 +1,77 @@
+"""Python programs as syntax trees; kernels together with their specialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from triage.compilers.registry import family_of
+from triage.model.case import Case
+from triage.reduce.draft import Program, ReductionPass
+from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
+from triage.reduce.frontends.python import expressions, kernel, names, statements
+from triage.reduce.frontends.python.source_tree import PythonDocument, parse_program, undefined_reads
+
+_PROGRAM_PASSES = (
+    ReductionPass("statements", statements.drop_statements),
+    ReductionPass("unread values", statements.drop_unread),
+    ReductionPass("calls", names.inline_calls),
+    ReductionPass("loops and branches", statements.open_blocks),
+    ReductionPass("names", names.merge_names),
+    ReductionPass("values of names", names.inline_names),
+    ReductionPass("keywords", expressions.drop_keywords),
+    ReductionPass("expressions", expressions.take_parts),
+    ReductionPass("folding", expressions.fold),
+)
+_KERNEL_PASSES = (
+    ReductionPass("sizes", kernel.shrink_all_constexprs),  # first, because small sizes compile faster
+    *_PROGRAM_PASSES,
+    ReductionPass("parameters merged", kernel.merge_parameters),
+    ReductionPass("parameters", kernel.drop_parameters),
+    ReductionPass("options", drop_options),
+    ReductionPass("hints", kernel.drop_hints),
+    ReductionPass("single sizes", kernel.shrink_constexprs, once=True),  # not before: names of equal sizes can be merged
+    ReductionPass("constexprs", kernel.inline_constexprs, once=True),
+    ReductionPass("folding of constexprs", expressions.fold, once=True),
+    ReductionPass("numbers", kernel.shrink_numbers, once=True),
+    ReductionPass("element types", kernel.simpler_types, once=True),
+    ReductionPass("chip", oldest_chip, once=True),
+    ReductionPass("conversions", expressions.take_parts, once=True),  # with one element type they are not needed
+)
+
+
+class PythonFrontend:
+    """A program that Python can parse."""
+
+    def __init__(self, case: Case) -> None:
+        self._is_kernel = family_of(case).kernel(case) is not None
+        self._check_names = False  # whether the original defines every name that it reads
+
+    @property
+    def passes(self) -> Sequence[ReductionPass]:
+        if self._is_kernel:
+            return _KERNEL_PASSES
+        numbers = ReductionPass("numbers", kernel.shrink_numbers, once=True)
+        return (*_PROGRAM_PASSES, numbers, ReductionPass("flags", drop_flags, once=True))
+
+    def open(self, path: Path) -> Sequence[Program]:
+        tree = parse_program(path.read_bytes())
+        if tree is None:
+            return ()
+        self._check_names = not undefined_reads(tree)
+        return (PythonDocument(tree),)
+
+    def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - a kernel's failures rarely point into it
+        return _PROGRAM_PASSES[0]
+
+    def valid(self, document: Program) -> bytes | None:
+        """Accept what Python compiles, unless it reads undefined names. Starts no process."""
+        assert isinstance(document, PythonDocument)
+        tree = parse_program(document.content)
+        return None if tree is None or (self._check_names and undefined_reads(tree)) else document.content
+
+    def written(self, document: Program) -> Sequence[bytes]:
+        return (document.content,)
+
+    def close(self) -> None:
+        pass

@@ -1,1 +1,0 @@
-"""Passes over plain text and printed SSA."""
