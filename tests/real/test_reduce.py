@@ -50,10 +50,10 @@ def interrupt_when(running: subprocess.Popen[str], path: Path) -> str:
 
 def test_a_regression_stays_a_regression(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     words = ["reduce", RECIPES / "cuda-matmul-f32.yaml", "-t", "3.3.0", "--good", "3.0.0", "--out", tmp_path / "small"]
-    told = answer(triage, *words, "--slipped", tmp_path / "other")
+    told = answer(triage, *words, "--save-other-failures", tmp_path / "other")
     assert (told["status"], told["signature"]) == ("reduced", "shared-memory-overflow")
-    assert sorted(told["slipped"]) == sorted(map(str, (tmp_path / "other").iterdir()))
-    assert len(told["slipped"]) == len(told["others"]) > 0
+    assert sorted(told["other_reproducers"]) == sorted(map(str, (tmp_path / "other").iterdir()))
+    assert len(told["other_reproducers"]) == len(told["others"]) > 0
     others = answer(triage, "replay", tmp_path / "other", "-t", "3.3.0")["reproducers"]
     assert [one["versions"][0]["status"] for one in others] == ["reproduces"] * len(others)
     assert told["failure"]["details"]["bytes_used"] > told["failure"]["details"]["bytes_limit"] == 166912

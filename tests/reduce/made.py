@@ -1,4 +1,4 @@
-"""A reduction made by hand: what its folder holds can be read off."""
+"""Reproducers built by hand, for tests of their folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer
-from triage.reduce.state import Effort, Reduced, Size
+from triage.reduce.state import Effort, ProgramSize, Reduced
 
 PROGRAM = """module {
   func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {
@@ -46,7 +46,7 @@ OTHER = Failure("verifier", "verifier", "verifier:stream.async", "'stream.async'
 
 
 def outcome(letter: str) -> Outcome:
-    """P compiles, F fails, G fails otherwise, U is untestable."""
+    """P compiles, F fails, G fails in another way, U is untestable."""
     match letter:
         case "P":
             return Compiled()
@@ -77,8 +77,8 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
             bad=tried[bad].revision,
             good=Revision(good) if good else None,
             text=PROGRAM,
-            before=Size(740, 900, 40_000),
-            after=Size(3, 5, len(PROGRAM)),
+            before=ProgramSize(740, 900, 40_000),
+            after=ProgramSize(3, 5, len(PROGRAM)),
             effort=Effort(calls=44, cached=14, invalid=6, seconds=31.26, compile_seconds=20.04),
             evidence=tried,
             others=(OTHER,),
@@ -94,7 +94,7 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
         program="iree-compile",
         options=("--iree-hal-target-backends=rocm", "--iree-hip-target=gfx942", "--iree-x=a b"),
         ending="exit status 1",
-        said="input.mlir:2:3: error: 'func.func' op uses 286720 bytes of shared memory\n  func.func @f(\n  ^\n",
+        output="input.mlir:2:3: error: 'func.func' op uses 286720 bytes of shared memory\n  func.func @f(\n  ^\n",
         package="iree-base-compiler==3.2.0",
     )
 

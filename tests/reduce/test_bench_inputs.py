@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from triage.reduce.frontends.mlir.format import MlirFormat
 
 from benchmarks.reduce import with_constants
 from benchmarks.reduce_inputs import model, recipe
@@ -17,6 +16,7 @@ from benchmarks.reduce_task import planned, script, sized, started, task_of
 from tests.conftest import Triage
 from triage.compilers.registry import Families
 from triage.execution.mlir_tools import Reader
+from triage.reduce.frontends.mlir.frontend import MlirFrontend
 
 pytestmark = pytest.mark.real
 
@@ -76,7 +76,7 @@ def test_large_constants_are_read_only_where_the_program_does_not_fail_without_t
     assert sized(task, task.model)[1] == (sized(task, path)[1] or 0) + weights
     tools = Families()["iree"].mlir_tools(task.bad)
     assert tools
-    documents = iter(MlirFormat(Noting(tools, threading.Event())).open(task.model))
+    documents = iter(MlirFrontend(Noting(tools, threading.Event())).open(task.model))
     readings.clear()
     small, whole = next(documents), readings.copy()
     assert whole == [True]

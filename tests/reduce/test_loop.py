@@ -10,15 +10,14 @@ from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
-from triage.reduce.frontends.text.document import TextDocument
-from triage.reduce.search import InterestingnessTest, minimise
 
 from tests.reduce.test_search import draft
 from triage.model.progress import Task
-from triage.reduce.draft import Draft, Program
-from triage.reduce.fixpoint import PassProgress, reduce_to_fixpoint
+from triage.reduce.draft import Draft, InterestingnessTest, Program, ReductionPass, minimise
+from triage.reduce.fixpoint import reduce_to_fixpoint
+from triage.reduce.frontends.text import TextDocument
+from triage.reduce.interestingness import ReductionTest, Trail
 from triage.reduce.oracle import Oracle, Tally
-from triage.reduce.state import Reduction, Trail
 
 
 class Quiet:
@@ -51,16 +50,16 @@ def items_of(one: Draft) -> set[int]:
     return {int(line) for line in one.document.lines}
 
 
-def drop(one: Draft, hunt: InterestingnessTest) -> Draft:
-    _, found = minimise(sorted(items_of(one)), draft, hunt)
+def drop(one: Draft, test: InterestingnessTest) -> Draft:
+    _, found = minimise(sorted(items_of(one)), draft, test)
     return found or one
 
 
-def reduction(asked: Asked, kept: list[Draft], jobs: int = 1) -> Reduction:
+def reduction(asked: Asked, kept: list[Draft], jobs: int = 1) -> ReductionTest:
     def valid(document: Program) -> bytes | None:
         return document.content
 
-    return Reduction(cast("Oracle", asked), valid, kept.append, jobs, cast("Task", Quiet()))
+    return ReductionTest(cast("Oracle", asked), valid, kept.append, jobs, cast("Task", Quiet()))
 
 
 @given(st.sets(st.integers(0, 39), min_size=1, max_size=6), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 2))
@@ -68,7 +67,7 @@ def test_what_is_left_fails_and_the_good_toolchain_compiles_it(wanted: set[int],
     asked = Asked(lambda items: wanted <= items, lambda items: needed <= items)
     kept: list[Draft] = []
     under_way = reduction(asked, kept, jobs)
-    found = reduce_to_fixpoint(draft(range(40)), [PassProgress("drop", drop)], under_way)
+    found = reduce_to_fixpoint(draft(range(40)), [ReductionPass("drop", drop)], under_way)
     under_way.close()
     assert items_of(found) == wanted | needed
     assert all(needed <= items_of(one) for one in kept)  # only these may be gone on from another day
@@ -78,7 +77,7 @@ def test_a_pass_goes_on_from_its_last_step_that_the_good_toolchain_compiles() ->
     count = 1 << 12
     asked = Asked(lambda items: 0 in items, lambda items: len(items) >= 4)
     under_way = reduction(asked, [])
-    found = reduce_to_fixpoint(draft(range(count)), [PassProgress("drop", drop)], under_way)
+    found = reduce_to_fixpoint(draft(range(count)), [ReductionPass("drop", drop)], under_way)
     under_way.close()
     assert len(items_of(found)) == 4
     assert 0 in items_of(found)
@@ -88,14 +87,14 @@ def test_a_pass_goes_on_from_its_last_step_that_the_good_toolchain_compiles() ->
 
 
 def test_of_a_long_pass_a_few_steps_are_kept() -> None:
-    def one_by_one(one: Draft, hunt: InterestingnessTest) -> Draft:
-        while found := hunt.first([draft(sorted(items_of(one))[1:])]):
+    def one_by_one(one: Draft, test: InterestingnessTest) -> Draft:
+        while found := test.first([draft(sorted(items_of(one))[1:])]):
             one = found
         return one
 
     asked = Asked(lambda items: 99 in items, lambda items: len(items) >= 30)
     under_way = reduction(asked, [])
-    found = reduce_to_fixpoint(draft(range(100)), [PassProgress("drop", one_by_one)], under_way)
+    found = reduce_to_fixpoint(draft(range(100)), [ReductionPass("drop", one_by_one)], under_way)
     under_way.close()
     assert items_of(found) == set(range(70, 100))
     # It goes on from near the last step that compiles: from the beginning 71 are asked about.

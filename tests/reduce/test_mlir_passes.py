@@ -8,8 +8,6 @@ from hashlib import sha256
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from triage.reduce.frontends.mlir.cut import cut, pieces
-from triage.reduce.frontends.mlir.format import MlirFormat
 
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.mlir.programs import programs
@@ -17,31 +15,32 @@ from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.mlir.document import MlirDocument, module_of
+from triage.reduce.frontends.mlir.document import MlirDocument, cut, module_of, pieces
+from triage.reduce.frontends.mlir.frontend import MlirFrontend
 
 pytestmark = pytest.mark.real
 OLD, NEW = "3.3.0", "3.13.0"
 
 
 class Whim:
-    """A hunt for drafts that are valid and have some luck, the same each time for the same program."""
+    """A test for drafts that are valid and have some luck, the same each time for the same program."""
 
     def __init__(self, reader: Reader, luck: int) -> None:
-        self.format, self.luck = MlirFormat(reader), luck
+        self.frontend, self.luck = MlirFrontend(reader), luck
         self.invalid = self.asked = 0
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
         for one in drafts:
             self.asked += 1
-            content = self.format.valid(one.document)
+            content = self.frontend.valid(one.document)
             if content is None:
                 self.invalid += 1
             elif sha256(content + bytes([self.luck])).digest()[0] < 110:
                 return one
         return None
 
-    def sound(self, draft: Draft) -> bool:
-        return self.format.valid(draft.document) is not None
+    def is_valid(self, draft: Draft) -> bool:
+        return self.frontend.valid(draft.document) is not None
 
 
 def document(reader: Reader, text: str) -> MlirDocument:
@@ -59,11 +58,11 @@ def test_any_pass_on_any_program_leaves_a_valid_one_that_is_not_larger(
     line: int | None,
 ) -> None:
     reader = readers(OLD)
-    hunt = Whim(reader, luck)
+    test = Whim(reader, luck)
     draft = Draft(document(reader, text), CASE)
-    for step in (hunt.format.approach(line), *hunt.format.steps, *hunt.format.finishing):
-        made = step.run(draft, hunt)
-        assert hunt.format.valid(made.document) is not None, step.name
+    for step in (test.frontend.approach(line), *test.frontend.passes):
+        made = step.run(draft, test)
+        assert test.frontend.valid(made.document) is not None, step.name
         # Putting a function in the place of its call repeats it; everything else only takes away.
         assert step.name == "inlining" or made.document.size <= draft.document.size, step.name
         draft = made
@@ -156,16 +155,16 @@ def test_a_called_function_is_put_in_the_place_of_its_call(readers: Readers) -> 
 
 
 class Needing:
-    """A hunt for valid drafts with an operation of a name."""
+    """A test for valid drafts with an operation of a name."""
 
     def __init__(self, reader: Reader, name: str) -> None:
-        self.format, self.name = MlirFormat(reader), name
+        self.frontend, self.name = MlirFrontend(reader), name
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
-        return next((one for one in drafts if self.sound(one) and self._has(one)), None)
+        return next((one for one in drafts if self.is_valid(one) and self._has(one)), None)
 
-    def sound(self, draft: Draft) -> bool:
-        return self.format.valid(draft.document) is not None
+    def is_valid(self, draft: Draft) -> bool:
+        return self.frontend.valid(draft.document) is not None
 
     def _has(self, draft: Draft) -> bool:
         return any(one.name == self.name for one in module_of(draft).walk())
@@ -173,9 +172,9 @@ class Needing:
 
 def reduced(reader: Reader, text: str, name: str) -> Draft:
     """What the passes leave of a program of which one operation is needed."""
-    hunt = Needing(reader, name)
+    test = Needing(reader, name)
     draft = Draft(document(reader, text), CASE)
     for _ in range(3):
-        for step in (hunt.format.approach(None), *hunt.format.steps, *hunt.format.finishing):
-            draft = step.run(draft, hunt)
+        for step in (test.frontend.approach(None), *test.frontend.passes):
+            draft = step.run(draft, test)
     return draft

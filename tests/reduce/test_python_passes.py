@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from triage.reduce.frontends.python.calls import inline_calls
-from triage.reduce.frontends.python.document import PythonDocument, kernel_function, kernel_of, parameters
-from triage.reduce.frontends.python.format import PythonFormat, parsed
 
 from tests.conftest import ROOT
 from tests.reduce.test_search import CASE
@@ -21,12 +18,22 @@ from triage.model.case import Case, KernelSpec
 from triage.recipes import load_recipes
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.expressions import fold, take_parts
-from triage.reduce.frontends.python.kernel import drop_parameters, merge_parameters, put_values_in
-from triage.reduce.frontends.python.names import inline_names, merge_names
-from triage.reduce.frontends.python.shapes import Kind, Shapes
-from triage.reduce.frontends.python.source_tree import edited, statements, strangers
+from triage.reduce.frontends.python.frontend import PythonFrontend
+from triage.reduce.frontends.python.kernel import drop_parameters, inline_constexprs, merge_parameters
+from triage.reduce.frontends.python.names import inline_calls, inline_names, merge_names
+from triage.reduce.frontends.python.shapes import Shapes, ValueShape
+from triage.reduce.frontends.python.source_tree import (
+    PythonDocument,
+    edited,
+    kernel_function,
+    kernel_of,
+    parameters,
+    parse_program,
+    statements,
+    undefined_reads,
+)
 from triage.reduce.frontends.python.statements import drop_statements, drop_unread, open_blocks
-from triage.reduce.state import State
+from triage.reduce.state import ReductionFolder
 
 KERNELS = [
     case
@@ -37,25 +44,25 @@ KERNELS = [
 
 
 class Whim:
-    """A hunt for drafts that are valid and have some luck, the same each time for the same program and case."""
+    """A test for drafts that are valid and have some luck, the same each time for the same program and case."""
 
     def __init__(self, case: Case, luck: int) -> None:
-        self.format, self.luck = PythonFormat(case), luck
+        self.frontend, self.luck = PythonFrontend(case), luck
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
         for one in drafts:
-            content = self.format.valid(one.document)
+            content = self.frontend.valid(one.document)
             words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < 90:
                 return one
         return None
 
-    def sound(self, draft: Draft) -> bool:
-        return self.format.valid(draft.document) is not None
+    def is_valid(self, draft: Draft) -> bool:
+        return self.frontend.valid(draft.document) is not None
 
 
 class Wanting:
-    """A hunt for drafts whose text has some words in it."""
+    """A test for drafts whose text has some words in it."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -63,7 +70,7 @@ class Wanting:
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
         return next((one for one in drafts if all(word in one.document.content.decode() for word in self.words)), None)
 
-    def sound(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Draft) -> bool:
         return True
 
 
@@ -116,13 +123,13 @@ PROGRAMS = st.builds(
 
 
 def run_all(case: Case, document: PythonDocument, luck: int) -> Draft:
-    hunt = Whim(case, luck)
-    assert not strangers(document.tree)
-    hunt.format._names_known = True
+    test = Whim(case, luck)
+    assert not undefined_reads(document.tree)
+    test.frontend._check_names = True
     made = Draft(document, case)
-    for step in (hunt.format.approach(None), *hunt.format.steps, *hunt.format.finishing):
-        before, made = made, step.run(made, hunt)
-        assert hunt.format.valid(made.document) is not None, step.name
+    for step in (test.frontend.approach(None), *test.frontend.passes):
+        before, made = made, step.run(made, test)
+        assert test.frontend.valid(made.document) is not None, step.name
         # An opened loop's variable gets its first value, which is one statement for another.
         assert made.document.size <= before.document.size, step.name
         assert sum(1 for _ in ast.walk(made.document.tree)) <= sum(1 for _ in ast.walk(before.document.tree)) + 8, step.name
@@ -139,7 +146,7 @@ def test_any_pass_on_any_program_leaves_one(text: str, luck: int) -> None:
 @given(luck=st.integers(0, 255))
 @pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 def test_any_pass_on_a_kernel_leaves_one_that_its_recipe_fits(case: Case, luck: int) -> None:
-    tree = parsed(case.input.path.read_bytes())
+    tree = parse_program(case.input.path.read_bytes())
     assert tree is not None
     made = run_all(case, PythonDocument(tree), luck)
     function, how = kernel_function(made), kernel_of(made)
@@ -211,8 +218,8 @@ def test_parameters_go_with_what_the_recipe_says_of_them() -> None:
         None, {"p": "*fp16", "q": "*fp16", "n": "i32"}, {"B": 8}, {"q": {"divisibility": 16}, "n": {"divisibility": 16}}, {}
     )
     whole = draft("def k(p, q, n, B=4):\n    store(p + q, B)\n", how)
-    hunt = Wanting("store(")
-    small = put_values_in(merge_parameters(drop_parameters(whole, hunt), hunt), hunt)
+    test = Wanting("store(")
+    small = inline_constexprs(merge_parameters(drop_parameters(whole, test), test), test)
     assert text_of(small) == "def k(p):\n    store(p + p, 8)\n"
     assert small.case.spec == KernelSpec(None, {"p": "*fp16"}, {}, {}, {})
 
@@ -233,12 +240,12 @@ def test_parts_are_put_in_the_place_of_the_whole_where_their_shapes_agree() -> N
 def test_shapes_follow_the_calls_that_kernels_are_made_of() -> None:
     how = KernelSpec(None, {"p": "*bf16"}, {"M": 64, "N": 16}, {}, {})
     lines = {
-        "tl.load(p + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])": Kind((64, 16)),
-        "p + tl.arange(0, M * 2)": Kind((128,), pointer=True),
-        "tl.dot(tl.zeros((M, N), tl.float32), tl.full((16, 32), 0.0, tl.float32)).to(tl.bfloat16)": Kind((64, 32)),
-        "tl.trans(tl.zeros((M, N), tl.float32))": Kind((16, 64)),
-        "tl.sum(tl.exp(tl.zeros((M, N), tl.float32)), axis=1)": Kind((64,)),
-        "tl.arange(0, M) < tl.program_id(0)": Kind((64,), truth=True),
+        "tl.load(p + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])": ValueShape((64, 16)),
+        "p + tl.arange(0, M * 2)": ValueShape((128,), pointer=True),
+        "tl.dot(tl.zeros((M, N), tl.float32), tl.full((16, 32), 0.0, tl.float32)).to(tl.bfloat16)": ValueShape((64, 32)),
+        "tl.trans(tl.zeros((M, N), tl.float32))": ValueShape((16, 64)),
+        "tl.sum(tl.exp(tl.zeros((M, N), tl.float32)), axis=1)": ValueShape((64,)),
+        "tl.arange(0, M) < tl.program_id(0)": ValueShape((64,), truth=True),
         "tl.arange(0, M) + tl.arange(0, N)": None,
         "mystery(p)": None,
     }
@@ -266,12 +273,12 @@ def test_shapes_follow_the_calls_that_kernels_are_made_of() -> None:
     ],
 )
 def test_who_reads_what_nobody_gives(text: str, found: list[str]) -> None:
-    assert [ast.unparse(one) for one in strangers(ast.parse(text))] == found
+    assert [ast.unparse(one) for one in undefined_reads(ast.parse(text))] == found
 
 
 def test_most_programs_read_nothing_that_nobody_gives() -> None:
     paths = sorted((ROOT / "triage" / "classify").rglob("*.py"))
-    odd = [path for path in paths if strangers(ast.parse(path.read_text()))]
+    odd = [path for path in paths if undefined_reads(ast.parse(path.read_text()))]
     assert len(odd) < len(paths) / 10, odd
 
 
@@ -290,16 +297,16 @@ def test_edits_share_what_they_leave() -> None:
 def test_what_python_refuses_is_no_program(tmp_path: Path) -> None:
     broken = tmp_path / "x.py"
     broken.write_text("break\n")
-    assert list(PythonFormat(CASE).open(broken)) == []
-    assert PythonFormat(CASE).valid(PythonDocument(ast.Module([ast.Return(None)], []))) is None
+    assert list(PythonFrontend(CASE).open(broken)) == []
+    assert PythonFrontend(CASE).valid(PythonDocument(ast.Module([ast.Return(None)], []))) is None
 
 
 def test_how_a_kernel_is_specialised_is_kept_with_it(tmp_path: Path) -> None:
     how = KernelSpec("k", {"p": "*fp16"}, {"B": 8, "D": "tl.float16", "F": None}, {"p": {"divisibility": 16}}, {"num_warps": 2})
     one = draft("def k(p, B, D, F):\n    pass\n", how)
-    state = State(tmp_path, "what is reduced")
-    state.keep(one)
-    kept = state.best(replace(CASE, compiler="triton", spec=KernelSpec("k", {}, {}, {}, {})))
+    folder = ReductionFolder(tmp_path, "what is reduced")
+    folder.save(one)
+    kept = folder.best(replace(CASE, compiler="triton", spec=KernelSpec("k", {}, {}, {}, {})))
     assert kept is not None
     path, case = kept
     assert (path.name, path.read_bytes(), case.spec) == ("best.py", one.document.content, how)

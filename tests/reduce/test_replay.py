@@ -1,4 +1,4 @@
-"""Reproducers read back and compiled again, with letters in the place of a compiler."""
+"""Reproducers are read from folders and compiled again. Letters stand for the outcomes of versions."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_two_copies_of_a_reproducer_are_both_asked(tmp_path: Path) -> None:
     assert len(open_reproducers([tmp_path, folder])) == 2
 
 
-def test_every_mistake_of_every_folder_is_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> None:
     for name in "abcdefg":
         shutil.copytree(write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all" / name)
     wrong = tmp_path / "all"
@@ -116,7 +116,7 @@ def test_every_mistake_of_every_folder_is_told_at_once(tmp_path: Path) -> None:
     told = "\n".join(str(problem).removeprefix(str(tmp_path)) for problem in raised.value.problems)
     for line in (
         "/all/a/reproducer.json: is missing",
-        "/all/b/reproducer.json:2:2: is no JSON",
+        "/all/b/reproducer.json:2:2: is not valid JSON",
         '/all/c/reproducer.json: needs a text "case"',
         '/all/c/reproducer.json: needs a text "signature"',
         "/all/c/reproducer.json: \"bad\": 'banana' names no revision",
@@ -126,9 +126,9 @@ def test_every_mistake_of_every_folder_is_told_at_once(tmp_path: Path) -> None:
         "/all/g/recipe.yaml: is missing",
         "/all/h/reproducer.json: is missing",
         "/all/h/recipe.yaml: is missing",
-        "/nowhere: is no folder",
+        "/nowhere: is not a folder",
     ):
         assert line in told
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadFiles, match="holds no reproducer"):
+    with pytest.raises(BadFiles, match="contains no reproducer"):
         open_reproducers([tmp_path / "empty"])

@@ -93,17 +93,17 @@ def of_kernel(
     )
 
 
-def of_command(command: CommandSpec, rules: Path | None = None) -> Reproducer:
+def of_command(how: CommandSpec, rules: Path | None = None) -> Reproducer:
     made = reproducer()
-    case = replace(CASE, compiler="command:cython", spec=command, rules=rules, target=Target("host"), flags=(), phase=None)
+    case = replace(CASE, compiler="command:cython", spec=how, rules=rules, target=Target("host"), flags=(), phase=None)
     return replace(
         made,
         reduced=replace(made.reduced, case=case),
         file="input.pyx",
         source="input.pyx",
         program="cython",
-        package="cython==3.2.0" if command.packages else None,
-        options=command.words,
+        package="cython==3.2.0" if how.packages else None,
+        options=how.words,
         rules=rules.read_bytes() if rules else None,
     )
 
@@ -114,21 +114,21 @@ def read_back(one: Reproducer, folder: Path) -> Case:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(kernel=kernels())
-def test_a_kernel_is_read_back_as_it_was(tmp_path: Path, kernel: KernelSpec) -> None:
-    one = replace(of_kernel(kernel), function=PythonFunction("k", (*kernel.signature, *kernel.constexprs)))
+@given(how=kernels())
+def test_a_kernel_is_read_back_as_it_was(tmp_path: Path, how: KernelSpec) -> None:
+    one = replace(of_kernel(how), function=PythonFunction("k", (*how.signature, *how.constexprs)))
     read = read_back(one, tmp_path)
     assert isinstance(read.spec, KernelSpec)
-    assert read.spec == kernel
-    assert repr(sorted(read.spec.constexprs.items())) == repr(sorted(kernel.constexprs.items()))  # 1, True and 1.0 are equal
+    assert read.spec == how
+    assert repr(sorted(read.spec.constexprs.items())) == repr(sorted(how.constexprs.items()))  # 1, True and 1.0 are equal
     assert (read.compiler, read.target.chip, read.input.path.name) == ("triton", "sm_90", "input.py")
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(command=commands())
-def test_a_command_is_read_back_as_it_was(tmp_path: Path, command: CommandSpec) -> None:
-    read = read_back(of_command(command), tmp_path)
-    assert read.spec == command
+@given(how=commands())
+def test_a_command_is_read_back_as_it_was(tmp_path: Path, how: CommandSpec) -> None:
+    read = read_back(of_command(how), tmp_path)
+    assert read.spec == how
     assert read.input.path.name == "input.pyx"
 
 
@@ -138,6 +138,7 @@ def test_the_rules_of_a_recipe_come_with_it(tmp_path: Path) -> None:
     explanation = "A transformation of Cython's tree ended with an exception of its own."
     crash = replace(one.failure, failure_class="cython-crash", signature="cython-crash:X", explanation=explanation)
     read = read_back(replace(one, failure=crash), tmp_path)
+    assert isinstance(read.spec, CommandSpec)
     assert read.rules is not None
     assert read.rules.read_bytes() == path.read_bytes()
     readme = (read.source.parent / "README.md").read_text()

@@ -113,18 +113,19 @@ def test_fences_hold_whatever_the_program_has() -> None:
     assert f"`````mlir\n{text}`````\n" in readme
 
 
-def test_a_program_that_no_issue_holds_is_named_instead() -> None:
+def test_a_program_too_long_for_an_issue_is_not_pasted() -> None:
     made = reproducer()
     readme = reproducer_files(replace(made, text="// x\n" * 20_000))["README.md"]
     assert len(readme) < 20_000
-    assert "It is too long to be pasted here; `input.mlir` has it." in readme
+    assert "module {" not in readme
+    assert "`input.mlir`" in readme
 
 
 def test_what_the_compiler_printed_is_cut(tmp_path: Path) -> None:
-    readme = reproducer_files(replace(reproducer(), said="x" * 5000 + "\n" + "line\n" * 5000))["README.md"]
+    readme = reproducer_files(replace(reproducer(), output="x" * 5000 + "\n" + "line\n" * 5000))["README.md"]
     assert "... 4961 more lines" in readme
     assert max(map(len, readme.splitlines())) < 400
-    assert "The compiler printed nothing." in reproducer_files(replace(reproducer(), said=" \n"))["README.md"]
+    assert "The compiler printed nothing." in reproducer_files(replace(reproducer(), output=" \n"))["README.md"]
 
 
 def test_a_local_build_has_no_name_elsewhere() -> None:
@@ -157,10 +158,10 @@ def test_a_number_that_grew_is_no_failure_to_compile(tmp_path: Path) -> None:
     made = reproducer()
     slow = replace(made.bad, outcome=Failed(grown))
     tried = (*probes("PP"), slow, *probes("PPPPPP")[3:])
-    one = replace(made, failure=grown, bad=slow, probes=tried, said="")
+    one = replace(made, failure=grown, bad=slow, probes=tried, output="")
     readme = reproducer_files(one)["README.md"]
-    assert "compiles the program below, but a number grew since 3.0.0: cpu_seconds is 4, above 2.\n" in readme
-    assert "does not compile" not in readme
+    assert "compared with 3.0.0 a number grew: cpu_seconds is 4, above 2.\n" in readme
+    assert "fails to compile" not in readme
     [read] = load_recipes([write_reproducer(one, tmp_path)])
     assert read.expect == ()
     [recorded] = open_reproducers([tmp_path])
@@ -177,7 +178,7 @@ def test_only_a_reproducer_is_replaced(tmp_path: Path) -> None:
     assert json.loads((first / "reproducer.json").read_text())["versions"]["first_good"] is None
     (first / "reproducer.json").unlink()
     before = {one.name: one.read_bytes() for one in first.iterdir()}
-    with pytest.raises(BadInput, match="is no reproducer"):
+    with pytest.raises(BadInput, match="is not a reproducer"):
         write_reproducer(reproducer(), tmp_path)
     assert {one.name: one.read_bytes() for one in first.iterdir()} == before
     with pytest.raises(BadInput, match="is a file"):

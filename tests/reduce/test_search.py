@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from triage.reduce.frontends.text.document import TextDocument
-from triage.reduce.search import Racing, minimise
 
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
-from triage.reduce.draft import Draft
+from triage.reduce.draft import Draft, minimise
+from triage.reduce.frontends.text import TextDocument
+from triage.reduce.interestingness import ParallelFirstMatch
 
 CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))
 
@@ -28,7 +28,7 @@ def draft(items: Sequence[object]) -> Draft:
 
 
 class Wanting:
-    """A hunt for drafts that have all of some items; counts what it was asked."""
+    """A test for drafts that have all of some items; counts what it was asked."""
 
     def __init__(self, wanted: Iterable[int]) -> None:
         self.wanted = {str(item) for item in wanted}
@@ -42,40 +42,40 @@ class Wanting:
                 return one
         return None
 
-    def sound(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Draft) -> bool:
         return True
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=8))), st.booleans())
 def test_what_is_needed_stays_and_nothing_else(given_: tuple[int, set[int]], whole: bool) -> None:
     count, wanted = given_
-    hunt = Wanting(wanted)
-    left, best = minimise(range(count), draft, hunt, whole=whole)
+    test = Wanting(wanted)
+    left, best = minimise(range(count), draft, test, whole=whole)
     assert set(left) == wanted
     assert (best is None) == (len(wanted) == count)
     if best is not None:
         assert isinstance(best.document, TextDocument)
-        assert set(best.document.lines) == hunt.wanted
+        assert set(best.document.lines) == test.wanted
 
 
 def test_one_needed_item_of_a_thousand_is_found_in_few_questions() -> None:
-    hunt = Wanting({617})
-    assert minimise(range(1000), draft, hunt)[0] == [617]
-    assert hunt.asked <= 45
+    test = Wanting({617})
+    assert minimise(range(1000), draft, test)[0] == [617]
+    assert test.asked <= 45
 
 
 def test_links_that_are_all_needed_are_not_tried_one_by_one() -> None:
-    hunt = Wanting(range(400))
-    left, best = minimise(range(400), draft, hunt, alike=lambda item: item >= 0)
+    test = Wanting(range(400))
+    left, best = minimise(range(400), draft, test, kind_of=lambda item: item >= 0)
     assert (len(left), best) == (400, None)
-    assert hunt.asked <= 40
+    assert test.asked <= 40
 
 
 def test_a_whole_kind_goes_at_once() -> None:
-    hunt = Wanting(range(1, 200, 2))
-    left, _ = minimise(range(200), draft, hunt, alike=lambda item: item % 2)
+    test = Wanting(range(1, 200, 2))
+    left, _ = minimise(range(200), draft, test, kind_of=lambda item: item % 2)
     assert left == list(range(1, 200, 2))
-    assert hunt.asked <= 40
+    assert test.asked <= 40
 
 
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 4), st.randoms(use_true_random=False))
@@ -89,11 +89,11 @@ def test_the_first_in_order_wins_whichever_compile_ends_first(answers: list[bool
             raise Interrupted("stopped")
         return answers[index]
 
-    racing = Racing(ask, jobs)
+    parallel = ParallelFirstMatch(ask, jobs)
     try:
-        found = racing.first(draft([index]) for index in range(len(answers)))
+        found = parallel.first(draft([index]) for index in range(len(answers)))
     finally:
-        racing.close()
+        parallel.close()
     expected = answers.index(True) if True in answers else None
     assert (None if found is None else int(found.document.content)) == expected
 
@@ -108,9 +108,9 @@ def test_a_winner_ends_the_compiles_behind_it() -> None:
         ended.set() if cancelled.wait(30) else None
         raise Interrupted("stopped")
 
-    racing = Racing(ask, 2)
-    assert racing.first([draft([0]), draft([1])]) is not None
-    racing.close()
+    parallel = ParallelFirstMatch(ask, 2)
+    assert parallel.first([draft([0]), draft([1])]) is not None
+    parallel.close()
     assert ended.is_set()
 
 
@@ -118,10 +118,10 @@ def test_an_error_of_one_ends_the_search() -> None:
     def ask(one: Draft, cancelled: threading.Event) -> bool:
         raise Interrupted("stopped")
 
-    racing = Racing(ask, 2)
+    parallel = ParallelFirstMatch(ask, 2)
     with pytest.raises(Interrupted):
-        racing.first([draft([0]), draft([1])])
-    racing.close()
+        parallel.first([draft([0]), draft([1])])
+    parallel.close()
 
 
 def test_ctrl_c_ends_every_compile_under_way() -> None:
@@ -133,9 +133,9 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
             raise Interrupted("stopped")
         return True
 
-    racing = Racing(ask, 2)
+    parallel = ParallelFirstMatch(ask, 2)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        racing.first([draft([0]), draft([1])])
-    racing.close()
+        parallel.first([draft([0]), draft([1])])
+    parallel.close()
     assert sorted(ended) == [b"0\n", b"1\n"]

@@ -10,11 +10,11 @@ import pytest
 from tests.reduce.test_search import CASE, draft
 from triage.model.case import Target
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.case_settings import plainer_chip
+from triage.reduce.frontends.case_settings import oldest_chip
 
 
 class On:
-    """A hunt for drafts that are compiled for one of these chips."""
+    """A test for drafts that are compiled for one of these chips."""
 
     def __init__(self, *chips: str) -> None:
         self.chips = chips
@@ -27,7 +27,7 @@ class On:
                 return one
         return None
 
-    def sound(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Draft) -> bool:
         return True
 
 
@@ -44,7 +44,7 @@ class On:
 def test_the_plainest_chip_that_fails_is_taken(
     backend: str, chip: str | None, fails_on: tuple[str, ...], left: str | None, asked: list[str]
 ) -> None:
-    hunt = On(*fails_on)
+    test = On(*fails_on)
     given = Draft(draft([0]).document, replace(CASE, target=Target(backend, chip)))
-    assert plainer_chip(given, hunt).case.target.chip == left
-    assert hunt.asked == asked
+    assert oldest_chip(given, test).case.target.chip == left
+    assert test.asked == asked

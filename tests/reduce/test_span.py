@@ -21,7 +21,7 @@ from triage.report.reproducer import span_text
         ("F", 0, "first bad 3.0.0"),
         ("PUUF", 3, "last good 3.0.0, first bad 3.3.0 (3.1.0, 3.2.0 could not be tested)"),
         ("PFUFP", 3, "last good 3.0.0, first bad 3.1.0, last bad 3.3.0, fixed in 3.4.0"),
-        ("PGFFGP", 2, "3.1.0 fails otherwise, first bad 3.2.0, last bad 3.3.0, 3.4.0 fails otherwise"),
+        ("PGFFGP", 2, "3.1.0 fails in another way, first bad 3.2.0, last bad 3.3.0, 3.4.0 fails in another way"),
         ("UFU", 1, "first bad 3.1.0"),
         ("PFPFP", 3, "last good 3.2.0, first bad 3.3.0, fixed in 3.4.0"),
     ],

@@ -1,4 +1,4 @@
-"""Printed MLIR that no tool reads: operations by their lines."""
+"""Passes over printed MLIR that no tool reads."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from triage.reduce.frontends.text.document import TextDocument
-from triage.reduce.frontends.text.format import TextFormat
 
 from tests.reduce.test_python_passes import Wanting, text_of
 from tests.reduce.test_search import CASE
 from triage.model.case import InputKind
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.text import ssa
+from triage.reduce.frontends import text as ssa
+from triage.reduce.frontends.text import TextDocument, TextFrontend
 
 PRINTED = """#loc = loc("k.py":8:0)
 module {
@@ -39,30 +38,30 @@ def draft() -> Draft:
     return Draft(TextDocument(lines, InputKind.OTHER, "ttir"), replace(CASE, compiler="triton"))
 
 
-def test_locations_go_whole() -> None:
+def test_locations_are_removed() -> None:
     text = text_of(draft())
     assert "loc" not in text
     assert text.count("\n") == 14
     assert "%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}, %n: i32) attributes" in text
 
 
-def test_operations_go_with_what_uses_them() -> None:
+def test_operations_are_dropped_with_their_users() -> None:
     small = text_of(ssa.drop_operations(draft(), Wanting("tt.load")))
     assert "scf.for" not in small
     assert "tt.store" not in small
     assert "tt.addptr" in small
-    assert not ssa.undefined(small.splitlines())
+    assert not ssa.has_undefined_values(small.splitlines())
 
 
-def test_a_value_stands_for_another_of_its_type() -> None:
+def test_an_earlier_value_of_the_type_replaces_a_result() -> None:
     small = text_of(ssa.bypass_operations(ssa.drop_operations(draft(), Wanting("tt.load")), Wanting("tt.load")))
     assert "tt.load %0" in small
     assert "addptr" not in small
 
 
-def test_arguments_and_sizes() -> None:
-    hunt = Wanting("tt.load")
-    small = ssa.shrink_numbers(ssa.drop_arguments(ssa.drop_operations(draft(), hunt), hunt), hunt)
+def test_unused_arguments_are_dropped_and_sizes_halved() -> None:
+    test = Wanting("tt.load")
+    small = ssa.shrink_numbers(ssa.drop_arguments(ssa.drop_operations(draft(), test), test), test)
     assert "@k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}) attributes {noinline} {" in text_of(small)
     assert "end = 2 : i32" in text_of(small)
     assert "tensor<2x!tt.ptr<f16>>" in text_of(small)
@@ -78,14 +77,14 @@ def test_arguments_and_sizes() -> None:
         (["%0 = a.b %0"], True),
     ],
 )
-def test_what_nothing_makes_is_noticed(lines: list[str], missing: bool) -> None:
-    assert ssa.undefined(lines) is missing
+def test_values_without_definition_are_found(lines: list[str], missing: bool) -> None:
+    assert ssa.has_undefined_values(lines) is missing
 
 
 def test_the_file_is_first_read_without_its_locations(tmp_path: Path) -> None:
     path = tmp_path / "k.ttir"
     path.write_text(PRINTED)
-    documents = TextFormat(InputKind.OTHER, "ttir").open(path)
+    documents = TextFrontend(InputKind.OTHER, "ttir").open(path)
     assert [one.size for one in documents] == [14, 16]
-    plain = TextFormat(InputKind.OTHER, "txt")
+    plain = TextFrontend(InputKind.OTHER, "txt")
     assert [one.size for one in plain.open(path)] == [16]

@@ -22,9 +22,7 @@ from triage.reduce.workflow import ReductionRequest, reduce_case
 def reduce(
     recipe: RecipePath,
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV that fails.")],
-    good: Annotated[
-        str | None, typer.Option(help="REV that must still compile the program, so that a regression is kept.")
-    ] = None,
+    good: Annotated[str | None, typer.Option(help="REV that must still compile, to keep a regression.")] = None,
     case: CaseOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
     match: Annotated[Identity, typer.Option(help="What counts as the same failure.")] = Identity.SIGNATURE,
