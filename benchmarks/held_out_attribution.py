@@ -27,7 +27,7 @@ from benchmarks.held_out_crossfeed import Judged, judged
 from benchmarks.held_out_remedies import case_of
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution
-from triage.cli.context import open_bench
+from triage.cli.context import AppContext, open_runner
 from triage.execution.runner import ProbeRunner
 from triage.model.outcome import Failed
 
@@ -101,7 +101,7 @@ def main() -> None:
         except Exception:  # one pair shall not end the others
             return f"{entry}\n{traceback.format_exc()}", "not judged", "not judged", False
 
-    with open_bench((), options.jobs) as bench, ThreadPoolExecutor(2) as pool:
+    with open_runner(AppContext(quiet=True), (), options.jobs) as bench, ThreadPoolExecutor(2) as pool:
         for entry, (text, *rest) in zip(pairs, pool.map(one_of, pairs), strict=True):
             print(f"set {entry['set']}: {text}", flush=True)
             verdicts.setdefault(entry["set"], []).append((rest[0], rest[1], rest[2]))

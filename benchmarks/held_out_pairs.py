@@ -24,7 +24,7 @@ import yaml
 from benchmarks.held_out_larger import LARGER
 from benchmarks.held_out_programs import PROGRAMS
 from benchmarks.held_out_remedies import FAILURES, case_of
-from triage.cli.context import open_bench
+from triage.cli.context import AppContext, open_runner
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.outcome import Compiled, Failed, Outcome
 from triage.toolchains.registry import ToolchainRef
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--different", type=int, default=16, help="pairs, both sets together")
     parser.add_argument("--jobs", type=int, default=None)
     options = parser.parse_args()
-    with TemporaryDirectory() as folder, open_bench((), options.jobs) as bench:
+    with TemporaryDirectory() as folder, open_runner(AppContext(quiet=True), (), options.jobs) as bench:
         for draw, count in ((failing, options.failing), (different, options.different)):
             random = Random(f"{options.seed}/{draw.__name__}")
             entries = anything(random) if draw is different or options.anew else listed(random)

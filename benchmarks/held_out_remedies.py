@@ -19,7 +19,7 @@ import yaml
 
 from benchmarks.held_out_larger import LARGER
 from benchmarks.held_out_programs import PROGRAMS
-from triage.cli.context import open_bench
+from triage.cli.context import AppContext, open_runner
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("--failures", type=Path, default=FAILURES, help="a file as held_out_search.py prints it")
     options = parser.parse_args()
     answers = []
-    with TemporaryDirectory() as folder, open_bench((), options.jobs) as bench:
+    with TemporaryDirectory() as folder, open_runner(AppContext(quiet=True), (), options.jobs) as bench:
         for entry in yaml.safe_load(options.failures.read_text()):
             answer = ask(bench, case_of(entry, Path(folder)), str(entry["version"]), options.budget, entry.get("set", 1))
             if answer is None:

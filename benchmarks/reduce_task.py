@@ -15,7 +15,7 @@ from benchmarks.reduce_inputs import recipe
 from benchmarks.reduce_oracle import Plan
 from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS
-from triage.cli.context import load_cases, open_bench
+from triage.cli.context import AppContext, load_cases, open_runner
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import family_of
 from triage.execution.judge import same_signature
@@ -56,7 +56,7 @@ def task_of(pattern: str, text: str, folder: Path) -> Task:
     (folder / "model.mlir").write_text(text)
     (folder / f"{pattern}.yaml").write_text(recipe(pattern, "model.mlir"))
     [case] = load_cases([folder / f"{pattern}.yaml"])
-    with open_bench([case]) as bench:
+    with open_runner(AppContext(quiet=True), [case]) as bench:
         names = [PATTERNS[pattern].bad, PATTERNS[pattern].good]
         bad, *others = [bench.shed.obtain(bench.shed.place(name, case.compiler)) for name in names if name]
     task = Task(pattern, folder, case, bad, others[0] if others else None)
@@ -91,7 +91,7 @@ def living_in(task: Task) -> Iterator[None]:
 
 def started(task: Task) -> Baseline:
     """The original's failure on the bad toolchain, which the peers' oracle is made of."""
-    with living_in(task), open_bench([task.case], WORKERS) as bench:
+    with living_in(task), open_runner(AppContext(quiet=True), [task.case], WORKERS) as bench:
         found = baseline(bench, task.case, task.bad, None, same_signature, None)
     assert isinstance(found, Baseline), found.reason
     assert found.repeats == 1, found.notes

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
 from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
 import mkdocs_gen_files
-import typer.main
 
 from triage.classify import packaged_rules
-from triage.cli.app import app
-from triage.cli.exit_codes import Exit
+from triage.cli.app import every_command
+from triage.cli.exit_codes import MEANINGS
 from triage.lint.rules import RULES
 from triage.recipes.schema import recipe_schema
-
-
-def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command below one that can be run, with the words that call it."""
-    for name, child in sorted(getattr(command, "commands", {}).items()):
-        if getattr(child, "commands", None):
-            yield from commands(child, (*path, name))
-        elif not child.hidden:
-            yield (*path, name), child
 
 
 def option_row(param: Any) -> str:
@@ -44,7 +33,7 @@ def option_row(param: Any) -> str:
 def commands_page() -> str:
     """Return a section for each command: its help text and its options."""
     parts = ["# Commands\n\nThe same text as `--help`. Every command takes `--format json`.\n"]
-    for path, command in commands(typer.main.get_command(app)):
+    for path, command in sorted(every_command(), key=lambda item: item[0]):
         parts.append(
             f"\n## triage {' '.join(path)}\n\n{inspect.cleandoc(command.help or '')}\n\n| option | meaning |\n|---|---|\n"
         )
@@ -83,7 +72,7 @@ def lint_page() -> str:
 
 def exit_codes_page() -> str:
     """Return the table of exit codes."""
-    rows = "".join(f"| {int(code)} | {code.name.lower()} |\n" for code in Exit)
+    rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
     return f"# Exit codes\n\nEvery command ends with one of these.\n\n| code | meaning |\n|---|---|\n{rows}"
 
 

@@ -9,23 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
-from triage.cli.app import app
+from triage.cli.app import COMMANDS, every_command
 from triage.cli.exit_codes import Exit
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command below one, groups included, with the words that call it."""
-    for name, child in sorted(getattr(command, "commands", {}).items()):
-        yield (*path, name), child
-        yield from commands(child, (*path, name))
-
-
-KNOWN = {" ".join(path): command for path, command in commands(typer.main.get_command(app))}
+KNOWN: dict[str, Any] = {" ".join(path): command for path, command in every_command()}
+KNOWN |= {name: entry.load(name) for name, entry in COMMANDS.items() if name not in KNOWN}
 
 
 def command_lines(page: Path) -> Iterator[tuple[int, str]]:

@@ -12,10 +12,9 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.nightly.compare import CaseChangeKind, Night, Pair, compare, pair_up
 from triage.nightly.night import run_nightly, shard
-from triage.report.files import write_reports
-from triage.report.junit import junit
-from triage.report.markdown import markdown
-from triage.report.shapes import night_json
+from triage.report.junit import JUnitFormat
+from triage.report.night import NightReport, write_reports
+from triage.report.shapes import as_json
 
 KNOWN = Expectation("class-F", since="1.1.0")
 
@@ -37,7 +36,7 @@ def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
         ("P", "U", CaseChangeKind.UNTESTABLE),
     ],
 )
-def test_what_a_pair_of_outcomes_means(old: str, new: str, change: CaseChangeKind) -> None:
+def test_a_pair_of_outcomes_is_one_kind_of_change(old: str, new: str, change: CaseChangeKind) -> None:
     case = case_named("case")
     assert compare(probe(case, 0, old), probe(case, 1, new)) is change
 
@@ -52,7 +51,7 @@ def test_what_a_pair_of_outcomes_means(old: str, new: str, change: CaseChangeKin
         ("F", "P", CaseChangeKind.FIXED),
     ],
 )
-def test_an_expected_failure_is_known_and_any_other_is_not(old: str, new: str, change: CaseChangeKind) -> None:
+def test_only_an_expected_failure_is_known(old: str, new: str, change: CaseChangeKind) -> None:
     case = case_named("case", KNOWN)
     assert compare(probe(case, 0, old), probe(case, 1, new)) is change
 
@@ -104,40 +103,44 @@ def night() -> Night:
 
 def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
     assert [pair.name for pair in night.of(CaseChangeKind.REGRESSED)] == ["comes-and-goes", "stays", "hidden"]
-    told = {pair.name: [(b.kind.value, b.before.name, b.after.name) for b in pair.bisections] for pair in night.pairs}
-    assert told["comes-and-goes"] == [("regression", "1.3.0", "1.4.0"), ("fix", "1.5.0", "1.6.0")]
-    assert told["stays"] == [("regression", "1.2.0", "1.3.0")]
+    origins = {pair.name: [(b.kind.value, b.before.name, b.after.name) for b in pair.bisections] for pair in night.pairs}
+    assert origins["comes-and-goes"] == [("regression", "1.3.0", "1.4.0"), ("fix", "1.5.0", "1.6.0")]
+    assert origins["stays"] == [("regression", "1.2.0", "1.3.0")]
     [hidden] = next(pair for pair in night.pairs if pair.name == "hidden").bisections
-    assert [one.name for one, _ in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
+    assert [revision.name for revision, _ in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
 
 
-def test_the_json_has_what_scripts_rely_on(night: Night) -> None:
-    told = night_json(night, {"markdown": "x.md"})
-    assert [one["case"] for one in told["regressed"]] == ["comes-and-goes", "stays", "hidden"]
-    assert [one["case"] for one in told["fixed"]] == ["fixed"]
-    assert [one["case"] for one in told["changed"]] == ["other"]
-    assert (told["unchanged"], told["untestable"]) == (1, 1)
-    assert told["clusters"][0] == {"signature": "class-F:same text", "cases": ["comes-and-goes", "stays", "hidden"]}
-    assert told["regressed"][0]["bisections"][0]["after"]["name"] == "1.4.0"
-    assert json.loads(json.dumps(told)) == told
+def test_the_json_of_a_nightly(night: Night) -> None:
+    answer = as_json(NightReport(night, {"markdown": "x.md"}).shape())
+    assert [pair["case"] for pair in answer["regressed"]] == ["comes-and-goes", "stays", "hidden"]
+    assert [pair["case"] for pair in answer["fixed"]] == ["fixed"]
+    assert [pair["case"] for pair in answer["changed"]] == ["other"]
+    assert (answer["unchanged"], answer["untestable"]) == (1, 1)
+    assert answer["not_tested"] == [{"case": "never-tested", "reason": "unknown flag"}]
+    assert answer["clusters"][0] == {"signature": "class-F:same text", "cases": ["comes-and-goes", "stays", "hidden"]}
+    regressed = answer["regressed"][0]
+    assert regressed["bisections"][0]["after"]["name"] == "1.4.0"
+    assert regressed["failure"]["class"] == "class-F"
+    assert (regressed["baseline"]["status"], regressed["example"]) == ("passed", None)
+    assert answer["reports"] == {"markdown": "x.md"}
 
 
 def test_junit_counts_regressions_as_failures(night: Night) -> None:
-    suite = ElementTree.fromstring(junit(night)).find("testsuite")
+    suite = ElementTree.fromstring(JUnitFormat().render(NightReport(night))).find("testsuite")
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
         "tests": "7",
         "failures": "4",
         "skipped": "1",
     }
     failures = {case.get("name"): case.find("failure") for case in suite.iter("testcase")}
-    assert "1.3.0 -> 1.4.0" in failures["comes-and-goes"].text
+    assert "1.3.0 and 1.4.0" in failures["comes-and-goes"].text
     assert failures["fine"] is None
 
 
 def test_markdown_names_regressions_and_their_releases(night: Night) -> None:
-    text = markdown(night)
+    text = NightReport(night).markdown()
     assert "# 1.4.0 against 1.1.0" in text
-    assert "**3** regressed, **1** fixed, **1** fail otherwise" in text
+    assert "**3** regressed, **1** fixed, **1** changed" in text
     assert "| `comes-and-goes` | class-F | 1.3.0 and 1.4.0 | 1.5.0 and 1.6.0 |" in text
     assert "one of 1.2.0, 1.3.0, 1.4.0, not confirmed" in text
     assert "| `never-tested` | 1.4.0: unknown flag |" in text
@@ -145,10 +148,10 @@ def test_markdown_names_regressions_and_their_releases(night: Night) -> None:
     assert all(line.endswith("|") for line in tables)
 
 
-def test_reports_are_written_whole(night: Night, tmp_path: Path) -> None:
-    told = write_reports(night, tmp_path / "deep" / "out")
-    assert {Path(path).name for path in told.values()} == {"nightly.md", "nightly.xml", "nightly.json"}
-    assert json.loads(Path(told["json"]).read_text())["reports"] == told
+def test_reports_are_written_without_temporary_files(night: Night, tmp_path: Path) -> None:
+    files = write_reports(night, tmp_path / "deep" / "out").files
+    assert {Path(path).name for path in files.values()} == {"nightly.md", "nightly.xml", "nightly.json"}
+    assert json.loads(Path(files["json"]).read_text())["reports"] == files
     assert sorted(path.name for path in (tmp_path / "deep" / "out").iterdir()) == [
         "nightly.json",
         "nightly.md",
@@ -161,7 +164,7 @@ def test_toolchain_and_baseline_must_differ() -> None:
         night_of({"case": "PP"}, 0, 0)
 
 
-def test_a_slower_compile_is_told_only_when_it_is_much() -> None:
+def test_only_a_much_slower_compile_is_reported() -> None:
     case = case_named("case")
     assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), CaseChangeKind.UNCHANGED).slower == 4.5
     assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), CaseChangeKind.UNCHANGED).slower is None

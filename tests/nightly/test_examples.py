@@ -8,7 +8,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from rich.console import Console
 
 from tests.nightly.test_compare import night_of
 from tests.reduce.made import reproducer
@@ -18,8 +17,8 @@ from triage.nightly.compare import Night
 from triage.nightly.night import with_examples
 from triage.reduce.state import NotReproducible, Reduced
 from triage.reduce.workflow import ReductionRequest
-from triage.report.files import write_reports
-from triage.report.night import night_blocks
+from triage.report.formats import TextFormat
+from triage.report.night import NightReport, write_reports
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -66,11 +65,11 @@ def test_each_new_signature_is_reduced_once_and_told_at_once(richer: list[Night]
 
 
 def test_every_report_leads_to_the_reproducers(richer: list[Night], tmp_path: Path) -> None:
-    paths = write_reports(richer[-1], tmp_path)
+    paths = write_reports(richer[-1], tmp_path).files
     page = Path(paths["markdown"]).read_text()
     link = "[reproducers/one](reproducers/one/README.md)"
     assert f"- reduced to 3 operations: {link}\n" in page
-    assert f"- reduced to 3 operations (of one, which fails the same way): {link}\n" in page
+    assert f"- reduced to 3 operations (of one, which has the same failure): {link}\n" in page
     assert "- not reduced: it fails in &lt;none> of 8 further compiles\n" in page
     assert "- not reduced: no space left\n" in page
     told = {one["case"]: one["example"] for one in json.loads(Path(paths["json"]).read_text())["regressed"]}
@@ -78,15 +77,12 @@ def test_every_report_leads_to_the_reproducers(richer: list[Night], tmp_path: Pa
     assert (told["other"]["reproducer"], told["other"]["reason"]) == (None, "it fails in <none> of 8 further compiles")
     failures = [one.text or "" for one in ElementTree.fromstring(Path(paths["junit"]).read_text()).iter("failure")]
     assert ["out/reproducers/one" in text for text in failures] == [True, True, False, False]
-    console = Console(width=200)
-    with console.capture() as said:
-        for block in night_blocks(richer[-1]):
-            console.print(block)
-    assert said.get().count("out/reproducers/one") == 2
-    assert "not reduced: no space left" in said.get()
+    text = TextFormat().render(NightReport(richer[-1]))
+    assert text.count("out/reproducers/one") == 2
+    assert "not reduced: no space left" in text
 
 
 def test_a_night_without_reductions_says_nothing_of_them(night: Night, tmp_path: Path) -> None:
-    paths = write_reports(night, tmp_path)
+    paths = write_reports(night, tmp_path).files
     assert "reduced" not in Path(paths["markdown"]).read_text()
     assert {one["example"] for one in json.loads(Path(paths["json"]).read_text())["regressed"]} == {None}

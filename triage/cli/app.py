@@ -1,89 +1,154 @@
-"""The program `triage`: its commands and its way of ending."""
+"""The program `triage`: its table of commands, its global options and its entry point.
+
+A command's module is imported when the command is called, so that `triage --help` imports none of them.
+"""
 
 from __future__ import annotations
 
 import signal
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from triage.cli import (
-    attribute,
-    bisect,
-    classify,
-    doctor,
-    evidence,
-    history,
-    lint,
-    nightly,
-    recipe,
-    reduce,
-    remedy,
-    replay,
-    run,
-    suspects,
-    toolchains,
-    variants,
-)
-from triage.cli.screen import set_quiet
+from triage.cli.context import AppContext
+from triage.cli.exit_codes import MEANINGS
+
+_QUIET = "Suppress progress; errors are still printed."
+_SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """A command of the program: where it is defined, and its line in `triage --help`."""
+
+    module: str
+    attribute: str
+    summary: str
+
+    def load(self, name: str) -> Any:
+        """Import the command and return it with the options that every command has."""
+        target = getattr(import_module(self.module), self.attribute)
+        parent = typer.Typer(add_completion=False, **_SETTINGS)
+        if isinstance(target, typer.Typer):
+            parent.add_typer(target, name=name)
+            loaded: Any = cast(Any, typer.main.get_command(parent)).commands[name]
+        else:
+            parent.command(name)(target)
+            loaded = typer.main.get_command(parent)
+        for _, leaf in _leaves(name, loaded):
+            leaf.params.append(_quiet_option())
+        return loaded
+
+
+COMMANDS: Mapping[str, CommandEntry] = {
+    "run": CommandEntry("triage.cli.run", "run", "Compile every case on every toolchain and report failures."),
+    "classify": CommandEntry("triage.cli.classify", "classify", "Name the failures in compiler output or a CI log."),
+    "history": CommandEntry("triage.cli.history", "history", "Find every change of each case's status across releases."),
+    "nightly": CommandEntry("triage.cli.nightly", "nightly", "Compare a new compiler with a baseline over all recipes."),
+    "bisect": CommandEntry("triage.cli.bisect", "bisect", "Find the release or commit that introduced or fixed a failure."),
+    "suspects": CommandEntry("triage.cli.suspects", "suspects", "Rank the commits between two revisions without building any."),
+    "attribute": CommandEntry("triage.cli.attribute", "attribute", "Find the pass after which two compilers' IR diverges."),
+    "reduce": CommandEntry("triage.cli.reduce", "reduce", "Reduce a failing program to a minimal reproducer."),
+    "replay": CommandEntry("triage.cli.replay", "replay", "Check whether reproducers still fail, and on which versions."),
+    "lint": CommandEntry("triage.cli.lint", "lint", "Find mistakes in a program before it is compiled."),
+    "remedy": CommandEntry("triage.cli.remedy", "remedy", "Find flags or input changes that make a failing case compile."),
+    "variants": CommandEntry("triage.cli.variants", "variants", "Find which matrix values a failure depends on."),
+    "toolchains": CommandEntry("triage.cli.toolchains", "app", "List, install, inspect and prune compilers."),
+    "recipe": CommandEntry("triage.cli.recipe", "app", "Write, validate and list recipes."),
+    "evidence": CommandEntry("triage.cli.evidence", "app", "Export or import cached results."),
+    "doctor": CommandEntry("triage.cli.doctor", "doctor", "Check what this machine has and what it lacks."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows its commands by their summaries and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        stubs = {name: TyperCommand(name, help=entry.summary) for name, entry in COMMANDS.items()}
+        super().__init__(**{**settings, "commands": stubs})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, COMMANDS[name].load(name) if name else None, rest
+
 
 app = typer.Typer(
     name="triage",
+    cls=LazyGroup,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 nothing regressed, or found what was asked; 1 a regression or failure was found; 2 usage or "
-    "bad input; 3 inconclusive; 4 the environment failed; 130 interrupted. The answer goes to stdout, progress to stderr.",
+    epilog=f"Exit codes: {'; '.join(f'{int(code)} {meaning}' for code, meaning in MEANINGS.items())}.",
+    **_SETTINGS,
 )
-app.command("run")(run.run)
-app.command("classify")(classify.classify)
-app.command("history")(history.history)
-app.command("nightly")(nightly.nightly)
-app.command("bisect")(bisect.bisect)
-app.command("suspects")(suspects.suspects)
-app.command("attribute")(attribute.attribute)
-app.command("reduce")(reduce.reduce)
-app.command("lint")(lint.lint)
-app.command("replay")(replay.replay)
-app.command("remedy")(remedy.remedy)
-app.command("variants")(variants.variants)
-app.add_typer(toolchains.app, name="toolchains")
-app.add_typer(recipe.app, name="recipe")
-app.add_typer(evidence.app, name="evidence")
-app.command("doctor")(doctor.doctor)
 
 
-def _show_version(wanted: bool) -> None:
+def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Import all commands; yield each that can be run, with the words that call it."""
+    for name, entry in COMMANDS.items():
+        yield from _leaves(name, entry.load(name))
+
+
+def _leaves(name: str, command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield (name,), command
+    else:
+        yield from (((name, word), child) for word, child in children.items())
+
+
+def _make_quiet(ctx: typer.Context, quiet: bool) -> None:
+    if quiet:
+        ctx.obj = AppContext(quiet=True)
+
+
+def _quiet_command(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET, callback=_make_quiet, expose_value=False)] = False,
+) -> None:
+    """Hold the `--quiet` option of a command, which works as the one before the command's name does."""
+
+
+def _quiet_option() -> Any:
+    holder = typer.Typer(add_completion=False)
+    holder.command()(_quiet_command)
+    return typer.main.get_command(holder).params[0]
+
+
+def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"triage {version('iree-triage')}")
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    shown: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr; errors still are told.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET)] = False,
 ) -> None:
-    """Find out why a compiler fails on your model, since which release, and whether it is the failure you know.
+    """Find out why a compiler fails on your model, since which release, and whether the failure is known.
 
-    A recipe (YAML) says what to compile; `triage recipe new` writes one. Every result is kept, so that nothing is
-    compiled twice and an interrupted command goes on where it stopped.
+    A recipe (YAML) says what to compile; `triage recipe new` writes one and `triage init` a folder of examples. Results
+    are cached, so an interrupted command continues where it stopped. The report goes to stdout, progress to stderr.
     """
-    del shown
-    set_quiet(quiet)
+    del version
+    context.obj = AppContext(quiet=quiet)
 
 
-def _terminate(_: int, __: FrameType | None) -> None:
-    """A cancelled CI job sends SIGTERM: end as with Ctrl-C, leaving no compiler behind."""
+def _interrupt(_: int, __: FrameType | None) -> None:
+    """Treat SIGTERM, which a cancelled CI job sends, as Ctrl-C, so that no compiler is left running."""
     raise KeyboardInterrupt
 
 
 def main() -> None:
-    """The entry point."""
-    signal.signal(signal.SIGTERM, _terminate)
+    """Run the program."""
+    signal.signal(signal.SIGTERM, _interrupt)
     app()

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, one_case, open_bench
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import CaseOption, JobsOption, RecipePath
 from triage.cli.screen import show, show_json
-from triage.model.outcome import Cause
 
 
 class PageFormat(StrEnum):
@@ -23,8 +22,9 @@ class PageFormat(StrEnum):
     HTML = "html"
 
 
-@guarded
+@command
 def attribute(
+    context: typer.Context,
     recipe: RecipePath,
     good: Annotated[str, typer.Option(help="REV that compiles.")],
     bad: Annotated[str, typer.Option(help="REV that fails.")],
@@ -56,7 +56,7 @@ def attribute(
 
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
-    with open_bench([chosen], jobs) as bench:
+    with open_runner(context.obj, [chosen], jobs) as bench:
         older, newer = (bench.shed.place(text, chosen.compiler) for text in (good, bad))
         found = compare(bench, chosen, older, newer, clone, Depth(phases=phases))
     match output:
@@ -70,4 +70,4 @@ def attribute(
         typer.echo(f"written: {write_attribution(found, out)}", err=output is not PageFormat.TEXT)
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
-    return Exit.ENVIRONMENT if found.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) else Exit.INCONCLUSIVE
+    return exit_without_answer([found.cause])

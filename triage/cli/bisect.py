@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,19 +14,27 @@ from triage.bisect.moved import TwoRepositories, bisect_two
 from triage.bisect.plan import Chase
 from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.cli.context import load_cases, one_case, open_bench
-from triage.cli.exit_codes import Exit, guarded
-from triage.cli.options import MATCHES, AttributeOption, CaseOption, Identity, JobsOption, ProjectOption, RecipePath, RepoOption
-from triage.cli.screen import show, show_json, tell
+from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.options import (
+    MATCHES,
+    AttributeOption,
+    CaseOption,
+    FailureMatch,
+    JobsOption,
+    ProjectOption,
+    RecipePath,
+    RepoOption,
+    format_option,
+)
+from triage.cli.screen import print_stderr
 from triage.execution.metrics import Metric, MetricThreshold
 from triage.execution.runner import ProbeRunner
 from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause
-from triage.report.bisection import bisection_block
-from triage.report.certificate import certificate
-from triage.report.shapes import bisection_json
+from triage.report.bisection import BisectReport, TwoRepositoriesReport
+from triage.report.registry import write_report
 from triage.toolchains.home import home_path
 
 if TYPE_CHECKING:
@@ -58,16 +65,9 @@ def bisect_across(chased: Chase, models: ModelHistory, compilers: Ends) -> TwoRe
     return bisect_two(chased, models, old, new)
 
 
-class BisectFormat(StrEnum):
-    """How a bisect's answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
-
-@guarded
+@command
 def bisect(
+    context: typer.Context,
     recipe: RecipePath,
     case: CaseOption = None,
     good: Annotated[str | None, typer.Option(help="REV that compiles. Default: looked for.")] = None,
@@ -76,8 +76,8 @@ def bisect(
         BisectKind, typer.Option(help="Look for the change that brought the failure, or the one that fixed it.")
     ] = BisectKind.REGRESSION,
     match: Annotated[
-        Identity, typer.Option(help="What counts as the same failure; any other one says nothing.")
-    ] = Identity.SIGNATURE,
+        FailureMatch, typer.Option(help="What counts as the same failure; any other one says nothing.")
+    ] = FailureMatch.SIGNATURE,
     metric: Annotated[
         Metric | None, typer.Option(help="Look for where this number grew instead of a failure; needs --good and --bad.")
     ] = None,
@@ -102,9 +102,7 @@ def bisect(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on after an interruption; what is known is used in any case.")
     ] = False,
-    output: Annotated[
-        BisectFormat, typer.Option("--format", "-f", help="How the answer is written to stdout.")
-    ] = BisectFormat.TEXT,
+    output: Annotated[str, format_option(BisectReport)] = "text",
 ) -> Exit:
     """Find the release that brought a failure, with --repo the commit; or with --find fix the one that took it away.
 
@@ -123,7 +121,7 @@ def bisect(
         raise BadInput("a bisect over two repositories goes with neither --metric, --interactive nor the logs of git")
     models = model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if any(across) else None
     cases = (models.at(models.ends[1]),) if models else load_cases([recipe])
-    with open_bench(cases, jobs) as bench:
+    with open_runner(context.obj, cases, jobs) as bench:
 
         def chase(one: Case) -> Chase:
             from triage.bisect.plan import Chase  # numerics and git are for commits alone, and slow to import
@@ -131,7 +129,9 @@ def bisect(
             return Chase(bench, one, repo, project, find, MATCHES[match], confidence, repeats, attribute and metric is None)
 
         if models:
-            return _show_two(bisect_across(chase(cases[0]), models, (good, bad)), output)
+            answer = bisect_across(chase(cases[0]), models, (good, bad))
+            write_report(TwoRepositoriesReport(answer), output)
+            return _exit_of(answer.parts)
         chosen = one_case(cases, case)
         if metric:
             bench = bench.with_threshold(_threshold(chase(chosen), good, bad, metric))
@@ -144,33 +144,14 @@ def bisect(
             from triage.bisect.plan import bisect_between
 
             found = bisect_between(chase(chosen), before, after)
-    match output:
-        case BisectFormat.JSON:
-            show_json(bisection_json(found))
-        case BisectFormat.MARKDOWN:
-            typer.echo(certificate(found))
-        case BisectFormat.TEXT:
-            show([bisection_block(found)])
+    write_report(BisectReport(found), output)
     return _exit_of([found])
-
-
-def _show_two(found: TwoRepositories, output: BisectFormat) -> Exit:
-    from triage.report.moved import moved_blocks, moved_certificate, moved_json
-
-    match output:
-        case BisectFormat.JSON:
-            show_json(moved_json(found))
-        case BisectFormat.MARKDOWN:
-            typer.echo(moved_certificate(found))
-        case BisectFormat.TEXT:
-            show(moved_blocks(found))
-    return _exit_of(found.parts)
 
 
 def _exit_of(answers: Sequence[Bisection]) -> Exit:
     if all(one.answer is Answer.CULPRIT for one in answers):
         return Exit.OK
-    return Exit.ENVIRONMENT if Cause.ENVIRONMENT in {one.cause for one in answers} else Exit.INCONCLUSIVE
+    return exit_without_answer(one.cause for one in answers)
 
 
 def _threshold(chase: Chase, good: str | None, bad: str | None, metric: Metric) -> MetricThreshold:
@@ -203,9 +184,9 @@ def _led(
     if isinstance(session, Bisection):
         return session
     if not resume and (known := len(session.journal.read())):
-        tell(f"an earlier bisect of this range left {known} verdicts; --resume goes on with them")
+        print_stderr(f"an earlier bisect of this range left {known} verdicts; --resume goes on with them")
     if resume:
-        tell(f"{session.resume()} verdicts of the journal are used again")
+        print_stderr(f"{session.resume()} verdicts of the journal are used again")
     given, wanted = logs
     if given:
         session.take_in(from_git_log(given.read_text("utf-8"), str(given)))
@@ -217,7 +198,7 @@ def _led(
 
 
 def _along_releases(
-    bench: ProbeRunner, case: Case, find: BisectKind, before: str | None, after: str | None, match: Identity
+    bench: ProbeRunner, case: Case, find: BisectKind, before: str | None, after: str | None, match: FailureMatch
 ) -> Bisection:
     places = bench.shed.releases(case.compiler)
     first, last = (_index(bench, case.compiler, name) if name else None for name in (before, after))

@@ -9,60 +9,61 @@ from typing import Annotated
 import typer
 
 from triage.classify import classify_log, load_rules, open_log
-from triage.cli.exit_codes import Exit, guarded
-from triage.cli.options import FormatOption
-from triage.cli.screen import Format, open_progress, progress_of, show, show_json, tell
+from triage.cli.context import AppContext
+from triage.cli.exit_codes import Exit, command
+from triage.cli.options import format_option
+from triage.cli.screen import print_stderr
 from triage.model.outcome import Failure
-from triage.report.shapes import classify_json
-from triage.report.terminal import log_blocks
+from triage.model.progress import Task
+from triage.report.registry import write_report
+from triage.report.runs import ClassifyReport
+
+_MIB = 1 << 20
 
 
-@guarded
+@command
 def classify(
+    context: typer.Context,
     logs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[LOG]...", help="Log files, .gz too; stdin without any.")
+        list[Path] | None, typer.Argument(metavar="[LOG]...", help="Log files, also .gz (default: standard input).")
     ] = None,
-    rules: Annotated[list[Path] | None, typer.Option("--rules", help="A YAML file of your own failure classes.")] = None,
-    output: FormatOption = Format.TEXT,
+    rules: Annotated[
+        list[Path] | None,
+        typer.Option("--rules", metavar="FILE", help="YAML file with failure classes of your own; repeatable."),
+    ] = None,
+    output: Annotated[str, format_option(ClassifyReport)] = "text",
 ) -> Exit:
     """Name the failures in compiler output or a CI log, the root cause first.
 
-    Exit 1 when there is a failure, 0 when there is none. Time stamps and colours of CI logs are no hindrance.
+    Exit 1 when there is a failure, 0 when there is none. Time stamps and colours of CI logs are ignored.
 
     - `triage classify build.log`
 
     - `iree-compile model.mlir -o model.vmfb 2>&1 | triage classify`
     """
+    app: AppContext = context.obj
     known = load_rules(rules or [])
-    found: dict[str, tuple[Failure, ...]] = {}
-    shown = open_progress()
-    task = progress_of(shown).task("read", total=sum(_size(path) for path in logs or []) / (1 << 20) or None)
-    try:
-        sources: list[Path | None] = [*logs] if logs else [None]
-        for path in sources:
-            done = 0
-
-            def advance(total: int) -> None:
-                nonlocal done
-                task.advance((total - done) / (1 << 20))
-                done = total
-
-            if path is None:
-                if sys.stdin.isatty():
-                    tell("reading a log from standard input; Ctrl-D ends it")
-                found["-"] = classify_log(sys.stdin.buffer, known, advance)
-            else:
-                with open_log(path) as stream:
-                    found[str(path)] = classify_log(stream, known, advance)
-    finally:
-        if shown:
-            shown.close()
-    if output is Format.JSON:
-        show_json(classify_json(found))
-    else:
-        show(log_blocks(found))
-    return Exit.FOUND if any(found.values()) else Exit.OK
+    failures: dict[str, tuple[Failure, ...]] = {}
+    with app.progress() as progress:
+        size = sum(path.stat().st_size for path in logs or [] if path.is_file())
+        task = progress.task("read", total=size / _MIB or None)
+        if not logs:
+            if sys.stdin.isatty():
+                print_stderr("reading a log from standard input; end it with Ctrl-D")
+            failures["-"] = classify_log(sys.stdin.buffer, known, _Advance(task))
+        for path in logs or []:
+            with open_log(path) as stream:
+                failures[str(path)] = classify_log(stream, known, _Advance(task))
+    write_report(ClassifyReport(failures), output)
+    return Exit.FOUND if any(failures.values()) else Exit.OK
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
+class _Advance:
+    """Advances a task by what was read of one log since the last call, in MiB."""
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._read = task, 0
+
+    def __call__(self, total: int) -> None:
+        self._task.advance((total - self._read) / _MIB)
+        self._read = total

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, show, show_json
 from triage.compilers.registry import Families
@@ -15,7 +15,7 @@ from triage.execution.machine import Grade, checkup
 _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
 
 
-@guarded
+@command
 def doctor(output: FormatOption = Format.TEXT) -> Exit:
     """Say what this machine has, what it lacks, and what to do about it. Exit 4 when compiling cannot work."""
     findings = checkup(Families())

@@ -8,38 +8,40 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import open_bench
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.context import open_runner
+from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption
-from triage.cli.screen import Format, show_json, tell
+from triage.cli.screen import Format, print_stderr, show_json
 from triage.model.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True, help="What was ever compiled: take it to another machine, bring it from one.")
 
 
 @app.command("export")
-@guarded
+@command
 def export(
+    context: typer.Context,
     to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to; stdout without one.")] = None,
     output: FormatOption = Format.JSON,
 ) -> Exit:
     """Write every result as JSON lines."""
     del output  # JSON lines are the format
     count = 0
-    with open_bench(()) as bench:
+    with open_runner(context.obj, ()) as bench:
         sink = to.open("w", encoding="utf-8") if to else sys.stdout
         for line in bench.evidence.export():
             sink.write(line + "\n")
             count += 1
         if to:
             sink.close()
-    tell(f"{count} results")
+    print_stderr(f"{count} results")
     return Exit.OK
 
 
 @app.command("import")
-@guarded
+@command
 def import_(
+    context: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `export` wrote.")],
     output: FormatOption = Format.TEXT,
 ) -> Exit:
@@ -48,7 +50,7 @@ def import_(
     missing = [path for path in files if not path.is_file()]
     if missing:
         raise BadInput(f"there is no file {', '.join(map(str, missing))}")
-    with open_bench(()) as bench:
+    with open_runner(context.obj, ()) as bench:
         for path in files:
             with path.open(encoding="utf-8", errors="replace") as lines:
                 more, old = bench.evidence.load(lines, str(path))

@@ -1,4 +1,7 @@
-"""How commands end: every error a sentence on stderr and the exit code that the README promises."""
+"""Exit codes: what each means, and how results and errors become one. `triage --help` prints this table.
+
+Every error ends in a message on stderr, never in a traceback that a CI job takes for a regression.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,21 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import ParamSpec
 
 import typer
 
-from triage.cli.screen import tell
-from triage.execution.judge import status_of
+from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Cause, Probe, Status, Untestable
-from triage.toolchains.home import disk_errors
 
 P = ParamSpec("P")
 
 
 class Exit(IntEnum):
-    """What the exit code says."""
+    """The exit codes that scripts rely on."""
 
     OK = 0
     FOUND = 1
@@ -33,60 +34,80 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-def guarded(command: Callable[P, Exit]) -> Callable[P, None]:
-    """End a command with its exit code, its errors told as sentences."""
+MEANINGS = {
+    Exit.OK: "nothing regressed, or the command found what was asked",
+    Exit.FOUND: "a regression or failure was found",
+    Exit.USAGE: "usage error or bad input",
+    Exit.INCONCLUSIVE: "inconclusive",
+    Exit.ENVIRONMENT: "the environment failed (no such toolchain, disk full, no network)",
+    Exit.INTERRUPTED: "interrupted; finished work is cached",
+}
 
-    @functools.wraps(command)
+
+def command(function: Callable[P, Exit]) -> Callable[P, None]:
+    """Make a function a command: end with the exit code it returns, and print its errors."""
+
+    @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        # A command that can go on where it stopped does so when it is told to.
-        further = ["--resume"] if kwargs.get("resume") is False else []
-        raise typer.Exit(int(_ending(lambda: command(*args, **kwargs), further)))
+        resume = ["--resume"] if kwargs.get("resume") is False else []
+        raise typer.Exit(int(_exit_code(lambda: function(*args, **kwargs), resume)))
 
     return run
 
 
-def _ending(call: Callable[[], Exit], further: Sequence[str]) -> int:
+def _exit_code(call: Callable[[], Exit], resume: Sequence[str]) -> int:
+    """Call a command and return its exit code. `resume` are the options that continue it after an interruption."""
+    from triage.toolchains.home import disk_errors
+
     try:
-        with disk_errors("go on"):
+        with disk_errors("continue"):
             code = call()
             sys.stdout.flush()
             return code
     except BrokenPipeError:
-        # Whoever read our answer has enough; Python must not complain about it when it closes the stream.
+        # The reader has closed the pipe; without this Python complains when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        tell(f"interrupted; what was finished is kept. To go on:\n  {shlex.join(['triage', *sys.argv[1:], *further])}")
+        line = shlex.join(["triage", *sys.argv[1:], *resume])
+        print_stderr(f"interrupted; finished work is cached. To continue:\n  {line}")
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:
-            tell(str(problem))
-        tell(f"{len(error.problems)} problem{'s' if len(error.problems) != 1 else ''}; nothing was run")
+            print_stderr(str(problem))
+        print_stderr(f"{len(error.problems)} problem{'' if len(error.problems) == 1 else 's'}; nothing was run")
         return error.exit_code
     except TriageError as error:
-        tell(f"triage: {error}")
+        print_stderr(f"triage: {error}")
         return error.exit_code
     except OSError as error:
-        tell(f"triage: {error.strerror}: {error.filename}" if error.filename else f"triage: {error.strerror or error}")
+        reason = error.strerror or str(error)
+        print_stderr(f"triage: {reason}: {error.filename}" if error.filename else f"triage: {reason}")
         return Exit.ENVIRONMENT
-    except Exception:  # exit status 1 would tell a CI job that a regression was found
-        tell(traceback.format_exc())
-        tell("triage: this is a bug in triage, and says nothing about the compiler")
+    except Exception:
+        print_stderr(traceback.format_exc())
+        print_stderr("triage: internal error; this is a bug in triage, not in the compiler")
         return Exit.ENVIRONMENT
 
 
-def exit_of(probes: Sequence[Probe]) -> Exit:
-    """What a set of probes ends with: a failure found outweighs everything, then bad recipes, then the environment;
-    inconclusive when there was nothing that could be tested.
+def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:
+    """Return the exit code of a command that has no answer, from the causes of its untestable probes.
+
+    A recipe that cannot be used counts first, then an environment that failed; otherwise the command is inconclusive.
     """
-    statuses = [status_of(probe) for probe in probes]
-    causes = {probe.outcome.cause for probe in probes if isinstance(probe.outcome, Untestable)}
+    known = set(causes)
+    if Cause.RECIPE in known:
+        return Exit.USAGE
+    return Exit.ENVIRONMENT if known & {Cause.ENVIRONMENT, Cause.TOOLCHAIN} else Exit.INCONCLUSIVE
+
+
+def exit_for_probes(probes: Iterable[Probe]) -> Exit:
+    """Return the exit code for probes: FOUND for an unexpected failure, else why some could not be tested, else OK."""
+    from triage.execution.judge import status_of
+
+    results = [(status_of(probe), probe.outcome) for probe in probes]
+    statuses = {status for status, _ in results}
     if Status.FAILED in statuses:
         return Exit.FOUND
-    if Cause.RECIPE in causes:
-        return Exit.USAGE
-    if causes & {Cause.ENVIRONMENT, Cause.TOOLCHAIN}:
-        return Exit.ENVIRONMENT
-    if statuses and all(status is Status.UNTESTABLE for status in statuses):
-        return Exit.INCONCLUSIVE
-    return Exit.OK
+    code = exit_without_answer(outcome.cause for _, outcome in results if isinstance(outcome, Untestable))
+    return Exit.OK if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE} else code

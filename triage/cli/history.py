@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from triage.bisect.history import History, histories
-from triage.cli.context import cases_named, load_cases, only_share, open_bench
-from triage.cli.exit_codes import Exit, exit_of, guarded
-from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
-from triage.cli.screen import Format, console, show, show_json
-from triage.report.shapes import history_json
-from triage.report.timeline import history_blocks
+from triage.bisect.history import histories
+from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
+from triage.cli.exit_codes import Exit, command, exit_for_probes
+from triage.cli.options import CasesOption, FreshOption, JobsOption, RecipePaths, format_option
+from triage.report.registry import write_report
+from triage.report.runs import HistoryReport
 
 
-@guarded
+@command
 def history(
+    context: typer.Context,
     paths: RecipePaths,
-    since: Annotated[str | None, typer.Option(help="The oldest release. Default: the first there is.")] = None,
-    until: Annotated[str | None, typer.Option(help="The newest release. Default: the newest there is.")] = None,
-    every: Annotated[bool, typer.Option("--every", help="Compile on every release; nothing can be missed.")] = False,
+    since: Annotated[str | None, typer.Option(metavar="REV", help="Oldest release (default: the first).")] = None,
+    until: Annotated[str | None, typer.Option(metavar="REV", help="Newest release (default: the last).")] = None,
+    every: Annotated[bool, typer.Option("--every", help="Compile on every release, so that no change is missed.")] = False,
     share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Without --every: the part of all compiles that may be spent.")
+        float, typer.Option(min=0.0, max=1.0, help="Largest share of all compiles to spend without --every.")
     ] = 0.5,
-    case: Annotated[str | None, typer.Option(help="Only cases whose name contains this.")] = None,
+    case: CasesOption = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(HistoryReport)] = "text",
 ) -> Exit:
-    """Find every change of each case's state across the releases.
+    """Find every change of each case's status across releases.
 
-    Without --every, releases between two that agree are mostly not compiled: a short window of failures can be
-    missed there. Places where other cases change, and those a recipe's `expect` names, are looked at first.
+    Without --every, most releases between two with the same status are not compiled, so a short window of failures can
+    be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
     """
     cases = cases_named(load_cases(paths), case)
-    with open_bench(cases, jobs, fresh=fresh) as bench:
+    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         bounds = [rev for rev in (since, until) if rev]
-        bounded = [only_share(cases, bounds, "a history").family] if bounds else []
-        found: list[History] = []
-        grids: list[tuple[Sequence[History], list[str]]] = []
-        for family in bounded or dict.fromkeys(one.compiler for one in cases):
-            places = bench.shed.between(family, since, until)
-            ours = [one for one in cases if one.compiler == family]
-            some = histories(bench, ours, places, share=1.0 if every else share, fresh=fresh)
-            found += some
-            grids.append((some, [place.revision.name for place in places]))
-    if output is Format.JSON:
-        show_json(history_json(found))
-    else:
-        for histories_of_one, names in grids:
-            show(history_blocks(histories_of_one, names, console().width))
-    code = exit_of([probe for one in found for probe in one.probes])
+        bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
+        families = []
+        for family in bounded or dict.fromkeys(case.compiler for case in cases):
+            refs = runner.shed.between(family, since, until)
+            family_cases = [case for case in cases if case.compiler == family]
+            found = histories(runner, family_cases, refs, share=1.0 if every else share, fresh=fresh)
+            families.append(([ref.revision.name for ref in refs], found))
+    write_report(HistoryReport(families), output)
+    code = exit_for_probes(probe for _, found in families for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code

@@ -12,10 +12,10 @@ from rich.text import Text
 from triage.bisect.commits import answer, bisect_commits, confirm
 from triage.bisect.result import Bisection
 from triage.bisect.session import Session
-from triage.cli.screen import console
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
 from triage.report.bisection import progress_bar
+from triage.report.formats import console_for
 
 _SHOWN = 6
 HELP = """  Enter            compile the proposed place
@@ -28,7 +28,7 @@ HELP = """  Enter            compile the proposed place
 
 def lead(session: Session, out: Console | None = None, read: Callable[[str], str] | None = None) -> Bisection:
     """Lead a bisect by what a person types until it is resolved. Interrupted when they quit."""
-    out = out or console(sys.stderr)
+    out = out or console_for(sys.stderr)
     read = read or (lambda prompt: out.input(prompt))
     out.print(HELP, style="dim")
     while True:

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, open_bench
-from triage.cli.exit_codes import Exit, guarded
-from triage.cli.screen import show, show_json, tell
+from triage.cli.context import load_cases, open_runner
+from triage.cli.exit_codes import Exit, command
+from triage.cli.screen import print_stderr, show, show_json
 from triage.compilers.registry import family_of
 from triage.lint.workflow import lint as look
 from triage.model.case import Case, Flag, Input, InputKind, Target
@@ -29,8 +29,9 @@ class LintFormat(StrEnum):
     SARIF = "sarif"
 
 
-@guarded
+@command
 def lint(
+    context: typer.Context,
     paths: Annotated[
         list[Path],
         typer.Argument(
@@ -77,7 +78,7 @@ def lint(
     flags = tuple(Flag(_checked(text)) for text in flag or ())
     chosen = list(_cases(paths, flags))
     wanted = measure if measure is not None else toolchain is not None
-    with open_bench([case for case, _ in chosen]) as bench:
+    with open_runner(context.obj, [case for case, _ in chosen]) as bench:
         ready = bench.shed.obtain(bench.shed.place(toolchain or "installed", IREE.name))
         answers, unreadable = [], []
         for case, shown in chosen:
@@ -108,7 +109,7 @@ def _cases(paths: Sequence[Path], flags: tuple[Flag, ...]) -> Iterator[tuple[Cas
     found = load_cases(recipes) if recipes else ()
     able = [case for case in found if family_of(case).placement() is not None]
     if len(able) < len(found):
-        tell(f"{len(found) - len(able)} of {len(found)} cases are no MLIR programs, and are left out")
+        print_stderr(f"{len(found) - len(able)} of {len(found)} cases are no MLIR programs, and are left out")
     if not able and not programs:
         raise BadInput("none of the cases is an MLIR program; there is nothing to look at")
     for case in able:

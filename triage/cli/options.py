@@ -1,44 +1,63 @@
-"""Options that several commands share."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from triage.cli.screen import Format
 from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
 from triage.model.outcome import Failure
+from triage.report.registry import Report, format_names
 
-RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of them.")]
+RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of recipes.")]
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
 CaseOption = Annotated[
     str | None,
-    typer.Option("--case", help="Which case of a recipe with a matrix: its name, or `key=value,...` that no other has."),
+    typer.Option("--case", help="Case of a recipe with a matrix: its name, or enough `key=value,...` to identify it."),
 ]
+CasesOption = Annotated[str | None, typer.Option("--case", help="Only cases whose name contains this (default: all).")]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", "-j", min=1, help="Compiles at once. Default: one for each core; memory also bounds it."),
+    typer.Option("--jobs", "-j", min=1, help="Compiles to run at once (default: one per core, as memory allows)."),
 ]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Compile again even where the result is known.")]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Compile again instead of using cached results.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the command lines and compile nothing.")]
 RepoOption = Annotated[
-    Path | None, typer.Option("--repo", metavar="DIR", help="A clone of the compiler: go on to commits, and to nightlies.")
+    Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to search commits and nightlies too.")
 ]
 ProjectOption = Annotated[
     Path | None,
-    typer.Option("--project", metavar="FILE", help="Where compilers of commits come from. Default: triage.yaml, else shipped."),
+    typer.Option(
+        "--project", metavar="FILE", help="File that says where toolchains of commits come from (default: triage.yaml, if any)."
+    ),
 ]
 AttributeOption = Annotated[
     bool,
-    typer.Option("--attribute/--no-attribute", help="Of commits: compare the passes of both ends first, for what they tell."),
+    typer.Option("--attribute/--no-attribute", help="Compare the passes of both ends first, to rank commits (commit bisect)."),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the answer is written to stdout.")]
 
 
-class Identity(StrEnum):
+def format_option(report: type[Report]) -> Any:
+    """Return the `--format` option of a command that answers with this kind of report. Other formats are refused."""
+    names = format_names(report)
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise typer.BadParameter(f"{name!r} is not available for this command; choose from {', '.join(names)}")
+        return name
+
+    return typer.Option(
+        "--format", "-f", metavar="|".join(names), callback=check, help="Format of the report on stdout (default: text).",
+        show_default=False, autocompletion=lambda: list(names),
+    )  # fmt: skip
+
+
+class FailureMatch(StrEnum):
     """What counts as the same failure."""
 
     SIGNATURE = "signature"
@@ -47,9 +66,11 @@ class Identity(StrEnum):
     ANY = "any"
 
 
-MATCHES: dict[Identity, Callable[[Failure], Match]] = {
-    Identity.SIGNATURE: same_signature,
-    Identity.CLASS: same_class,
-    Identity.FAMILY: same_family,
-    Identity.ANY: lambda _: any_failure,
+MATCHES: dict[FailureMatch, Callable[[Failure], Match]] = {
+    FailureMatch.SIGNATURE: same_signature,
+    FailureMatch.CLASS: same_class,
+    FailureMatch.FAMILY: same_family,
+    FailureMatch.ANY: lambda _: any_failure,
 }
+
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the answer on stdout.")]

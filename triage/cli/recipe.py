@@ -12,9 +12,9 @@ import typer
 from rich.table import Table
 
 from triage.cli.context import load_cases
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, RecipePaths
-from triage.cli.screen import Format, show, show_json, tell
+from triage.cli.screen import Format, print_stderr, show, show_json
 from triage.compilers.iree import read_pasted
 from triage.model.case import Target
 from triage.model.errors import BadFiles, BadInput
@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="Recipe files: write, check, list."
 
 
 @app.command()
-@guarded
+@command
 def validate(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     """Check recipes without running anything: every mistake with file:line:column and what to write instead."""
     try:
@@ -44,7 +44,7 @@ def validate(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
 
 
 @app.command()
-@guarded
+@command
 def schema(output: FormatOption = Format.JSON) -> Exit:
     """The JSON Schema of recipe files, for editors."""
     del output  # a schema is JSON in any case
@@ -53,7 +53,7 @@ def schema(output: FormatOption = Format.JSON) -> Exit:
 
 
 @app.command("list")
-@guarded
+@command
 def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
     """The cases that recipes make."""
     cases = load_cases(paths)
@@ -80,7 +80,7 @@ def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
 
 
 @app.command()
-@guarded
+@command
 def new(
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],
     command: Annotated[
@@ -133,10 +133,10 @@ def new(
     else:
         typer.echo(str(path))
     if start.copied is not None:
-        tell(f"the kernel was copied into {start.input}, with what it uses of its package")
+        print_stderr(f"the kernel was copied into {start.input}, with what it uses of its package")
     if start.left_out:
-        tell(f"left out, as it changes nothing that is compiled: {' '.join(start.left_out)}")
-    tell(f"next: triage run {path}{' -t triton:latest' if start.kernel else ''}")
+        print_stderr(f"left out, as it changes nothing that is compiled: {' '.join(start.left_out)}")
+    print_stderr(f"next: triage run {path}{' -t triton:latest' if start.kernel else ''}")
     return Exit.OK
 
 

@@ -7,25 +7,25 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, one_case, open_bench
-from triage.cli.exit_codes import Exit, guarded
-from triage.cli.options import MATCHES, CaseOption, FormatOption, Identity, JobsOption, RecipePath
+from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.options import MATCHES, CaseOption, FailureMatch, FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
 from triage.execution.metrics import Metric
-from triage.model.outcome import Cause
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
 
 
-@guarded
+@command
 def reduce(
+    context: typer.Context,
     recipe: RecipePath,
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV that fails.")],
     good: Annotated[str | None, typer.Option(help="REV that must still compile, to keep a regression.")] = None,
     case: CaseOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
-    match: Annotated[Identity, typer.Option(help="What counts as the same failure.")] = Identity.SIGNATURE,
+    match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,
     metric: Annotated[
         Metric | None, typer.Option(help="Reduce a growth of this metric since --good, when nothing fails.")
     ] = None,
@@ -57,7 +57,7 @@ def reduce(
 
     chosen = one_case(load_cases([recipe]), case)
     folder_for(out, chosen)
-    with open_bench([chosen], jobs) as runner:
+    with open_runner(context.obj, [chosen], jobs) as runner:
         bad = runner.shed.place(toolchain, chosen.compiler)
         better = runner.shed.place(good, chosen.compiler) if good else None
         other_failures = save_other_failures or slipped
@@ -78,5 +78,5 @@ def reduce(
     else:
         show(reduction_blocks(result, folder, saved))
     if isinstance(result, NotReproducible):
-        return Exit.ENVIRONMENT if result.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) else Exit.INCONCLUSIVE
+        return exit_without_answer([result.cause])
     return Exit.OK

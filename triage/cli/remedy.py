@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, one_case, open_bench
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import CaseOption, FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
 from triage.execution.runner import ProbeJob
-from triage.model.outcome import Cause
 
 
-@guarded
+@command
 def remedy(
+    context: typer.Context,
     recipe: RecipePath,
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV on which it fails.")],
     good: Annotated[
@@ -48,7 +48,7 @@ def remedy(
 
     cases = load_cases([recipe])
     chosen = one_case(cases, case)
-    with open_bench(cases, jobs) as bench:
+    with open_runner(context.obj, cases, jobs) as bench:
         bad = bench.shed.place(toolchain, chosen.compiler)
         better = bench.shed.place(good, chosen.compiler) if good else None
         order = RemedyRequest(chosen, bad, better, budget, cases, run)
@@ -63,5 +63,5 @@ def remedy(
     else:
         show(remedy_blocks(found))
     if isinstance(found, NothingToRemedy):
-        return Exit.ENVIRONMENT if found.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) else Exit.INCONCLUSIVE
+        return exit_without_answer([found.cause])
     return Exit.OK if found.found else Exit.INCONCLUSIVE

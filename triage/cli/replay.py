@@ -8,18 +8,19 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import check_compilers, expectable, open_bench
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.context import check_compilers, failure_names, open_runner
+from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import FormatOption, FreshOption, JobsOption
 from triage.cli.screen import Format, show, show_json
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Untestable
 from triage.reduce.replay import Replay, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.report.replay import replay_blocks, replay_json
 
 
-@guarded
+@command
 def replay(
+    context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reproducers, or of one reproducer.")],
     toolchain: Annotated[
         list[str] | None,
@@ -38,10 +39,10 @@ def replay(
 
     - `triage replay reproducers/ -t nightly:latest` uses only the newest nightly
     """
-    reproducers = open_reproducers(paths, expectable())
+    reproducers = open_reproducers(paths, failure_names())
     cases = [reproducer.case for reproducer in reproducers]
     check_compilers(cases)
-    with open_bench(cases, jobs, fresh=fresh) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         replays = replay_all(runner, reproducers, toolchain or [], fresh=fresh)
     if output is Format.JSON:
         show_json(replay_json(replays))
@@ -55,6 +56,5 @@ def _exit_of(replays: Sequence[Replay]) -> Exit:
         return Exit.FOUND
     untested = [replay for replay in replays if not replay.tested]
     outcomes = [probe.outcome for replay in untested for probe in replay.probes]
-    if any(isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN) for outcome in outcomes):
-        return Exit.ENVIRONMENT
-    return Exit.INCONCLUSIVE if untested else Exit.OK
+    causes = [outcome.cause for outcome in outcomes if isinstance(outcome, Untestable)]
+    return exit_without_answer(causes) if untested else Exit.OK

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from triage.cli.context import cases_named, load_cases, open_bench, places_of, shares
-from triage.cli.exit_codes import Exit, exit_of, guarded
-from triage.cli.options import FormatOption, FreshOption, JobsOption, RecipePaths
-from triage.cli.screen import Format, console, show, show_json
+from triage.cli.context import cases_named, load_cases, open_runner, refs_of, select_families
+from triage.cli.exit_codes import Exit, command, exit_for_probes
+from triage.cli.options import CasesOption, DryRunOption, FreshOption, JobsOption, RecipePaths, format_option
 from triage.execution.runner import ProbeJob
-from triage.model.case import Case
-from triage.report.grid import grid
-from triage.report.shapes import run_json
-from triage.report.terminal import run_blocks
+from triage.report.registry import write_report
+from triage.report.runs import RunReport
 
 
-@guarded
+@command
 def run(
+    context: typer.Context,
     paths: RecipePaths,
     toolchain: Annotated[
         list[str] | None,
-        typer.Option("--toolchain", "-t", help="REV to compile with; repeat for several. Default: the installed one."),
+        typer.Option("--toolchain", "-t", metavar="REV", help="Toolchain to compile with; repeatable (default: installed)."),
     ] = None,
-    case: Annotated[str | None, typer.Option(help="Only cases whose name contains this.")] = None,
+    case: CasesOption = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines, run nothing.")] = False,
-    output: FormatOption = Format.TEXT,
+    dry_run: DryRunOption = False,
+    output: Annotated[str, format_option(RunReport)] = "text",
 ) -> Exit:
-    """Compile every case on every toolchain, name each failure, and keep the result.
+    """Compile every case on every toolchain and report failures.
 
-    A second run compiles nothing again. Exit 1 when a case failed that its recipe does not expect to fail.
+    Results are cached; a second run compiles nothing. Exit 1 when a case fails that its recipe does not expect to fail.
 
     - `triage run recipes/` compiles all recipes with the installed compiler
 
@@ -42,25 +39,21 @@ def run(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
     """
     cases = cases_named(load_cases(paths), case)
-    with open_bench(cases, jobs, fresh=fresh) as bench:
-        todo: list[ProbeJob] = []
-        grids: list[tuple[Sequence[Case], list[str]]] = []
-        for share in shares(cases, toolchain or ["installed"]):
-            places = places_of(bench, share.family, share.revs)
-            todo += [ProbeJob(one, place, fresh) for place in places for one in share.cases]
-            grids.append((share.cases, [place.revision.name for place in places]))
+    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
+        selections = [
+            (selection.cases, refs_of(runner, selection.family, selection.revs))
+            for selection in select_families(cases, toolchain or ["installed"])
+        ]
+        probe_jobs = [ProbeJob(case, ref, fresh) for cases, refs in selections for ref in refs for case in cases]
         if dry_run:
-            for line in bench.command_lines(todo):
+            for line in runner.command_lines(probe_jobs):
                 typer.echo(line)
             return Exit.OK
-        found = {(probe.case.name, probe.revision.name): probe for probe in bench.probe_all(todo)}
-    probes = [found[one.name, name] for some, names in grids for one in some for name in names]
-    if output is Format.JSON:
-        show_json(run_json(probes))
-    else:
-        for some, names in grids:
-            if len(names) > 2:
-                rows = [(one.name, [found[one.name, name] for name in names]) for one in some]
-                show(grid(rows, names, console().width))
-        show(run_blocks(probes))
-    return exit_of(probes)
+        probes = {(probe.case.name, probe.revision.name): probe for probe in runner.probe_all(probe_jobs)}
+    families = []
+    for family_cases, refs in selections:
+        names = [ref.revision.name for ref in refs]
+        families.append((names, [(case.name, [probes[case.name, name] for name in names]) for case in family_cases]))
+    report = RunReport(families)
+    write_report(report, output)
+    return exit_for_probes(report.probes)

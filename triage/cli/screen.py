@@ -1,4 +1,4 @@
-"""Two consoles: answers on stdout, progress on stderr. Colour and live bars only where a person looks."""
+"""Progress and messages on stderr: live bars on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -10,95 +10,62 @@ import threading
 import time
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
+from triage.model.progress import Task
 
-from triage.model.progress import Progress, Silent, Task
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
-_PLAIN_WIDTH = 160  # of pipes and files, where lines are not cut to a window
-_SELDOM = 10.0  # seconds between two lines of the same task in a log
-_quiet = False
-
-
-class Format(StrEnum):
-    """How an answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
+_LOG_INTERVAL = 10.0  # seconds between two lines of the same task in a log
 
 
-def set_quiet(quiet: bool) -> None:
-    """Switch progress off for this run of the program."""
-    global _quiet
-    _quiet = quiet
-
-
-def console(stream: Any = None) -> Console:
-    """A console for stdout or another stream; wide where no window bounds it."""
-    stream = stream or sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
-    return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False)
-
-
-def show(blocks: Iterable[RenderableType]) -> None:
-    """Write an answer for people. Tables pad their lines to the full width, which nobody wants in a file."""
-    out = console()
-    for block in blocks:
-        if out.is_terminal:
-            out.print(block)
-            continue
-        with out.capture() as captured:
-            out.print(block)
-        sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
-
-
-def show_json(value: Any) -> None:
-    """Write an answer for programs."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-
-
-def tell(text: str) -> None:
-    """One line to stderr."""
-    console(sys.stderr).print(text, markup=False)
+def print_stderr(text: str) -> None:
+    """Print one message to stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 class LiveBars:
-    """Bars on a terminal, drawn while something is under way and gone afterwards, so that a prompt has the screen."""
+    """Bars on a terminal, removed when nothing is running."""
 
     def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        from triage.report.formats import console_for
+
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bars = Bars(*columns, console=console(sys.stderr), transient=True)
-        self._shown = 0
+        self._bars: Bars = Progress(*columns, console=console_for(sys.stderr), transient=True)
+        self._running = 0
         self._lock = threading.Lock()
 
     def task(self, text: str, total: float | None = None) -> Task:
         with self._lock:
-            self._shown += 1
-            if self._shown == 1:
+            self._running += 1
+            if self._running == 1:
                 self._bars.start()
-            return _Bar(self, self._bars, self._bars.add_task(_cut(text), total=total))
+            return _BarTask(self, self._bars, self._bars.add_task(_fit(text), total=total))
 
     def note(self, text: str) -> None:
         self._bars.console.print(text, markup=False)
 
-    def done(self, number: TaskID) -> None:
-        """One bar less; the last one takes the display away."""
+    def remove(self, number: TaskID) -> None:
+        """Remove a bar, and the display with the last one."""
         with self._lock:
             self._bars.remove_task(number)
-            self._shown -= 1
-            if self._shown == 0:
+            self._running -= 1
+            if self._running == 0:
                 self._bars.stop()
 
     def close(self) -> None:
-        """Take everything away."""
+        """Remove the display."""
         with self._lock:
             self._bars.stop()
 
 
-class _Bar:
+class _BarTask:
     def __init__(self, owner: LiveBars, bars: Bars, number: TaskID) -> None:
         self._owner, self._bars, self._number = owner, bars, number
         self._finished = False
@@ -107,65 +74,78 @@ class _Bar:
         self._bars.advance(self._number, amount)
 
     def describe(self, text: str) -> None:
-        self._bars.update(self._number, description=_cut(text))
+        self._bars.update(self._number, description=_fit(text))
 
     def finish(self) -> None:
         if not self._finished:
             self._finished = True
-            self._owner.done(self._number)
+            self._owner.remove(self._number)
 
 
 class LogLines:
-    """Progress as seldom lines, for CI logs and pipes."""
+    """Progress as occasional lines, for CI logs and pipes."""
 
     def task(self, text: str, total: float | None = None) -> Task:
-        return _Lines(text, total)
+        return _LogTask(text, total)
 
     def note(self, text: str) -> None:
-        tell(text)
+        print_stderr(text)
 
     def close(self) -> None:
-        """Nothing is left to take away."""
+        """Do nothing: printed lines stay."""
 
 
-class _Lines:
+class _LogTask:
     def __init__(self, text: str, total: float | None) -> None:
         self._text, self._total, self._done = text, total, 0.0
-        self._next = time.monotonic() + _SELDOM / 5
+        self._next = time.monotonic() + _LOG_INTERVAL / 5
         self._lock = threading.Lock()
 
     def advance(self, amount: float = 1.0) -> None:
         with self._lock:
             self._done += amount
-            self._maybe()
+            self._print_when_due()
 
     def describe(self, text: str) -> None:
         with self._lock:
             self._text = text
-            self._maybe()
+            self._print_when_due()
 
     def finish(self) -> None:
         pass
 
-    def _maybe(self) -> None:
+    def _print_when_due(self) -> None:
         if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _SELDOM
+            self._next = time.monotonic() + _LOG_INTERVAL
             count = f"  {self._done:g}/{self._total:g}" if self._total else ""
-            tell(f"{self._text}{count}")
+            print_stderr(f"{self._text}{count}")
 
 
-def open_progress() -> LiveBars | LogLines | None:
-    """The progress that suits where stderr goes; None when it is unwanted."""
-    if _quiet:
-        return None
-    return LiveBars() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else LogLines()
-
-
-def progress_of(shown: LiveBars | LogLines | None) -> Progress:
-    """As the port that the workflows speak to."""
-    return shown or Silent()
-
-
-def _cut(text: str) -> str:
+def _fit(text: str) -> str:
+    """Shorten a text to the part of the terminal's width that a bar leaves."""
     room = max(30, shutil.get_terminal_size((100, 24)).columns - 50)
     return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def is_live() -> bool:
+    """Return whether stderr is a terminal that can redraw lines."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+class Format(StrEnum):
+    """Formats of the commands that do not write a report yet."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def show(blocks: Iterable[RenderableType]) -> None:
+    """Write blocks to stdout."""
+    from triage.report.formats import write_blocks
+
+    write_blocks(blocks, sys.stdout)
+
+
+def show_json(value: Any) -> None:
+    """Write JSON to stdout."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.classify import classify_log, open_log, packaged_rules
-from triage.cli.context import load_cases, one_case, open_bench
-from triage.cli.exit_codes import Exit, guarded
-from triage.cli.options import AttributeOption, CaseOption, FormatOption, ProjectOption
-from triage.cli.screen import Format, show, show_json
+from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.exit_codes import Exit, command
+from triage.cli.options import AttributeOption, CaseOption, ProjectOption, format_option
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
-from triage.report.bisection import suspects_blocks
-from triage.report.shapes import suspects_json
+from triage.report.bisection import SuspectsReport
+from triage.report.registry import write_report
 
 if TYPE_CHECKING:
     from triage.bisect.pass_evidence import PassEvidence
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
 _RECIPES = (".yaml", ".yml")
 
 
-@guarded
+@command
 def suspects(
+    context: typer.Context,
     source: Annotated[
         Path,
         typer.Argument(
@@ -44,7 +44,7 @@ def suspects(
     top: Annotated[int, typer.Option(min=1, help="How many commits are shown.")] = 10,
     project: ProjectOption = None,
     attribute: AttributeOption = True,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(SuspectsReport)] = "text",
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
@@ -61,7 +61,7 @@ def suspects(
     else:
         named = (name for name in Families() if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
         chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
-    with open_bench([chosen]) as bench:
+    with open_runner(context.obj, [chosen]) as bench:
         if source.suffix in _RECIPES:
             failure = _last_failure(bench, chosen)
         chase = Chase(bench, chosen, repo, project)
@@ -70,10 +70,7 @@ def suspects(
         evidence = _evidence(chase, good, bad) if attribute and chosen.source.suffix in _RECIPES else None
         clues = evidence.added_to(clues) if evidence else clues
         ranked = rank(timeline, span, clues, chase.project.name, top, chase.project.repository)
-    if output is Format.JSON:
-        show_json(suspects_json(ranked, failure, evidence.told if evidence else None))
-    else:
-        show(suspects_blocks(ranked, failure, len(span), evidence.told if evidence else None))
+    write_report(SuspectsReport(ranked, failure, len(span), evidence.told if evidence else None), output)
     return Exit.OK
 
 

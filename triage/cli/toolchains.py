@@ -9,10 +9,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from triage.cli.context import open_bench
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.context import open_runner
+from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption
-from triage.cli.screen import Format, show, show_json, tell
+from triage.cli.screen import Format, print_stderr, show, show_json
 from triage.config.quantities import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Toolchain
@@ -26,10 +26,10 @@ Revs = Annotated[list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `lat
 
 
 @app.command("list")
-@guarded
-def list_(family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
+@command
+def list_(context: typer.Context, family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
     """The releases of the package index, and which of them are installed."""
-    with open_bench(()) as bench:
+    with open_runner(context.obj, ()) as bench:
         places = bench.shed.releases(family)
         have = {place.revision.name: bench.shed.is_installed(place) for place in places}
         on_disk = stored(bench.shed.folder)
@@ -51,15 +51,16 @@ def list_(family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
 
 
 @app.command()
-@guarded
+@command
 def install(
+    context: typer.Context,
     revs: Revs,
     family: Family = "iree",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1)] = 4,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
     """Install releases, several at once; `all` of them with one word. What is whole already is left alone."""
-    with open_bench(()) as bench:
+    with open_runner(context.obj, ()) as bench:
         places = list(bench.shed.releases(family)) if revs == ["all"] else [bench.shed.place(text, family) for text in revs]
         answers = bench.shed.obtain_all(places, jobs)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
@@ -69,19 +70,20 @@ def install(
     else:
         show(Text(f"{one.revision.name}  {one.root}") for one in ready if isinstance(one, Toolchain))
     for message in failures.values():
-        tell(f"triage: {message}")
+        print_stderr(f"triage: {message}")
     return Exit.ENVIRONMENT if failures else Exit.OK
 
 
 @app.command()
-@guarded
+@command
 def info(
+    context: typer.Context,
     rev: Annotated[str, typer.Argument(metavar="REV")] = "installed",
     family: Family = "iree",
     output: FormatOption = Format.TEXT,
 ) -> Exit:
     """What one toolchain is and can do: version, commit, backends, phases, dialects, flags."""
-    with open_bench(()) as bench:
+    with open_runner(context.obj, ()) as bench:
         toolchain = bench.shed.obtain(bench.shed.place(rev, family))
         dialects = sorted(bench.shed.dialects(toolchain))
     known = toolchain.capabilities
@@ -107,8 +109,9 @@ def info(
 
 
 @app.command()
-@guarded
+@command
 def prune(
+    context: typer.Context,
     keep: Annotated[str, typer.Option(help="How much may stay, such as 8GiB; 0 removes all that is not in use.")] = "8GiB",
     output: FormatOption = Format.TEXT,
 ) -> Exit:
@@ -117,7 +120,7 @@ def prune(
         limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
-    with open_bench(()) as bench:
+    with open_runner(context.obj, ()) as bench:
         removed = prune_folder(bench.shed.folder, limit)
         left = sum(one.bytes for one in stored(bench.shed.folder))
     if output is Format.JSON:

@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, one_case, open_bench
-from triage.cli.exit_codes import Exit, guarded
+from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import FormatOption, JobsOption, RecipePath
 from triage.cli.screen import Format, show, show_json
 from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Untestable
 from triage.remedy.variants import neighbourhood, varied
 
 
-@guarded
+@command
 def variants(
+    context: typer.Context,
     recipe: RecipePath,
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV to compile with.")] = "installed",
     case: Annotated[
@@ -56,7 +57,7 @@ def variants(
         raise BadInput(f"{recipe}: the recipe has no matrix; name what to vary, such as --vary chip=A,B")
     else:
         chosen = neighbourhood(about or cases[0], cases)
-    with open_bench(cases, jobs) as bench:
+    with open_runner(context.obj, cases, jobs) as bench:
         place = bench.shed.place(toolchain, chosen[0].compiler)
         if dry_run:
             for line in bench.command_lines([ProbeJob(one, place) for one in chosen]):
@@ -69,8 +70,7 @@ def variants(
         show(variants_blocks(found))
     if found.failure is not None:
         return Exit.OK
-    troubles = (probe.outcome.cause for probe in found.probes if isinstance(probe.outcome, Untestable))
-    return Exit.ENVIRONMENT if {Cause.ENVIRONMENT, Cause.TOOLCHAIN} & set(troubles) else Exit.INCONCLUSIVE
+    return exit_without_answer(probe.outcome.cause for probe in found.probes if isinstance(probe.outcome, Untestable))
 
 
 def _axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from triage.attribute.excerpt import Mark, side_by_side
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, PhaseComparison
+from triage.report.elements import headline_text, revision_text
 from triage.report.shapes import Json, failure_json, probe_json, revision_json
-from triage.report.words import headline_text, revision_text
 from triage.toolchains.home import disk_errors, write_whole
 
 _MAX_ROWS = 60  # on a terminal

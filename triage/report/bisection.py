@@ -1,84 +1,239 @@
-"""A bisect's answer and ranked commits on a terminal. Renderables only; nothing is printed."""
+"""Reports of `triage bisect` (one repository or two) and `triage suspects`: terminal, JSON, Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from triage.bisect.ends import unexpected
+from triage.bisect.history import plain_status
 from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote
 from triage.model.outcome import Failure
-from triage.report.words import headline_text, numbers_text, revision_text
+from triage.model.revision import Revision
+from triage.report.elements import facts_table, failure_text, numbers_text, outcome_text, plural, revision_text
+from triage.report.markdown import cell, fenced, ticks
+from triage.report.registry import MarkdownReport, Report
+from triage.report.shapes import FailureShape, Shape, failure_in, failure_shape, optional_failure, reason_in
 
-if TYPE_CHECKING:  # brings numerics that no other report needs
+if TYPE_CHECKING:  # they import numerics, which the reports do not need
+    from triage.bisect.moved import Combination, TwoRepositories
     from triage.bisect.ranking import Suspect
 
-
-def bisection_block(found: Bisection) -> RenderableType:
-    """The answer of a bisect with its certificate: the pair, the failure, what was met on the way, what it cost."""
-    lines: list[RenderableType] = [_headline(found)]
-    old, new = ("last good", "first bad") if found.kind is BisectKind.REGRESSION else ("last bad", "first good")
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    if found.reason:
-        table.add_row("why", Text(found.reason))
-    if found.before and found.after:
-        table.add_row(old, revision_text(found.before))
-        table.add_row(new, revision_text(found.after))
-    if found.failure:
-        numbers = numbers_text(found.failure)
-        table.add_row("failure", Text(f"{found.failure.failure_class}: {headline_text(found.failure, 400)}"))
-        if numbers:
-            table.add_row("numbers", Text(numbers))
-        table.add_row("signature", Text(found.failure.signature))
-    for revision, chance in found.suspects[:10]:
-        if note := found.notes.get(revision.commit or ""):
-            table.add_row("commit", _commit_text(note, chance))
-    if found.evidence:
-        table.add_row("evidence", Text(found.evidence))
-    for revision, failure in found.other_failures:
-        table.add_row("another", Text(f"{revision.name} fails otherwise: {failure.failure_class}: {headline_text(failure)}"))
-    for revision, reason in found.untestable[:8]:
-        table.add_row("untestable", Text(f"{revision.name}: {reason}"))
-    if len(found.untestable) > 8:
-        table.add_row("", Text(f"and {len(found.untestable) - 8} more"))
-    checked = "both probed again, and agreed" if found.confirmed else "not confirmed"
-    known = f", {found.cached} of them known before" if found.cached else ""
-    table.add_row("certainty", f"{checked}; {found.probes} probes in {found.rounds} rounds{known}")
-    lines.append(Padding(table, (0, 0, 0, 2)))
-    lines.extend(Text(f"  {hint}", style="dim") for hint in hints(found))
-    return Group(*lines)
+_UNTESTABLE_SHOWN = 8
+_SUSPECTS_SHOWN = 10
 
 
-def progress_bar(share: float, width: int = 16) -> Text:
-    """A bar that is filled by `share`, 0 to 1."""
-    full = round(share * width)
-    return Text("█" * full, style="cyan").append("░" * (width - full), style="dim")
+@dataclass(frozen=True)
+class BisectSuspectShape(Revision):
+    """A revision that may be the culprit."""
+
+    probability: float = 0.0
 
 
-def _headline(found: Bisection) -> Text:
-    name = f"[bold]{escape(found.case.name)}[/]"
-    match found.answer:
+@dataclass(frozen=True)
+class PinShape(Shape):
+    """A submodule that a commit moved, with the commits before and after."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class CommitSuspectShape(BisectSuspectShape):
+    """A suspect that is a commit, with what is known about it."""
+
+    pull_request: int | None = None
+    url: str | None = None
+    files: Sequence[str] = ()
+    pin_moved: PinShape | None = None
+    reasons: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class OtherFailureShape(Shape):
+    """A revision with another failure than the one that the bisect searches for."""
+
+    revision: Revision
+    failure: FailureShape
+
+
+@dataclass(frozen=True)
+class UntestableShape(Shape):
+    """A revision that could not be tested."""
+
+    revision: Revision
+    reason: str
+
+
+@dataclass(frozen=True)
+class BisectShape(Shape):
+    """JSON of `triage bisect`."""
+
+    case: str
+    kind: str
+    status: str
+    before: Revision | None
+    after: Revision | None
+    suspects: list[BisectSuspectShape | CommitSuspectShape]
+    confirmed: bool
+    failure: FailureShape | None
+    probes: int
+    rounds: int
+    cached: int
+    other_failures: list[OtherFailureShape]
+    untestable: list[UntestableShape]
+    reason: str | None
+    evidence: str | None
+    hint: str | None
+
+
+def bisect_shape(bisection: Bisection) -> BisectShape:
+    """Convert a bisect's answer."""
+    return BisectShape(
+        case=bisection.case.name,
+        kind=bisection.kind.value,
+        status=bisection.answer.value,
+        before=bisection.before,
+        after=bisection.after,
+        suspects=[_suspect(bisection, revision, probability) for revision, probability in bisection.suspects],
+        confirmed=bisection.confirmed,
+        failure=optional_failure(bisection.failure),
+        probes=bisection.probes,
+        rounds=bisection.rounds,
+        cached=bisection.cached,
+        other_failures=[OtherFailureShape(revision, failure_shape(failure)) for revision, failure in bisection.other_failures],
+        untestable=[UntestableShape(revision, reason) for revision, reason in bisection.untestable],
+        reason=bisection.reason,
+        evidence=bisection.evidence,
+        hint=_hint(bisection),
+    )
+
+
+def _suspect(bisection: Bisection, revision: Revision, probability: float) -> BisectSuspectShape:
+    names = revision.name, revision.commit, revision.date, revision.subject
+    note = bisection.notes.get(revision.commit or "")
+    if note is None:
+        return BisectSuspectShape(*names, probability)
+    pin = PinShape(*note.pinned) if note.pinned else None
+    return CommitSuspectShape(*names, probability, note.pull_request, note.url, note.files, pin, note.reasons)
+
+
+def _hint(bisection: Bisection) -> str | None:
+    return unexpected(bisection.case, bisection.failure) if bisection.failure else None
+
+
+def _end_names(bisection: Bisection) -> tuple[str, str]:
+    return ("last good", "first bad") if bisection.kind is BisectKind.REGRESSION else ("last bad", "first good")
+
+
+@dataclass(frozen=True, slots=True)
+class BisectReport(MarkdownReport):
+    """A bisect's answer with what it rests on."""
+
+    bisection: Bisection
+
+    def shape(self) -> BisectShape:
+        return bisect_shape(self.bisection)
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show the answer, both revisions, the failure, other failures, certainty, and what to do next."""
+        yield _headline(self.bisection)
+        yield facts_table(_facts(self.bisection))
+        yield from (Text(f"  {hint}", style="dim") for hint in _next_steps(self.bisection))
+
+    def markdown(self) -> str:
+        bisection = self.bisection
+        old, new = _end_names(bisection)
+        lines = [f"### `{bisection.case.name}`: {_verdict(bisection)}", ""]
+        if bisection.failure:
+            lines += ["```", fenced(bisection.failure.headline), "```", ""]
+        if bisection.before and bisection.after:
+            lines += ["| | revision | subject |", "|---|---|---|"]
+            for name, revision in ((old, bisection.before), (new, bisection.after)):
+                lines.append(f"| {name} | {revision_text(revision)} | {cell(revision.subject or '')} |")
+            lines.append("")
+        if bisection.notes:
+            lines += _suspect_table(bisection)
+        lines.append(f"{_certainty(bisection).capitalize()}.")
+        if bisection.failure:
+            lines.append(f"Signature: `{ticks(bisection.failure.signature)}`.")
+            if bisection.failure.details:
+                lines.append(f"Numbers: {numbers_text(bisection.failure)}.")
+        if hint := _hint(bisection):
+            lines.append(hint)
+        if bisection.evidence:
+            lines.append(f"Evidence from the passes of both ends: {bisection.evidence}.")
+        if bisection.reason:
+            lines.append(f"Inconclusive: {bisection.reason}.")
+        lines += [f"- {revision.name} has another failure: {failure_text(one)}" for revision, one in bisection.other_failures]
+        shown = bisection.untestable[:_UNTESTABLE_SHOWN]
+        lines += [f"- {revision.name} could not be tested: {reason}" for revision, reason in shown]
+        if (hidden := len(bisection.untestable) - len(shown)) > 0:
+            lines.append(f"- {hidden} more could not be tested")
+        return "\n".join(lines) + "\n"
+
+
+def _verdict(bisection: Bisection) -> str:
+    verb = "introduced by" if bisection.kind is BisectKind.REGRESSION else "fixed by"
+    match bisection.answer:
         case Answer.CULPRIT:
-            verb = "came with" if found.kind is BisectKind.REGRESSION else "was fixed in"
-            return Text.from_markup(f"{name} {verb} [bold]{revision_text(found.after)}[/]")
+            return f"{verb} {revision_text(bisection.after)}"
         case Answer.SUSPECTS:
-            names = [revision.name for revision, _ in found.suspects]
-            more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-            return Text.from_markup(f"{name}: one of [bold]{', '.join(names[:12])}{more}[/]")
+            return f"{verb} one of {plural(len(bisection.suspects), 'revision')}"
         case Answer.INCONCLUSIVE:
-            return Text.from_markup(f"{name}: [yellow]inconclusive[/]")
+            return "inconclusive"
 
 
-def _commit_text(note: CommitNote, chance: float) -> Text:
-    text = Text(f"{chance:.0%} " if chance < 1 else "").append(note.sha[:10], style="bold").append(f" {note.subject}")
+def _headline(bisection: Bisection) -> Text:
+    style = "yellow" if bisection.answer is Answer.INCONCLUSIVE else "bold"
+    text = Text.assemble((bisection.case.name, "bold"), ": ", (_verdict(bisection), style))
+    if bisection.answer is Answer.SUSPECTS:
+        names = [revision.name for revision, _ in bisection.suspects]
+        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+        text.append(f": {', '.join(names[:12])}{more}")
+    return text
+
+
+def _certainty(bisection: Bisection) -> str:
+    confirmation = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
+    effort = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
+    cached = f", {plural(bisection.cached, 'cache hit')}" if bisection.cached else ""
+    return f"{confirmation}; {effort}{cached}"
+
+
+def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
+    if bisection.reason:
+        yield "why", bisection.reason
+    if bisection.before and bisection.after:
+        yield from zip(_end_names(bisection), map(revision_text, (bisection.before, bisection.after)), strict=True)
+    if bisection.failure:
+        yield "failure", failure_text(bisection.failure, 400)
+        if numbers := numbers_text(bisection.failure):
+            yield "numbers", numbers
+        yield "signature", bisection.failure.signature
+    for revision, probability in bisection.suspects[:_SUSPECTS_SHOWN]:
+        if note := bisection.notes.get(revision.commit or ""):
+            yield "commit", _commit_text(note, probability)
+    if bisection.evidence:
+        yield "evidence", bisection.evidence
+    for revision, failure in bisection.other_failures:
+        yield "another", f"{revision.name} has another failure: {failure_text(failure)}"
+    for revision, reason in bisection.untestable[:_UNTESTABLE_SHOWN]:
+        yield "untestable", f"{revision.name}: {reason}"
+    if (hidden := len(bisection.untestable) - _UNTESTABLE_SHOWN) > 0:
+        yield "", f"and {hidden} more"
+    yield "certainty", _certainty(bisection)
+
+
+def _commit_text(note: CommitNote, probability: float) -> Text:
+    text = Text(f"{probability:.0%} " if probability < 1 else "").append(note.sha[:10], style="bold")
+    text.append(f" {note.subject}")
     if note.url:
         text.append(f"\n{note.url}", style="dim")
     if note.pinned:
@@ -89,32 +244,170 @@ def _commit_text(note: CommitNote, chance: float) -> Text:
     return text
 
 
-def suspects_blocks(
-    suspects: Sequence[Suspect], failure: Failure | None, total: int, evidence: str | None = None
-) -> Iterable[RenderableType]:
-    """Ranked commits, a line and the reasons of each. `evidence`: what they were ranked by beside the failure."""
-    if failure:
-        yield Text(f"{failure.failure_class}: {failure.headline}", style="bold")
-    if evidence:
-        yield Text(evidence)
-    table = Table.grid(padding=(0, 2))
-    for one in suspects:
-        words = Text(one.commit.subject)
-        if one.reasons:
-            words.append(f"\n{'; '.join(reason.text for reason in one.reasons)}", style="dim")
-        table.add_row(f"{one.probability:.1%}", Text(one.commit.sha[:10], style="bold"), one.commit.date[:10], words)
-    yield table
-    yield Text(f"\n{len(suspects)} of {total} commits; nothing was built. They are ranked by what they changed, not judged.")
+def _suspect_table(bisection: Bisection) -> list[str]:
+    lines = ["| probability | commit | why |", "|---|---|---|"]
+    for revision, probability in bisection.suspects:
+        if note := bisection.notes.get(revision.commit or ""):
+            name = f"#{note.pull_request}" if note.pull_request else revision.name
+            link = f"[{name}]({note.url})" if note.url else name
+            lines.append(f"| {probability:.0%} | {link} {cell(note.subject)} | {cell('; '.join(note.reasons))} |")
+    pinned = next((note.pinned for note in bisection.notes.values() if note.pinned), None)
+    if pinned:
+        path, before, after = pinned
+        lines += ["", f"It moves `{path}` from {before} to {after}; bisect between these two next."]
+    if len(bisection.suspects) == 1 and (note := next(iter(bisection.notes.values()), None)):
+        lines += ["", *(f"- `{path}`" for path in note.files[:20])]
+    return [*lines, ""]
 
 
-def hints(found: Bisection) -> Iterable[str]:
-    """What to do next where the answer is not one revision, or is about another failure than the recipe's."""
-    if found.failure and (hint := unexpected(found.case, found.failure)):
+def _next_steps(bisection: Bisection) -> Iterable[str]:
+    """Return what to do when the answer is not one revision, or is about a failure that the recipe does not expect."""
+    if hint := _hint(bisection):
         yield hint
-    if found.answer is Answer.SUSPECTS and found.failure and found.other_failures:
-        kin = {failure.family for _, failure in found.other_failures}
-        if found.failure.family in kin:
-            yield "The failure between has the same family: `--match family` follows it through its change of class."
+    if bisection.answer is Answer.SUSPECTS and bisection.failure and bisection.other_failures:
+        if bisection.failure.family in {failure.family for _, failure in bisection.other_failures}:
+            yield "The other failure has the same family; pass --match family to follow it through its change of class."
         else:
-            first = found.other_failures[0][0].name
-            yield f"An older failure hides the change: `--bad {first}` bisects that one; `--match any` takes any for bad."
+            name = bisection.other_failures[0][0].name
+            yield f"Another failure hides the change; pass --bad {name} to bisect it, or --match any to accept any failure."
+
+
+def progress_bar(share: float, width: int = 16) -> Text:
+    """Return a bar that is filled by `share`, 0 to 1."""
+    full = round(share * width)
+    return Text("█" * full, style="cyan").append("░" * (width - full), style="dim")
+
+
+@dataclass(frozen=True)
+class RankedCommitShape(Shape):
+    """A commit between two revisions with its probability."""
+
+    name: str
+    commit: str
+    date: str
+    subject: str
+    probability: float
+    pull_request: int | None
+    url: str | None
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class SuspectsShape(Shape):
+    """JSON of `triage suspects`."""
+
+    failure: FailureShape | None
+    evidence: str | None
+    suspects: list[RankedCommitShape]
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectsReport(Report):
+    """Commits ranked by how suspicious the failure makes them, out of `total` commits between the two revisions.
+
+    `evidence` is what the passes of both ends showed.
+    """
+
+    suspects: Sequence[Suspect]
+    failure: Failure | None
+    total: int
+    evidence: str | None = None
+
+    def shape(self) -> SuspectsShape:
+        return SuspectsShape(optional_failure(self.failure), self.evidence, list(map(_ranked_commit, self.suspects)))
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show a line for each commit, with the reasons for its rank."""
+        if self.failure:
+            yield Text(failure_text(self.failure, 400), style="bold")
+        if self.evidence:
+            yield Text(self.evidence)
+        table = Table.grid(padding=(0, 2))
+        for suspect in self.suspects:
+            words = Text(suspect.commit.subject)
+            if suspect.reasons:
+                words.append(f"\n{'; '.join(reason.text for reason in suspect.reasons)}", style="dim")
+            sha = Text(suspect.commit.sha[:10], style="bold")
+            table.add_row(f"{suspect.probability:.1%}", sha, suspect.commit.date[:10], words)
+        yield table
+        yield Text(f"\n{len(self.suspects)} of {plural(self.total, 'commit')}, ranked by what they change; nothing was built")
+
+
+def _ranked_commit(suspect: Suspect) -> RankedCommitShape:
+    return RankedCommitShape(
+        name=suspect.commit.sha[:10],
+        commit=suspect.commit.sha,
+        date=suspect.commit.date[:10],
+        subject=suspect.commit.subject,
+        probability=round(suspect.probability, 5),
+        pull_request=suspect.pull_request,
+        url=suspect.url,
+        reasons=[reason.text for reason in suspect.reasons],
+    )
+
+
+@dataclass(frozen=True)
+class CombinationShape(Shape):
+    """A compiler with a commit of the model repository, and what happened."""
+
+    compiler: Revision
+    model: Revision
+    status: str
+    failure: FailureShape | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class TwoRepositoriesShape(BisectShape):
+    """JSON of `triage bisect --model-repo`: the bisect of the compiler, or of the model where only the model changed.
+
+    `status` is a culprit only when each bisect has one.
+    """
+
+    moved: str | None
+    corners: list[CombinationShape]
+    compiler: BisectShape | None
+    model: BisectShape | None
+
+
+@dataclass(frozen=True, slots=True)
+class TwoRepositoriesReport(MarkdownReport):
+    """The answer of a bisect over the compiler's and the model's repository."""
+
+    answer: TwoRepositories
+
+    def shape(self) -> TwoRepositoriesShape:
+        answer = self.answer
+        statuses = {part.answer for part in answer.parts}
+        weakest = next(one for one in (Answer.INCONCLUSIVE, Answer.SUSPECTS, Answer.CULPRIT) if one in statuses)
+        first = bisect_shape(answer.parts[0])
+        whole = replace(first, status=weakest.value, confirmed=all(part.confirmed for part in answer.parts))
+        return TwoRepositoriesShape(
+            **vars(whole),
+            moved=answer.moved.value if answer.moved else None,
+            corners=list(map(_combination, answer.corners)),
+            compiler=bisect_shape(answer.compiler) if answer.compiler else None,
+            model=bisect_shape(answer.model) if answer.model else None,
+        )
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show which repository changed, the combinations that show it, and the answer of each bisect."""
+        if self.answer.moved:
+            yield Text(self.answer.moved.story, style="bold")
+        yield from (Text(f"  {_combination_text(corner)}", style="dim") for corner in self.answer.corners)
+        for part in self.answer.parts:
+            yield Group(*BisectReport(part).blocks())
+
+    def markdown(self) -> str:
+        lines = [f"**{self.answer.moved.story.capitalize()}.**", ""] if self.answer.moved else []
+        lines += [f"- {_combination_text(corner)}" for corner in self.answer.corners]
+        return "\n".join([*lines, "", *(BisectReport(part).markdown() for part in self.answer.parts)])
+
+
+def _combination(corner: Combination) -> CombinationShape:
+    outcome = corner.outcome
+    return CombinationShape(corner.compiler, corner.model, plain_status(outcome), failure_in(outcome), reason_in(outcome))
+
+
+def _combination_text(corner: Combination) -> str:
+    return f"{revision_text(corner.compiler)}, model {corner.model.name}: {outcome_text(corner.outcome)}"

@@ -1,39 +1,30 @@
-"""A nightly as JUnit XML, for test viewers."""
+"""JUnit XML, for test viewers."""
 
 from __future__ import annotations
 
-from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser import Failure as JUnitFailure
+from junitparser import JUnitXml, Skipped, TestCase, TestSuite
 
-from triage.model.outcome import Failed
-from triage.nightly.compare import CaseChangeKind, Example, Night, Pair
-from triage.report.words import example_text, origin_story, untestable_reason
-
-
-def junit(night: Night) -> str:
-    """One suite; a regression is a failure, an expected failure and an untestable case are skipped."""
-    suite = TestSuite(f"triage {night.toolchain.name} against {night.baseline.name}")
-    for pair in night.pairs:
-        case = TestCase(pair.name, classname=pair.probe.case.recipe, time=pair.probe.measured.seconds)
-        result = _result(pair, night.example_of(pair))
-        if result is not None:
-            case.result = [result]
-        suite.add_testcase(case)
-    whole = JUnitXml("triage")
-    whole.add_testsuite(suite)
-    return bytes(whole.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]
+from triage.report.registry import ReportFormat, SuiteReport
 
 
-def _result(pair: Pair, example: Example | None) -> Failure | Skipped | None:
-    outcome = pair.probe.outcome
-    match pair.change:
-        case CaseChangeKind.REGRESSED | CaseChangeKind.CHANGED:
-            assert isinstance(outcome, Failed)
-            result = Failure(outcome.failure.headline, outcome.failure.failure_class)
-            small = [example_text(example, pair.name)] if example else []
-            result.text = "\n".join([outcome.failure.signature, *(origin_story(found) for found in pair.bisections), *small])
-            return result
-        case CaseChangeKind.UNTESTABLE:
-            return Skipped(untestable_reason(pair))
-        case CaseChangeKind.KNOWN | CaseChangeKind.UNCHANGED if isinstance(outcome, Failed):
-            return Skipped(f"fails as before: {outcome.failure.failure_class}: {outcome.failure.headline}")
-    return None
+class JUnitFormat(ReportFormat[SuiteReport]):
+    """One JUnit suite with a test case for each case of the report."""
+
+    def render(self, report: SuiteReport) -> str:
+        title, cases = report.suite()
+        suite = TestSuite(title)
+        for case in cases:
+            test = TestCase(case.name, classname=case.group, time=case.seconds)
+            if case.failed:
+                message, failure_class, text = case.failed
+                failure = JUnitFailure(message, failure_class)
+                failure.text = text
+                test.result = [failure]
+            elif case.skipped is not None:
+                test.result = [Skipped(case.skipped)]
+            suite.add_testcase(test)
+        document = JUnitXml("triage")
+        document.add_testsuite(suite)
+        xml = bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]
+        return xml.rstrip("\n") + "\n"

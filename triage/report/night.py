@@ -1,50 +1,276 @@
-"""A nightly on a terminal. Renderables only; nothing is printed."""
+"""The report of `triage nightly`: terminal, JSON, Markdown, JUnit, and the files that it leaves in a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.bisect.result import BisectKind
-from triage.nightly.compare import CaseChangeKind, Night, Pair
-from triage.report.words import example_text, headline_text, numbers_text, revision_text
+from triage.bisect.result import Bisection, BisectKind
+from triage.model.outcome import Failed, Untestable
+from triage.model.revision import Revision
+from triage.nightly.compare import CaseChangeKind, Example, Night, Pair
+from triage.reduce.state import NotReproducible
+from triage.report.bisection import BisectShape, bisect_shape
+from triage.report.elements import failure_text, headline_text, numbers_text, plural, revision_text
+from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, format_for
+from triage.report.shapes import ProbeShape, Shape, optional_failure, probe_shape, reason_in
+from triage.toolchains.home import disk_errors, write_whole
+
+_FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": "nightly.json"}
+_SECTIONS = {
+    CaseChangeKind.REGRESSED: ("Regressed", "bold red"),
+    CaseChangeKind.CHANGED: ("Different failure", "magenta"),
+    CaseChangeKind.FIXED: ("Fixed", "green"),
+    CaseChangeKind.KNOWN: ("Known failures", "cyan"),
+}
 
 
-def night_blocks(night: Night) -> Iterable[RenderableType]:
-    """A nightly: what regressed with its failure and origin, what was fixed, what changed, then the count."""
-    count = f"{len(night.pairs)} case{'' if len(night.pairs) == 1 else 's'}"
-    yield Text.from_markup(f"[bold]{night.toolchain.name}[/] against [bold]{night.baseline.name}[/]: {count}")
-    titles = {
-        CaseChangeKind.REGRESSED: ("Regressed", "bold red"),
-        CaseChangeKind.CHANGED: ("Fails otherwise than before", "magenta"),
-        CaseChangeKind.FIXED: ("Fixed", "green"),
-        CaseChangeKind.KNOWN: ("Known failures", "cyan"),
-    }
-    for change, (title, style) in titles.items():
-        if pairs := night.of(change):
-            yield Text(f"\n{title} ({len(pairs)})", style=style)
-            for pair in pairs:
-                yield from _pair_lines(pair)
-                if example := night.example_of(pair):
-                    yield Text(f"      {example_text(example, pair.name)}")
-    for pair in night.slower:
-        old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
-        yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")
-    counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in CaseChangeKind)
-    yield Text(f"\n{counts}. {night.compiles} compiles, {night.cached} answers known before, {night.seconds:.1f} s.")
+@dataclass(frozen=True)
+class PairShape(ProbeShape):
+    """A case on the new toolchain, with its result on the baseline."""
+
+    baseline: ProbeShape
+    bisections: list[BisectShape]
+
+
+@dataclass(frozen=True)
+class ExampleShape(Shape):
+    """The reduction that stands for a failure; `reason` says why there is none."""
+
+    case: str
+    reproducer: str | None
+    operations: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class RegressedShape(PairShape):
+    """A case that regressed."""
+
+    example: ExampleShape | None
+
+
+@dataclass(frozen=True)
+class SlowerShape(Shape):
+    """A case whose compile takes `times` as much CPU time as on the baseline."""
+
+    case: str
+    times: float
+
+
+@dataclass(frozen=True)
+class NotTestedShape(Shape):
+    """A case that could not be compared."""
+
+    case: str
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class ClusterShape(Shape):
+    """The cases that share a new failure."""
+
+    signature: str
+    cases: list[str]
+
+
+@dataclass(frozen=True)
+class NightShape(Shape):
+    """JSON of `triage nightly`. `reports` maps a format to the file that was written."""
+
+    toolchain: Revision
+    baseline: Revision
+    regressed: list[RegressedShape]
+    fixed: list[PairShape]
+    changed: list[PairShape]
+    known: list[PairShape]
+    slower: list[SlowerShape]
+    unchanged: int
+    untestable: int
+    not_tested: list[NotTestedShape]
+    clusters: list[ClusterShape]
+    compiles: int
+    cached: int
+    seconds: float
+    reports: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NightReport(MarkdownReport, SuiteReport):
+    """A nightly's result. `files` maps a format to the file that it was written to."""
+
+    night: Night
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def shape(self) -> NightShape:
+        night = self.night
+        pairs = {change: [_pair_shape(pair) for pair in night.of(change)] for change in CaseChangeKind}
+        return NightShape(
+            toolchain=night.toolchain,
+            baseline=night.baseline,
+            regressed=[
+                RegressedShape(**vars(_pair_shape(pair)), example=_example_shape(night.example_of(pair)))
+                for pair in night.of(CaseChangeKind.REGRESSED)
+            ],
+            fixed=pairs[CaseChangeKind.FIXED],
+            changed=pairs[CaseChangeKind.CHANGED],
+            known=pairs[CaseChangeKind.KNOWN],
+            slower=[SlowerShape(pair.name, round(pair.slower or 0, 2)) for pair in night.slower],
+            unchanged=len(pairs[CaseChangeKind.UNCHANGED]),
+            untestable=len(pairs[CaseChangeKind.UNTESTABLE]),
+            not_tested=[
+                NotTestedShape(pair.name, reason_in(pair.probe.outcome) or reason_in(pair.baseline.outcome))
+                for pair in night.of(CaseChangeKind.UNTESTABLE)
+            ],
+            clusters=[ClusterShape(signature, list(cases)) for signature, cases in night.clusters],
+            compiles=night.compiles,
+            cached=night.cached,
+            seconds=round(night.seconds, 2),
+            reports=dict(self.files),
+        )
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show regressions with their failure and origin, other changes, then the counts."""
+        night = self.night
+        cases = plural(len(night.pairs), "case")
+        yield Text.assemble((night.toolchain.name, "bold"), " against ", (night.baseline.name, "bold"), f": {cases}")
+        for change, (title, style) in _SECTIONS.items():
+            if pairs := night.of(change):
+                yield Text(f"\n{title} ({len(pairs)})", style=style)
+                for pair in pairs:
+                    yield from _pair_lines(pair)
+                    if example := night.example_of(pair):
+                        yield Text(f"      {example_text(example, pair.name)}")
+        for pair in night.slower:
+            old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
+            yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")
+        counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in CaseChangeKind)
+        yield Text(f"\n{counts}; {effort_text(night)}")
+        yield from (Text(f"written: {path}") for path in self.files.values())
+
+    def markdown(self) -> str:
+        from triage.report.markdown import plain_templates
+
+        template = plain_templates().get_template("nightly.md.j2")
+        return template.render(
+            night=self.night,
+            sections={change.value: title for change, (title, _) in _SECTIONS.items()},
+            effort=effort_text(self.night),
+            plural=plural,
+            headline=headline_text,
+            numbers=numbers_text,
+            releases=_releases,
+            origin=_origin,
+            reason=_reason,
+            example_link=_example_link,
+        )
+
+    def suite(self) -> tuple[str, Iterable[SuiteCase]]:
+        night = self.night
+        cases = (_suite_case(pair, night.example_of(pair)) for pair in night.pairs)
+        return f"triage {night.toolchain.name} against {night.baseline.name}", cases
+
+
+def write_reports(night: Night, folder: Path) -> NightReport:
+    """Write `nightly.md`, `nightly.xml` and `nightly.json` below `folder`, each atomically, and return the report."""
+    report = NightReport(night, {name: str(folder / file) for name, file in _FILES.items()})
+    with disk_errors(f"write the reports to {folder}"):
+        for name, file in _FILES.items():
+            write_whole(folder / file, format_for(NightReport, name).render(report))
+    return report
+
+
+def effort_text(night: Night) -> str:
+    """Return what a nightly took: compiles, cache hits, seconds."""
+    return f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}, {night.seconds:.1f} s"
+
+
+def example_text(example: Example, name: str) -> str:
+    """Return how small the program that stands for a case became and where it is, or why it was not reduced."""
+    case = example.found.case.name
+    shared = "" if case == name else f" (of {case}, which has the same failure)"
+    if isinstance(example.found, NotReproducible):
+        return f"not reduced{shared}: {example.found.reason}"
+    return f"reduced to {example.found.after}{shared}: {example.folder}"
+
+
+def _example_link(example: Example, name: str) -> str:
+    """Return the example as Markdown; the link is relative to the report, which is beside the reproducers' folder."""
+    text = example_text(example, name).replace("<", "&lt;")
+    if example.folder is None:
+        return text
+    target = f"{example.folder.parent.name}/{example.folder.name}"
+    return f"{text.removesuffix(str(example.folder))}[{target}]({target}/README.md)"
+
+
+def _pair_shape(pair: Pair) -> PairShape:
+    probe = replace(probe_shape(pair.probe), failure=optional_failure(pair.failure))
+    return PairShape(**vars(probe), baseline=probe_shape(pair.baseline), bisections=list(map(bisect_shape, pair.bisections)))
+
+
+def _example_shape(example: Example | None) -> ExampleShape | None:
+    if example is None:
+        return None
+    if isinstance(example.found, NotReproducible):
+        return ExampleShape(example.found.case.name, None, None, example.found.reason)
+    return ExampleShape(example.found.case.name, str(example.folder), example.found.after.operations, None)
+
+
+def _reason(pair: Pair) -> str | None:
+    """Return which of the two probes could not be tested, and why."""
+    for probe in (pair.probe, pair.baseline):
+        if isinstance(probe.outcome, Untestable):
+            return f"{probe.revision.name}: {probe.outcome.reason}"
+    return None
 
 
 def _pair_lines(pair: Pair) -> Iterable[RenderableType]:
     failure = pair.failure
-    yield Text.assemble("  ", (pair.name, "bold"), f"  {failure.failure_class}: {headline_text(failure)}" if failure else "")
+    yield Text.assemble("  ", (pair.name, "bold"), f"  {failure_text(failure)}" if failure else "")
     if failure and failure.details:
         yield Text(f"      {numbers_text(failure)}", style="dim")
-    for found in pair.bisections:
-        verb = "came between" if found.kind is BisectKind.REGRESSION else "went away between"
-        if found.before and found.after:
-            sure = "" if found.confirmed else f" (one of {', '.join(one.name for one, _ in found.suspects)})"
-            yield Text(f"      {verb} {revision_text(found.before)} and {revision_text(found.after)}{sure}")
-        else:
-            yield Text(f"      origin not found: {found.reason}")
+    yield from (Text(f"      {_origin(bisection)}") for bisection in pair.bisections)
+
+
+def _origin(bisection: Bisection) -> str:
+    """Return a bisect's answer in one line."""
+    verb = "introduced" if bisection.kind is BisectKind.REGRESSION else "fixed"
+    before, after = bisection.before, bisection.after
+    if before is None or after is None:
+        return f"{verb}: not found: {bisection.reason}"
+    certainty = " (confirmed)" if bisection.confirmed else _doubt(bisection)
+    return f"{verb} between {revision_text(before)} and {revision_text(after)}{certainty}"
+
+
+def _releases(pair: Pair, kind: str) -> str:
+    """Return the two releases between which a change of this kind happened; empty when none was searched for."""
+    for bisection in pair.bisections:
+        if bisection.kind == kind and bisection.before and bisection.after:
+            doubt = "" if bisection.confirmed else _doubt(bisection)
+            return f"{bisection.before.name} and {bisection.after.name}{doubt}"
+    return "not found" if kind == "regression" else ""
+
+
+def _doubt(bisection: Bisection) -> str:
+    return f" (one of {', '.join(revision.name for revision, _ in bisection.suspects)}, not confirmed)"
+
+
+def _suite_case(pair: Pair, example: Example | None) -> SuiteCase:
+    """Report regressions and different failures as failures; known failures and untestable cases as skipped."""
+    outcome = pair.probe.outcome
+    name, group, seconds = pair.name, pair.probe.case.recipe, pair.probe.measured.seconds
+    match pair.change:
+        case CaseChangeKind.REGRESSED | CaseChangeKind.CHANGED if isinstance(outcome, Failed):
+            failure = outcome.failure
+            lines = [failure.signature, *map(_origin, pair.bisections)]
+            lines += [example_text(example, pair.name)] if example else []
+            return SuiteCase(name, group, seconds, failed=(failure.headline, failure.failure_class, "\n".join(lines)))
+        case CaseChangeKind.UNTESTABLE:
+            return SuiteCase(name, group, seconds, skipped=_reason(pair))
+        case CaseChangeKind.KNOWN | CaseChangeKind.UNCHANGED if isinstance(outcome, Failed):
+            return SuiteCase(name, group, seconds, skipped=f"known failure: {failure_text(outcome.failure)}")
+    return SuiteCase(name, group, seconds)

@@ -13,9 +13,9 @@ from rich.text import Text
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.reduce.reproducer import Reproducer, span_around
 from triage.reduce.state import NotReproducible, ProgramSize
+from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.reproducer import evidence_json, sizes_json, span_text
 from triage.report.shapes import Json, failure_json, probe_json, revision_json
-from triage.report.words import headline_text, numbers_text, revision_text
 
 _SHOWN = 40  # lines of the program; the folder has all of them
 

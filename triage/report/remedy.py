@@ -14,8 +14,8 @@ from triage.model.revision import Revision
 from triage.remedy.change import CaseChange, Neighbour, Rewritten, SetOption
 from triage.remedy.cost import NUMBERS, differences, numbers
 from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
+from triage.report.elements import headline_text
 from triage.report.shapes import Json, failure_json, revision_json
-from triage.report.words import headline_text
 
 _SHOWN = 8
 

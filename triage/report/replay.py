@@ -11,8 +11,8 @@ from rich.text import Text
 
 from triage.model.outcome import Compiled, Failed, Probe
 from triage.reduce.replay import Replay, ReplayState
+from triage.report.elements import headline_text
 from triage.report.shapes import Json, failure_json, revision_json
-from triage.report.words import headline_text
 
 _STYLES = {
     ReplayState.REPRODUCES: "cyan",

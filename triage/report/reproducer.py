@@ -18,10 +18,10 @@ from triage.model.execution import Ending
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
 from triage.reduce.state import Reduced
+from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.folder import write_folder
 from triage.report.markdown import plain_templates
 from triage.report.shapes import Json, failure_json, revision_json
-from triage.report.words import headline_text, numbers_text, revision_text
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.remedy.variants import Variants
+from triage.report.elements import headline_text
 from triage.report.shapes import Json, failure_json, probe_json
-from triage.report.words import headline_text
 
 
 def variants_json(found: Variants) -> Json:

@@ -1,0 +1,135 @@
+"""Phrases and blocks that several reports share: revisions, failures, outcomes, facts tables, plurals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from triage.model.outcome import Compiled, Failed, Failure, Outcome, Status, Untestable
+from triage.model.revision import Revision
+
+STATUS_STYLES = {
+    Status.PASSED: "green",
+    Status.FAILED: "bold red",
+    Status.UNTESTABLE: "yellow",
+    Status.XFAIL: "cyan",
+    Status.XPASS: "bold magenta",
+}
+_TARGET_DESCRIPTION = re.compile(r"#hal\.executable\.target<.*", re.DOTALL)
+_BYTES = re.compile(r"(^|_)bytes(_|$)")
+_LONGEST_LINE = 160
+
+
+def plural(count: int, noun: str, several: str | None = None) -> str:
+    """Return `1 case`, `2 cases`; `several` is the plural where it is irregular."""
+    return f"{count} {noun if count == 1 else several or f'{noun}s'}"
+
+
+def revision_text(revision: Revision | None) -> str:
+    """Return `3.4.0 (aacf93a3f9, 2025-04-30)` with the parts that are known."""
+    if revision is None:
+        return "?"
+    short = revision.commit[:10] if revision.commit and revision.commit[:10] != revision.name else None
+    known = [part for part in (short, revision.date) if part]
+    return f"{revision.name} ({', '.join(known)})" if known else revision.name
+
+
+def headline_text(failure: Failure, longest: int = 180) -> str:
+    """Return the failure's headline, shortened where it prints a target's whole description.
+
+    The failing pass comes first where the headline only says that a translation failed.
+    """
+    text = _TARGET_DESCRIPTION.sub("#hal.executable.target<…", failure.headline)
+    if failure.failing_pass and text.startswith("failed to run translation"):
+        text = f"{failure.failing_pass} failed: {text}"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def failure_text(failure: Failure, longest: int = 180) -> str:
+    """Return `class: headline`."""
+    return f"{failure.failure_class}: {headline_text(failure, longest)}"
+
+
+def numbers_text(failure: Failure) -> str:
+    """Return the captures in one line: `bytes used 286720 (280 KiB), bytes limit 65536 (64 KiB)`."""
+    return ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in failure.details.items())
+
+
+def _quantity(name: str, value: str | int) -> str:
+    if isinstance(value, int) and _BYTES.search(name) and abs(value) >= 1024:
+        return f"{value} ({value / 1024:g} KiB)" if value % 64 == 0 else f"{value} ({value / 1024:.1f} KiB)"
+    return str(value)
+
+
+def outcome_text(outcome: Outcome, longest: int = 180) -> Text:
+    """Return `compiles`, `fails: class: headline` or `untestable: reason`, coloured."""
+    match outcome:
+        case Compiled():
+            return Text("compiles", style="green")
+        case Failed(failure=failure):
+            return Text(f"fails: {failure_text(failure, longest)}", style="red")
+        case Untestable(reason=reason):
+            return Text(f"untestable: {reason}", style="yellow")
+
+
+def facts_table(facts: Iterable[tuple[str, str | Text]]) -> RenderableType:
+    """Return a table of names and texts, indented; an empty name continues the row above."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in facts:
+        table.add_row(name, Text(text) if isinstance(text, str) else text)
+    return Padding(table, (0, 0, 0, 2))
+
+
+def failure_block(failure: Failure, source: Path | None = None, compiler: str | None = None) -> RenderableType:
+    """Return one failure with its explanation, numbers, remedies and the source line it points at.
+
+    Args:
+        failure: The failure.
+        source: The input, for the source line.
+        compiler: The compiler family; None shows the remedies of all families.
+    """
+    facts: list[tuple[str, str]] = []
+    if failure.explanation:
+        facts.append(("what", failure.explanation))
+    if failure.details:
+        facts.append(("numbers", numbers_text(failure)))
+    where = ", ".join(part for part in (failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
+    if where:
+        facts.append(("where", where))
+    facts += [("" if number else "helps", text) for number, text in enumerate(failure.advice(compiler))]
+    lines: list[RenderableType] = [Text.assemble((failure.failure_class, "bold red"), "  ", headline_text(failure, 400))]
+    lines.append(facts_table(facts))
+    if (excerpt := _source_excerpt(failure, source)) is not None:
+        lines.append(Padding(Text(excerpt, style="dim"), (0, 0, 0, 2)))
+    return Group(*lines)
+
+
+def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
+    """Return the source line that the location names with a caret below its column; None when it is not available."""
+    location = re.fullmatch(r"(.*):(\d+):(\d+)", failure.location or "")
+    if location is None:
+        return None
+    # A generated input exists only where it was generated; a cached result may come from another machine.
+    path = Path(location[1]) if Path(location[1]).is_file() else source
+    if path is None:
+        return None
+    number, column = int(location[2]), int(location[3])
+    try:
+        with path.open("rb") as lines:
+            line = next((text for count, text in enumerate(lines, 1) if count == number), b"")
+    except OSError:
+        return None
+    text = line.decode("utf-8", "replace").rstrip("\n")
+    if not text.strip():
+        return None
+    start = max(0, column - _LONGEST_LINE // 2)
+    head = f"{path.name}:{number}: "
+    return f"{head}{text[start : start + _LONGEST_LINE]}\n{' ' * (len(head) + column - 1 - start)}^"

@@ -1,0 +1,74 @@
+"""The formats that any report with the matching method can be written in: text, JSON, Markdown, HTML, SARIF."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from io import StringIO
+from typing import IO
+
+from rich.console import Console, RenderableType
+
+from triage.report.registry import HtmlReport, MarkdownReport, Report, ReportFormat, SarifReport
+from triage.report.shapes import as_json
+
+_PLAIN_WIDTH = 160  # columns assumed for pipes and files
+
+
+def console_for(stream: IO[str]) -> Console:
+    """Create a console for a stream: as wide as the terminal, or 160 columns for a pipe or a file."""
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
+    return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False)
+
+
+def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
+    """Write blocks to a stream, without trailing blanks where the stream is not a terminal."""
+    console = console_for(stream)
+    for block in blocks:
+        if console.is_terminal:
+            console.print(block)
+            continue
+        with console.capture() as captured:
+            console.print(block)
+        stream.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+
+
+class TextFormat(ReportFormat[Report]):
+    """Text for a person, with colour on a terminal."""
+
+    def render(self, report: Report) -> str:
+        stream = StringIO()
+        self.write(report, stream)
+        return stream.getvalue()
+
+    def write(self, report: Report, stream: IO[str]) -> None:
+        write_blocks(report.blocks(), stream)
+
+
+class JsonFormat(ReportFormat[Report]):
+    """Indented JSON for programs."""
+
+    def render(self, report: Report) -> str:
+        return json.dumps(as_json(report.shape()), indent=2) + "\n"
+
+
+class MarkdownFormat(ReportFormat[MarkdownReport]):
+    """Markdown for issues and job summaries."""
+
+    def render(self, report: MarkdownReport) -> str:
+        return report.markdown().rstrip("\n") + "\n"
+
+
+class HtmlFormat(ReportFormat[HtmlReport]):
+    """A page for a browser."""
+
+    def render(self, report: HtmlReport) -> str:
+        return report.html().rstrip("\n") + "\n"
+
+
+class SarifFormat(ReportFormat[SarifReport]):
+    """SARIF 2.1.0, which GitHub and editors show beside the source line."""
+
+    def render(self, report: SarifReport) -> str:
+        return json.dumps(report.sarif(), indent=2) + "\n"
