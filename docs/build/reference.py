@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
+import pkgutil
+import typing
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
 import mkdocs_gen_files
+from pydantic import TypeAdapter
 
+import triage.report
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
 from triage.lint.rules import RULES
 from triage.recipes.schema import recipe_schema
+from triage.report.registry import Report
 
 
 def option_row(param: Any) -> str:
@@ -84,7 +91,31 @@ def recipe_page() -> str:
     )
 
 
+def reports() -> Iterator[type[Report]]:
+    """Yield every kind of answer that a command gives, by name."""
+    for module in pkgutil.iter_modules(triage.report.__path__, "triage.report."):
+        importlib.import_module(module.name)
+    found, waiting = set(), [Report]
+    while waiting:
+        kinds = waiting.pop().__subclasses__()
+        waiting += kinds
+        found |= {kind for kind in kinds if not inspect.isabstract(kind)}
+    yield from sorted(found, key=lambda kind: kind.__name__)
+
+
+def json_page() -> str:
+    """Return the JSON Schema of every command's answer."""
+    parts = ["# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"]
+    for report in reports():
+        shape = typing.get_type_hints(report.shape)["return"]
+        schema = TypeAdapter(shape).json_schema(by_alias=True)
+        summary = (inspect.getdoc(report) or "").splitlines()[0]
+        parts.append(f"\n## {report.__name__}\n\n{summary}\n\n```json\n{json.dumps(schema, indent=1)}\n```\n")
+    return "".join(parts)
+
+
 PAGES = {
+    "json": json_page,
     "commands": commands_page,
     "failure-classes": classes_page,
     "lint-rules": lint_page,
