@@ -95,12 +95,12 @@ def reports() -> Iterator[type[Report]]:
     """Yield every kind of answer that a command gives, by name."""
     for module in pkgutil.iter_modules(triage.report.__path__, "triage.report."):
         importlib.import_module(module.name)
-    found, waiting = set(), [Report]
+    found, waiting = {}, [Report]  # by name: a dataclass with slots leaves the class it was made from behind
     while waiting:
         kinds = waiting.pop().__subclasses__()
         waiting += kinds
-        found |= {kind for kind in kinds if not inspect.isabstract(kind)}
-    yield from sorted(found, key=lambda kind: kind.__name__)
+        found |= {kind.__name__: kind for kind in kinds if not inspect.isabstract(kind)}
+    yield from (found[name] for name in sorted(found))
 
 
 def json_page() -> str:
