@@ -35,17 +35,17 @@ def test_a_kernel_is_specialised_as_it_is_written(loaded) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("n: i32", "n: int", '"int" is no type of an argument'),
-        ("n: i32", "n: i32:32", '"i32:32" is no type of an argument'),
-        ("BLOCK: 64", "n: 64", '"n" has a type in signature and a value here'),
-        ("BLOCK: 64", "BLOCK: yes", "yes without quotes is a truth value in YAML 1.1"),
-        ("pointer_range: 32", "range: 32", '"range" is no hint known here: write divisibility or pointer_range.'),
-        ("hints: {y_ptr", "hints: {z_ptr", '"z_ptr" is no argument in signature.'),
-        ("pointer_range: 32", "pointer_range: big", '"big" is no value of a hint'),
-        ("${num_warps}", "${warps}", '"${warps}" names no matrix key; did you mean "num_warps"?'),
-        ("chip: sm_90", "chip: sm_90, devices: 2", "a kernel is compiled for one device"),
-        ("matrix:", 'flags: ["-O3"]\nmatrix:', "Triton has no flags"),
-        ("compiler: triton\n", "", '"signature" is no key of a recipe'),
+        ("n: i32", "n: int", '"int"'),
+        ("n: i32", "n: i32:32", '"i32:32"'),
+        ("BLOCK: 64", "n: 64", '"n"'),
+        ("BLOCK: 64", "BLOCK: yes", '"yes"'),
+        ("pointer_range: 32", "range: 32", "write divisibility or pointer_range"),
+        ("hints: {y_ptr", "hints: {z_ptr", '"z_ptr"'),
+        ("pointer_range: 32", "pointer_range: big", '"big"'),
+        ("${num_warps}", "${warps}", 'did you mean "num_warps"?'),
+        ("chip: sm_90", "chip: sm_90, devices: 2", "one device"),
+        ("matrix:", 'flags: ["-O3"]\nmatrix:', "`options`"),
+        ("compiler: triton\n", "", '"signature"'),
     ],
 )
 def test_mistakes(told, old: str, new: str, message: str) -> None:

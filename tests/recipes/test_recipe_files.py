@@ -60,24 +60,25 @@ def test_linked_folders_are_followed_once(write):
 
 
 def test_a_folder_without_recipes_says_so(folder):
-    assert sentence("models") == "models: this folder holds no recipe: no *.yaml or *.yml file in it or below."
+    assert sentence("models").startswith("models: ")
+    assert "*.yaml or *.yml" in sentence("models")
 
 
 def test_a_missing_path_suggests_a_neighbour(write):
     write("suite/a.yaml")
-    assert sentence("suit") == 'suit: no such file or folder; did you mean "suite"?'
-    assert sentence("suite/b.yaml") == 'suite/b.yaml: no such file or folder; did you mean "a.yaml"?'
-    assert sentence("nowhere/at/all") == "nowhere/at/all: no such file or folder."
+    assert 'did you mean "suite"?' in sentence("suit")
+    assert 'did you mean "a.yaml"?' in sentence("suite/b.yaml")
+    assert "did you mean" not in sentence("nowhere/at/all")
 
 
 def test_links_to_nothing_and_to_themselves(write):
     write("s/a.yaml")
     Path("s/loop.yaml").symlink_to("loop.yaml")
     Path("s/gone.yaml").symlink_to("nothing.yaml")
-    assert sentence("s").splitlines() == [
-        's/gone.yaml: this link leads to "nothing.yaml", which does not exist.',
-        "s/loop.yaml: this link leads back to itself.",
-    ]
+    gone, loop = sentence("s").splitlines()
+    assert gone.startswith("s/gone.yaml: ")
+    assert '"nothing.yaml"' in gone
+    assert loop.startswith("s/loop.yaml: ")
 
 
 def test_a_folder_without_permission(write, monkeypatch):
@@ -91,30 +92,31 @@ def test_a_folder_without_permission(write, monkeypatch):
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)  # chmod stops nobody who runs the tests as root
-    assert sentence("s") == "s/closed: no permission to read this; check its mode and its owner."
+    assert sentence("s").startswith("s/closed: no permission")
 
 
 def test_a_file_that_is_too_big_is_not_read(folder, monkeypatch):
     with Path("big.yaml").open("wb") as file:
         file.truncate(200 << 20)
     monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail("was read"))
-    assert sentence("big.yaml") == "big.yaml: the file has 200.0 MiB; a recipe has at most 1 MiB."
+    assert "200.0 MiB" in sentence("big.yaml")
 
 
-def test_inputs_and_devices_are_no_recipes(folder):
-    assert "this is an input (.mlir), not a recipe" in sentence("models/matmul.mlir")
+def test_inputs_and_devices_are_not_recipes(folder):
+    assert "triage recipe new matmul.yaml --input models/matmul.mlir" in sentence("models/matmul.mlir")
     assert "neither a file nor a folder" in sentence(os.devnull)
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "fragment"),
     [
-        (b"name: a\0", "this is a binary file (it holds NUL bytes); a recipe is YAML text in UTF-8."),
-        (b"# fine\nname: \xff\n", "line 2 is not UTF-8 (byte 0xff); save the recipe as UTF-8 text."),
-        ("name: a".encode("utf-16"), "this is a binary file (it holds NUL bytes); a recipe is YAML text in UTF-8."),
-        (b"", "the file is empty; `triage recipe new` writes one to start from."),
-        (b"# only a comment\n", "the file is empty; `triage recipe new` writes one to start from."),
+        (b"name: a\0", "NUL"),
+        (b"# fine\nname: \xff\n", "line 2 is not UTF-8"),
+        ("name: a".encode("utf-16"), "NUL"),
+        (b"", "triage recipe new"),
+        (b"# only a comment\n", "triage recipe new"),
     ],
 )
-def test_files_without_a_recipe_in_them(told, data, message):
-    assert told(data) == [message]
+def test_files_without_a_recipe(told, data, fragment):
+    (problem,) = told(data)
+    assert fragment in problem

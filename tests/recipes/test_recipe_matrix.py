@@ -52,51 +52,34 @@ def test_the_suffix_may_come_from_the_matrix(loaded):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "position", "fragment"),
     [
-        (
-            'flags: ["-a=${dtpe}"]\nmatrix: {dtype: [f16]}\n',
-            '4:9: "${dtpe}" names no matrix key; did you mean "dtype"? The matrix has dtype.',
-        ),
-        ('flags: ["-a=${dtype}"]\n', '4:9: "${dtype}" names no matrix key. The recipe has no matrix.'),
-        ('flags: ["-a=${}"]\n', '4:9: "${}" names no matrix key.'),
-        (
-            'flags: ["-a=${a"]\nmatrix: {a: [b]}\n',
-            '4:9: "-a=${a" holds a ${ that is not closed; write it as ${key}.',
-        ),
-        (
-            "matrix: {dtype: [f16]}\n",
-            '4:10: nothing uses the matrix key "dtype": write ${dtype} in input, args, flags or target',
-        ),
-        (
-            'matrix: {a: [b]}\nflags: ["-a=${a}"]\nsummary: for ${a}\n',
-            '6:10: "for ${a}": placeholders are filled in only in input, args, flags and target.',
-        ),
-        (
-            'matrix: {a: ["1.0"]}\nflags: [{flag: "-a=${a}", since: "${a}"}]\n',
-            '5:34: "${a}": placeholders are filled in only in input, args, flags and target.',
-        ),
-        ('matrix: {a: []}\nflags: ["-a=${a}"]\n', '4:13: the list of "a" is empty: give it values or remove the key.'),
-        (
-            'matrix: {a: f16}\nflags: ["-a=${a}"]\n',
-            '4:13: the matrix key "a" holds a list, not "f16": write `a: [f16]`.',
-        ),
-        ('matrix: {a: [[f16]]}\nflags: ["-a=${a}"]\n', "4:14: one value is wanted here, not a list."),
-        ('matrix: {a: [{b: c}]}\nflags: ["-a=${a}"]\n', "4:14: one value is wanted here, not a mapping."),
-        ('matrix: {a: [~]}\nflags: ["-a=${a}"]\n', "4:14: this entry is ~"),
-        ('matrix: [a]\nflags: ["-a=${a}"]\n', '4:9: "matrix" holds a mapping, not a list: write `matrix: {dtype: [f16'),
-        ('matrix: {a: [x, x]}\nflags: ["-a=${a}"]\n', '4:17: "x" stands twice among the values of "a"; remove one.'),
-        ('matrix: {a: ["x,y"]}\nflags: ["-a=${a}"]\n', '4:14: "x,y" cannot stand in a case name: leave out commas'),
-        ('matrix: {1a: [x]}\nflags: ["-a=${1a}"]\n', '4:10: "1a" cannot be a key here: use letters, digits, _ and -'),
-        ('matrix: {a: [O3]}\nflags: ["${a}"]\n', '5:9: "O3" is no flag: a flag begins with a hyphen, such as "--O3".'),
+        ('flags: ["-a=${dtpe}"]\nmatrix: {dtype: [f16]}\n', "4:9", 'did you mean "dtype"?'),
+        ('flags: ["-a=${dtype}"]\n', "4:9", "no matrix"),
+        ('flags: ["-a=${}"]\n', "4:9", '"${}"'),
+        ('flags: ["-a=${a"]\nmatrix: {a: [b]}\n', "4:9", "write ${key}"),
+        ("matrix: {dtype: [f16]}\n", "4:10", "write ${dtype} in input, args, flags or target"),
+        ('matrix: {a: [b]}\nflags: ["-a=${a}"]\nsummary: for ${a}\n', "6:10", "input, args, flags and target"),
+        ('matrix: {a: ["1.0"]}\nflags: [{flag: "-a=${a}", since: "${a}"}]\n', "5:34", "input, args, flags and target"),
+        ('matrix: {a: []}\nflags: ["-a=${a}"]\n', "4:13", "empty"),
+        ('matrix: {a: f16}\nflags: ["-a=${a}"]\n', "4:13", "write `a: [f16]`"),
+        ('matrix: {a: [[f16]]}\nflags: ["-a=${a}"]\n', "4:14", "not a list"),
+        ('matrix: {a: [{b: c}]}\nflags: ["-a=${a}"]\n', "4:14", "not a mapping"),
+        ('matrix: {a: [~]}\nflags: ["-a=${a}"]\n', "4:14", "no value"),
+        ('matrix: [a]\nflags: ["-a=${a}"]\n', "4:9", "write `matrix: {dtype: [f16"),
+        ('matrix: {a: [x, x]}\nflags: ["-a=${a}"]\n', "4:17", '"x"'),
+        ('matrix: {a: ["x,y"]}\nflags: ["-a=${a}"]\n', "4:14", "commas"),
+        ('matrix: {1a: [x]}\nflags: ["-a=${1a}"]\n', "4:10", '"1a"'),
+        ('matrix: {a: [O3]}\nflags: ["${a}"]\n', "5:9", '"--O3"'),
     ],
 )
-def test_mistakes(told, text, message):
+def test_mistakes(told, text, position, fragment):
     (problem,) = told(BASE + text)
-    assert problem.startswith(message)
+    assert problem.startswith(f"{position}: ")
+    assert fragment in problem
 
 
-def test_an_empty_list_is_told_beside_the_key_that_nothing_uses(told):
+def test_an_empty_list_is_reported_as_well_as_the_unused_key(told):
     assert len(told(BASE + "matrix: {a: []}\n")) == 2
 
 
@@ -105,7 +88,7 @@ def test_other_mistakes_are_found_beside_a_bad_matrix(told):
     assert [problem.split(":")[0] for problem in told(BASE + text)] == ["4", "5", "5", "6"]
 
 
-def test_each_value_that_fits_badly_is_told(told):
+def test_each_wrong_value_of_a_key_is_reported(told):
     text = """\
 name: a
 input: models/matmul_${dtype}.mlir
@@ -114,10 +97,11 @@ matrix: {dtype: [f16, f8, f4], b: [cuda, cdua], d: [1, 0]}
 """
     problems = told(text)
     assert len(problems) == 4
-    assert '"models/matmul_f8.mlir" does not exist; did you mean "matmul_f' in problems[0]
-    assert '"models/matmul_f4.mlir" does not exist' in problems[1]
-    assert problems[2].startswith('3:19: "cdua" is no backend of iree')
-    assert problems[3].startswith("3:36: 0 devices")
+    assert '"models/matmul_f8.mlir"' in problems[0]
+    assert 'did you mean "matmul_f' in problems[0]
+    assert '"models/matmul_f4.mlir"' in problems[1]
+    assert problems[2].startswith('3:19: "cdua"')
+    assert problems[3].startswith("3:36: ")
 
 
 def test_too_many_combinations_are_refused(told):
@@ -125,7 +109,9 @@ def test_too_many_combinations_are_refused(told):
     matrix = ", ".join(f"{key}: [1, 2, 3, 4, 5]" for key in keys)
     flags = ", ".join(f'"-{key}=${{{key}}}"' for key in keys)
     (problem,) = told(BASE + f"matrix: {{{matrix}}}\nflags: [{flags}]\n")
-    assert problem == "4:1: the matrix has 78125 combinations; the limit is 4096."
+    assert problem.startswith("4:1: ")
+    assert "78125" in problem
+    assert "4096" in problem
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters=",[]{}$\n\r\t", exclude_categories=("C", "Z")), max_size=6)

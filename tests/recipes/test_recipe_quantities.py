@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.config.quantities import UNITS, parse_duration, parse_size
+from triage.config.values import UNITS, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(

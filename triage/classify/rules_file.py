@@ -105,12 +105,10 @@ def check_rules(name: str, text: str, known: Mapping[str, Rule]) -> list[Rule]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    import yaml
+    from triage.config.document import FileKind, read_document
 
-    from triage.config.yaml_document import build_document, compose
-
-    document = build_document(name, compose(name, text))
-    data = None if document.problems else yaml.safe_load(text)
+    document = read_document(name, text, FileKind("rule file", "write a list `classes`"))
+    data = document.typed()
     problems = list(document.problems)
 
     def complain(location: Location, message: str) -> None:

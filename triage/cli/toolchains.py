@@ -13,7 +13,7 @@ from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, print_stderr, show, show_json
-from triage.config.quantities import parse_size
+from triage.config.values import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Toolchain
 from triage.report.shapes import revision_json

@@ -1,1 +1,1 @@
-"""Read YAML files with positions, and check their fields with clear errors."""
+"""Configuration files: YAML with positions, checked values, and mistakes reported with file:line:column."""

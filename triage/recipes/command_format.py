@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from triage.config.schema import MappingFormat
 from triage.config.suggestions import did_you_mean
+from triage.config.values import advice, as_list, as_text, as_written
 from triage.model.case import CommandSpec, VersionRule
-from triage.recipes.fields import advice, as_text, as_written, setting
+from triage.recipes.fields import setting
 from triage.recipes.files import locate
 from triage.recipes.format import RecipeFormat, TargetFormat
 from triage.recipes.words import COMMAND
@@ -42,11 +44,6 @@ def _requirement(value: Any) -> str:
     return text
 
 
-def _listed(value: Any) -> Any:
-    """One text may stand for a list of one."""
-    return [value] if isinstance(value, str) else value
-
-
 def _pattern(value: Any) -> str:
     text = as_text(value)
     try:
@@ -67,10 +64,10 @@ def _there(value: Any, info: Any) -> str:
 _Words = Annotated[list[Annotated[str, BeforeValidator(_word), WithJsonSchema(_TEXT)]], Field(min_length=1)]
 
 
-class VersionFormat(BaseModel):
+class VersionFormat(MappingFormat):
     """How a compiler in a folder tells its version."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    noun: ClassVar[str] = "version"
 
     run: _Words = Field(description="What to run.", examples=[["{toolchain}/bin/mlir-opt", "--version"]])
     pattern: Annotated[str, BeforeValidator(_pattern), WithJsonSchema(_TEXT)] = Field(
@@ -90,7 +87,7 @@ class CommandFormat(RecipeFormat):
     )
     package: Annotated[
         list[Annotated[str, BeforeValidator(_requirement), WithJsonSchema(_TEXT)]],
-        BeforeValidator(_listed),
+        BeforeValidator(as_list),
         Field(min_length=1),
     ] = Field(
         default=[],

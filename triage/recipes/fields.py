@@ -1,8 +1,4 @@
-"""The values a recipe is made of: how each is checked, and how an editor sees it.
-
-A check gets the scalar as written and answers with what the case holds. What is wrong is raised as `advice`, a sentence
-that names the value and says what to write instead.
-"""
+"""Checks of the values in a recipe. Each takes the scalar as written and returns what the case contains."""
 
 from __future__ import annotations
 
@@ -12,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from packaging.version import InvalidVersion, Version
 from pydantic import ValidationInfo
-from pydantic_core import PydanticCustomError
 
-from triage.config.quantities import parse_duration, parse_size
+from triage.config.document import Written
 from triage.config.suggestions import did_you_mean
-from triage.config.yaml_document import Written
+from triage.config.values import advice, as_text, as_written
 from triage.recipes.matrix import has_placeholder
 from triage.recipes.words import FAMILIES, IREE, Family
 
@@ -44,44 +38,9 @@ class Setting:
     failure_names: Collection[str] | None = None
 
 
-def advice(message: str, key: str | None = None) -> PydanticCustomError:
-    """An error whose message is told as it is, at the key of the mapping where one is named."""
-    return PydanticCustomError("advice", "{message}", {"message": message, "key": key})
-
-
 def setting(info: ValidationInfo) -> Setting:
     """The setting that validation was started with."""
     return info.context if isinstance(info.context, Setting) else Setting()
-
-
-def as_written(value: Any) -> str:
-    """Any scalar, as the text that stands in the file."""
-    if isinstance(value, str):
-        return str(value)
-    shape = "a list" if isinstance(value, list) else "a mapping"
-    raise advice(f"one value is wanted here, not {shape}.")
-
-
-def as_text(value: Any) -> str:
-    """A scalar that YAML also takes for text."""
-    text = as_written(value)
-    kind = value.kind if isinstance(value, Written) else "str"
-    if kind == "bool":
-        meaning = "true" if text.lower() in {"y", "yes", "on", "true"} else "false"
-        raise advice(f'{text} without quotes is the truth value {meaning} in YAML 1.1: write "{text}" in quotes.')
-    if kind in {"int", "float"}:
-        raise advice(f'{text} without quotes is {_number(text, kind)} in YAML, and text is wanted: write "{text}".')
-    if not text.strip():
-        raise advice("the text is empty; give it a value or remove the key.")
-    return text
-
-
-def _number(text: str, kind: str) -> str:
-    """A number as YAML 1.1 reads it: `3.10` as 3.1, `010` as octal, `1:30` in base 60."""
-    try:
-        return f"the number {yaml.safe_load(text):{'g' if kind == 'float' else ''}}"
-    except ValueError:  # thousands of digits
-        return "a number"
 
 
 def check_name(value: Any) -> str:
@@ -89,9 +48,9 @@ def check_name(value: Any) -> str:
     text = as_text(value)
     if not NAME.fullmatch(text):
         slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "cuda-matmul-f32"
-        raise advice(f'"{text}" cannot be a name: use small letters a-z, digits and hyphens, such as "{slug}".')
+        raise advice(f'"{text}" cannot be a name: use lowercase letters a-z, digits and hyphens, such as "{slug}".')
     if len(text) > MAX_NAME:
-        raise advice(f"the name has {len(text)} characters; file names are made of it, so write at most {MAX_NAME}.")
+        raise advice(f"the name has {len(text)} characters; write at most {MAX_NAME}, because file names contain it.")
     return text
 
 
@@ -101,7 +60,7 @@ def check_compiler(value: Any) -> str:
     if text not in FAMILIES:
         aliases = {"iree-compile": "iree", "mlir": "iree"}
         known = ", ".join(FAMILIES)
-        raise advice(f'"{text}" is no compiler known here{did_you_mean(text, FAMILIES, aliases)} Compilers: {known}.')
+        raise advice(f'"{text}" is not a known compiler{did_you_mean(text, FAMILIES, aliases)} Compilers: {known}.')
     return text
 
 
@@ -112,7 +71,7 @@ def check_backend(value: Any, info: ValidationInfo) -> str:
         return text
     if text not in family.backends:
         guess = did_you_mean(text, family.backends, family.aliases)
-        raise advice(f'"{text}" is no backend of {family.name}{guess} Backends: {", ".join(family.backends)}.')
+        raise advice(f'"{text}" is not a backend of {family.name}{guess} Backends: {", ".join(family.backends)}.')
     return text
 
 
@@ -120,7 +79,7 @@ def check_word(value: Any) -> str:
     """A text without white space, such as a chip."""
     text = as_text(value)
     if re.search(r"\s", text):
-        raise advice(f'"{text}" holds white space; write one word.')
+        raise advice(f'"{text}" contains white space; write one word.')
     return text
 
 
@@ -130,13 +89,13 @@ def check_devices(value: Any) -> int | None:
     if has_placeholder(text):
         return None
     if not re.fullmatch(r"[0-9]+", text):
-        raise advice(f'"{text}" is no number of devices: write a whole number, such as 2.')
+        raise advice(f'"{text}" is not a number of devices: write a whole number, such as 2.')
     # Counted by its digits first: Python refuses to convert numbers of thousands of digits.
     count = int(text) if len(text) < 10 else MAX_DEVICES + 1
     if count < 1:
-        raise advice(f"{text} devices cannot be compiled for: write 1 or more, or leave the key out.")
+        raise advice(f"cannot compile for {text} devices: write 1 or more, or remove the key.")
     if count > MAX_DEVICES:
-        raise advice(f"{text} devices are too many: write at most {MAX_DEVICES}.")
+        raise advice(f"{text} devices are too many; write at most {MAX_DEVICES}.")
     return count
 
 
@@ -149,7 +108,7 @@ def check_phase(value: Any, info: ValidationInfo) -> str:
         raise advice(f'compiler "{family.name}" cannot stop after a phase; remove the key.')
     if text not in family.phases:
         guess = did_you_mean(text, family.phases)
-        raise advice(f'"{text}" is no phase of {family.name}{guess} Phases: {", ".join(family.phases)}.')
+        raise advice(f'"{text}" is not a phase of {family.name}{guess} Phases: {", ".join(family.phases)}.')
     return text
 
 
@@ -159,9 +118,9 @@ def check_flag(value: Any) -> str:
     if has_placeholder(text) and text.startswith("${"):
         return text
     if not text.startswith("-"):
-        raise advice(f'"{text}" is no flag: a flag begins with a hyphen, such as "--{text.lstrip()}".')
+        raise advice(f'"{text}" is not a flag: a flag begins with a hyphen, such as "--{text.lstrip()}".')
     if _TWO_FLAGS.search(text):
-        raise advice(f'"{text}" looks like several flags: give each an entry of its own.')
+        raise advice(f'"{text}" looks like several flags; write each as its own entry.')
     return text
 
 
@@ -171,12 +130,12 @@ def check_version(value: Any) -> str:
     kind = value.kind if isinstance(value, Written) else "str"
     if kind in {"int", "float"}:
         full = text + ".0" * (2 - text.count("."))
-        warning = " (3.10 would become 3.1)" if kind == "float" else ""
-        raise advice(f'{text} without quotes is a number in YAML{warning}: write "{full}".')
+        warning = " (3.10 would be 3.1)" if kind == "float" else ""
+        raise advice(f'YAML reads {text} without quotes as a number{warning}; write "{full}".')
     try:
         Version(text)
     except InvalidVersion:
-        raise advice(f'"{text}" is no version: write a release such as "3.5.0".') from None
+        raise advice(f'"{text}" is not a version: write a release such as "3.5.0".') from None
     return text
 
 
@@ -185,7 +144,7 @@ def check_failure(value: Any, info: ValidationInfo) -> str:
     text, known = as_text(value), setting(info).failure_names
     if known is not None and text not in known:
         guess = did_you_mean(text, known)
-        raise advice(f'"{text}" is no failure class or family{guess} Known: {", ".join(sorted(known))}.')
+        raise advice(f'"{text}" is not a failure class or family{guess} Known: {", ".join(sorted(known))}.')
     return text
 
 
@@ -194,7 +153,7 @@ def check_issue(value: Any) -> str:
     text = as_written(value)
     if not ISSUE.fullmatch(text):
         number = text.lstrip("#")
-        raise advice(f'"{text}" is no issue: write "owner/repo#{number if number.isdigit() else 123}" or its URL.')
+        raise advice(f'"{text}" is not an issue: write "owner/repo#{number if number.isdigit() else 123}" or its URL.')
     return text
 
 
@@ -202,7 +161,7 @@ def check_arg(value: Any) -> str:
     """One value handed to a generator."""
     if isinstance(value, list):
         joined = ",".join(str(item) for item in value)
-        raise advice(f'a list cannot be handed over as one argument: write "{joined}" and let the generator split it.')
+        raise advice(f'an argument cannot be a list: write "{joined}" and split it in the generator.')
     return as_written(value)
 
 
@@ -212,7 +171,7 @@ def check_key(value: Any) -> str:
     if not KEY.fullmatch(text):
         bare = text.lstrip("-")
         instead = f'"{bare}"' if KEY.fullmatch(bare) else 'a word such as "dtype"'
-        raise advice(f'"{text}" cannot be a key here: use letters, digits, _ and -, a letter first; write {instead}.')
+        raise advice(f'"{text}" cannot be a key here: use letters, digits, _ and -, starting with a letter; write {instead}.')
     return text
 
 
@@ -220,21 +179,5 @@ def check_choice(value: Any) -> str:
     """One value of a matrix key."""
     text = as_written(value)
     if re.search(r"[,\[\]\n\r\t]", text) or text != text.strip():
-        raise advice(f'"{text}" cannot stand in a case name: leave out commas, brackets, line breaks and outer blanks.')
+        raise advice(f'"{text}" cannot be part of a case name: remove commas, brackets, line breaks and outer spaces.')
     return text
-
-
-def check_duration(value: Any) -> float:
-    """Seconds."""
-    try:
-        return parse_duration(as_written(value))
-    except ValueError as error:
-        raise advice(str(error)) from None
-
-
-def check_size(value: Any) -> int:
-    """Bytes."""
-    try:
-        return parse_size(as_written(value))
-    except ValueError as error:
-        raise advice(str(error)) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -12,14 +11,15 @@ from typing import Any
 
 from pydantic import ValidationInfo
 
+from triage.config.document import siblings, why_unreadable
 from triage.config.suggestions import did_you_mean
+from triage.config.values import advice, as_text
 from triage.model.case import InputKind
-from triage.model.errors import BadFiles, Problem
-from triage.recipes.fields import advice, as_text, setting
+from triage.model.errors import Problem
+from triage.recipes.fields import setting
 from triage.recipes.matrix import has_placeholder
 from triage.recipes.words import Family
 
-MAX_BYTES = 1 << 20
 SUFFIXES = frozenset({".yaml", ".yml"})
 _INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
 
@@ -30,33 +30,6 @@ def recipe_files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
     for path in paths:
         search.add(path)
     return search.files, search.problems
-
-
-def read_recipe(path: Path) -> str:
-    """The file's text, a byte order mark left out. BadFiles when it is too big, not text, or cannot be read."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise _refused(path, f"the file has {size / (1 << 20):.1f} MiB; a recipe has at most 1 MiB.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise _refused(path, _reason(path, error)) from error
-    if b"\0" in data:
-        raise _refused(path, "this is a binary file (it holds NUL bytes); a recipe is YAML text in UTF-8.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"line {line} is not UTF-8 (byte 0x{data[error.start]:02x}); save the recipe as UTF-8 text."
-        raise _refused(path, message) from error
-
-
-def neighbours(path: Path) -> list[str]:
-    """Names beside a path that does not exist; none when its folder cannot be listed."""
-    try:
-        return sorted(entry.name for entry in os.scandir(path.parent))
-    except OSError:
-        return []
 
 
 @dataclass
@@ -72,7 +45,7 @@ class _Search:
         try:
             status = path.stat()
         except (OSError, ValueError) as error:
-            self._refuse(path, _reason(path, error))
+            self._refuse(path, why_unreadable(path, error))
             return
         if stat.S_ISDIR(status.st_mode):
             self._add_folder(path)
@@ -91,7 +64,7 @@ class _Search:
             try:
                 self._keep(path, path.stat())
             except OSError as error:
-                self._refuse(path, _reason(path, error))
+                self._refuse(path, why_unreadable(path, error))
         if not found and len(self.problems) == refused:
             self._refuse(folder, "this folder holds no recipe: no *.yaml or *.yml file in it or below.")
 
@@ -101,7 +74,7 @@ class _Search:
             status = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            self._refuse(folder, _reason(folder, error))
+            self._refuse(folder, why_unreadable(folder, error))
             return
         if (status.st_dev, status.st_ino) in seen:
             return
@@ -129,24 +102,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a link that leads back to itself: looked at again as a file, and told there
         return False
-
-
-def _refused(path: Path, message: str) -> BadFiles:
-    return BadFiles([Problem(str(path), None, None, message)])
-
-
-def _reason(path: Path, error: OSError | ValueError) -> str:
-    """Why a path is of no use, in a sentence."""
-    code = error.errno if isinstance(error, OSError) else None
-    if code in {errno.ENOENT, errno.ENOTDIR}:
-        if path.is_symlink():
-            return f'this link leads to "{path.readlink()}", which does not exist.'
-        return "no such file or folder" + did_you_mean(path.name, neighbours(path))
-    if code == errno.ELOOP:
-        return "this link leads back to itself."
-    if code in {errno.EACCES, errno.EPERM}:
-        return "no permission to read this; check its mode and its owner."
-    return f"cannot be read: {getattr(error, 'strerror', None) or error}."
 
 
 def check_input(value: Any, info: ValidationInfo) -> str:
@@ -201,6 +156,6 @@ def _absence(path: Path, family: Family | None) -> str:
         return f'is a link to "{path.readlink()}", which does not exist.'
     if not path.parent.is_dir():
         return "does not exist, nor does its folder; paths count from the recipe's own folder."
-    fitting = (name for name in neighbours(path) if family is None or family.kind_of(Path(name).suffix) is not None)
+    fitting = (name for name in siblings(path) if family is None or family.kind_of(Path(name).suffix) is not None)
     guess = did_you_mean(path.name, fitting)
     return f"does not exist{guess} Paths count from the recipe's own folder."

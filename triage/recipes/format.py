@@ -7,12 +7,14 @@ RecipeFormat and an entry in by_family.FORMATS.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from packaging.version import Version
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from triage.config.schema import MappingFormat
+from triage.config.values import advice, as_duration, as_size, as_text
 from triage.model.case import CaseSpec
 from triage.recipes import fields
 from triage.recipes.files import check_input
@@ -30,7 +32,7 @@ def _words(words: tuple[str, ...], *, filled: bool = False) -> dict[str, Any]:
     return {"anyOf": [enum, PLACEHOLDER]} if filled else enum
 
 
-_Text = Annotated[str, BeforeValidator(fields.as_text), WithJsonSchema(_NOTHING_BLANK)]
+_Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema(_NOTHING_BLANK)]
 _Name = Annotated[
     str,
     BeforeValidator(fields.check_name),
@@ -66,23 +68,17 @@ _Key = Annotated[str, BeforeValidator(fields.check_key)]
 _Choice = Annotated[str, BeforeValidator(fields.check_choice), WithJsonSchema(_SCALAR)]
 _Duration = Annotated[
     float,
-    BeforeValidator(fields.check_duration),
+    BeforeValidator(as_duration),
     WithJsonSchema({"type": ["string", "number"], "pattern": r"^[0-9]", "exclusiveMinimum": 0}),
 ]
 _Size = Annotated[
     int,
-    BeforeValidator(fields.check_size),
+    BeforeValidator(as_size),
     WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B$"}),
 ]
 
 
-class _Mapping(BaseModel):
-    """A mapping of the format: no keys beyond those it names."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Bounded(_Mapping):
+class BoundedFormat(MappingFormat):
     """Something that holds for versions in [since, until)."""
 
     since: _Version | SkipJsonSchema[None] = Field(
@@ -95,15 +91,17 @@ class _Bounded(_Mapping):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.since is not None and self.until is not None and Version(self.since) >= Version(self.until):
-            empty = f'no version lies from "{self.since}" (since) up to "{self.until}" (until)'
-            raise fields.advice(f"{empty}: until names the first version without it, so it must be the later one.", "until")
+            empty = f'no version is in the range since "{self.since}" until "{self.until}"'
+            raise advice(f"{empty}; until is the first version without it, so it must be later than since.", "until")
         return self
 
 
-class TargetFormat(_Mapping):
+class TargetFormat(MappingFormat):
     """What is compiled for."""
 
-    backend: _Backend = Field(description="Code generator; the adapter knows each version's spelling of its flag.")
+    noun: ClassVar[str] = "a target"
+
+    backend: _Backend = Field(description="Code generator. Each version gets its own spelling of the flag.", examples=["cuda"])
     chip: _Chip | SkipJsonSchema[None] = Field(
         default=None, description="Chip, architecture or CPU.", examples=["sm_86", "gfx942", "znver4"]
     )
@@ -112,14 +110,18 @@ class TargetFormat(_Mapping):
     )
 
 
-class FlagFormat(_Bounded):
+class FlagFormat(BoundedFormat):
     """A compiler flag for some versions only."""
+
+    noun: ClassVar[str] = "a flag"
 
     flag: _FlagText = Field(description="The flag as one argument.", examples=["--iree-opt-level=O3"])
 
 
-class LimitsFormat(_Mapping):
+class LimitsFormat(MappingFormat):
     """What one compilation may use."""
+
+    noun: ClassVar[str] = "limits"
 
     timeout: _Duration | SkipJsonSchema[None] = Field(
         default=None, description="Wall time: 120s, 2m, 1h30m, or a number of seconds.", examples=["120s", "1h30m"]
@@ -129,8 +131,10 @@ class LimitsFormat(_Mapping):
     )
 
 
-class ExpectFormat(_Bounded):
+class ExpectFormat(BoundedFormat):
     """A known failure: a case that fails so is no news, one that passes is."""
+
+    noun: ClassVar[str] = "an expect entry"
 
     failure: _Failure = Field(description="Failure class or family.", examples=["shared-memory-overflow"])
     issue: _Issue | SkipJsonSchema[None] = Field(
@@ -148,8 +152,10 @@ _FlagEntry = Annotated[
 ]
 
 
-class RecipeFormat(_Mapping):
+class RecipeFormat(MappingFormat):
     """One recipe: what is compiled, for which target, and what is known about it."""
+
+    noun: ClassVar[str] = "a recipe"
 
     name: _Name = Field(
         description="Unique among all recipes: small letters, digits and hyphens.", examples=["cuda-matmul-f32"]
@@ -163,11 +169,13 @@ class RecipeFormat(_Mapping):
     args: dict[_Key, _Arg] = Field(
         default={},
         description="Arguments of a generator, each handed over as --key value.",
-        examples=[{"n": 4096}],
+        examples=[{"size": 4096}],
         json_schema_extra={"propertyNames": {"pattern": f"^{fields.KEY.pattern}$"}},
     )
-    target: TargetFormat = Field(description="What is compiled for.")
-    flags: list[_FlagEntry] = Field(default=[], description="Compiler flags, each a text or {flag, since, until}.")
+    target: TargetFormat = Field(description="What to compile for.", examples=[{"backend": "cuda", "chip": "sm_86"}])
+    flags: list[_FlagEntry] = Field(
+        default=[], description="Compiler flags, each a text or {flag, since, until}.", examples=[["--iree-opt-level=O3"]]
+    )
     phase: _Phase | SkipJsonSchema[None] = Field(default=None, description="Stop after this phase of the compiler.")
     matrix: dict[_Key, Annotated[list[_Choice], Field(min_length=1)]] = Field(
         default={},
@@ -175,8 +183,14 @@ class RecipeFormat(_Mapping):
         examples=[{"dtype": ["f16", "f32"]}],
         json_schema_extra={"propertyNames": {"pattern": f"^{fields.KEY.pattern}$"}},
     )
-    limits: LimitsFormat = Field(default_factory=LimitsFormat, description="What one compilation may use.")
-    expect: list[ExpectFormat] = Field(default=[], description="Known failures.")
+    limits: LimitsFormat = Field(
+        default_factory=LimitsFormat,
+        description="Limits of one compile.",
+        examples=[{"timeout": "120s", "memory": "8GiB"}],
+    )
+    expect: list[ExpectFormat] = Field(
+        default=[], description="Known failures.", examples=[[{"failure": "shared-memory-overflow"}]]
+    )
 
     def family(self) -> str:
         """The family of its toolchains."""

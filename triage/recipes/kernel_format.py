@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from triage.config.yaml_document import Written
+from triage.config.document import Written
+from triage.config.values import advice, as_text, as_written
 from triage.model.case import Constant, KernelSpec
-from triage.recipes.fields import advice, as_text, as_written
 from triage.recipes.format import RecipeFormat
 from triage.recipes.matrix import has_placeholder
 

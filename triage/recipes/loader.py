@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from triage.config.yaml_document import Document, Loc, Written, build_document, compose
+from triage.config.document import Document, FileKind, Loc, Written, read_document, read_text
+from triage.config.schema import in_order, problems_of
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
 from triage.recipes.by_family import FORMATS
-from triage.recipes.field_errors import problems_of
 from triage.recipes.fields import NAME, Setting
-from triage.recipes.files import locate, read_recipe, recipe_files
+from triage.recipes.files import locate, recipe_files
 from triage.recipes.format import FlagFormat, RecipeFormat
 from triage.recipes.matrix import (
     SECTIONS,
@@ -30,6 +30,8 @@ from triage.recipes.matrix import (
     read_matrix,
 )
 from triage.recipes.words import FAMILIES, IREE, Family
+
+_RECIPE = FileKind("recipe", "`triage recipe new` writes one to start from")
 
 
 def load_recipes(paths: Sequence[Path], failure_names: Collection[str] | None = None) -> tuple[Case, ...]:
@@ -47,7 +49,7 @@ def load_recipes(paths: Sequence[Path], failure_names: Collection[str] | None = 
     for path in files:
         recipe = _read(path, failure_names)
         cases += recipe.cases
-        problems += _in_order([*recipe.problems, *names.add(recipe.document)])
+        problems += in_order([*recipe.problems, *names.add(recipe.document)])
     if problems:
         raise BadFiles(problems)
     return tuple(cases)
@@ -69,7 +71,7 @@ class _Recipe:
 
 def _read(path: Path, failure_names: Collection[str] | None) -> _Recipe:
     try:
-        text = read_recipe(path)
+        text = read_text(path, _RECIPE)
     except BadFiles as error:
         return _Recipe((), list(error.problems))
     return _parse(str(path), text, failure_names, path.parent, path)
@@ -77,10 +79,9 @@ def _read(path: Path, failure_names: Collection[str] | None) -> _Recipe:
 
 def _parse(path: str, text: str, failure_names: Collection[str] | None, folder: Path | None, source: Path) -> _Recipe:
     try:
-        root = compose(path, text)
+        document = read_document(path, text, _RECIPE)
     except BadFiles as error:
         return _Recipe((), list(error.problems))
-    document = build_document(path, root)
     data = document.data
     if not isinstance(data, dict):
         if not document.problems:
@@ -89,7 +90,7 @@ def _parse(path: str, text: str, failure_names: Collection[str] | None, folder: 
     family = FAMILIES.get(str(data.get("compiler", IREE.name)))
     known = None if "rules" in data else failure_names  # rules of its own have classes of their own
     cases = read_cases(document, Setting(family, folder, known), source)
-    return _Recipe(cases if not document.problems else (), _in_order(document.problems), document)
+    return _Recipe(cases if not document.problems else (), in_order(document.problems), document)
 
 
 def _not_a_mapping(data: Any) -> str:
@@ -104,10 +105,6 @@ def _not_a_mapping(data: Any) -> str:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 40 else line[:39] + "…"
-
-
-def _in_order(problems: Sequence[Problem]) -> list[Problem]:
-    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
 class _Names:

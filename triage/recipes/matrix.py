@@ -1,4 +1,4 @@
-"""The matrix of a recipe: its combinations, and the placeholders they fill."""
+"""The matrix of a recipe: its combinations, and the placeholders that they fill."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from triage.config.document import Document, Loc, Written
 from triage.config.suggestions import closest, did_you_mean
-from triage.config.yaml_document import Document, Loc, Written
 
 MAX_CASES = 4096
 
-# Where ${key} is filled in, whatever the family; a flag's text only, not its bounds.
+# Where ${key} is replaced for every family; in flags only the text, not the bounds.
 SECTIONS = ("input", "args", "flags", "target")
 
 _OPENED = re.compile(r"\$\{([\w-]*)")
@@ -24,14 +24,14 @@ Choice = tuple[tuple[str, str], ...]
 
 
 def has_placeholder(text: str) -> bool:
-    """Whether something in `text` still waits to be filled in."""
+    """Whether `text` contains a placeholder."""
     return "${" in text
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A file's matrix as far as it can be read. keys: as written, None where the whole is no mapping; values: those of
-    the keys that hold a list of scalars, in the file's order.
+    """The valid part of a file's matrix. keys: as written, None when it is not a mapping; values: of the keys with a list of
+    scalars, in the file's order.
     """
 
     keys: tuple[str, ...] | None = ()
@@ -39,7 +39,7 @@ class Matrix:
 
 
 def read_matrix(data: Mapping[str, Any]) -> Matrix:
-    """The matrix in a file's data; what is not shaped like one is left out."""
+    """The matrix in a file's data, without its invalid parts."""
     matrix = data.get("matrix", {})
     if not isinstance(matrix, dict):
         return Matrix(keys=None)
@@ -52,7 +52,7 @@ def _is_choice(values: Any) -> bool:
 
 
 def choices(matrix: Mapping[str, Sequence[str]]) -> Iterator[Choice]:
-    """Every combination in the file's order, the last key turning fastest; one empty choice without a matrix."""
+    """Every combination in the file's order, the last key changing fastest; one empty choice without a matrix."""
     for values in product(*matrix.values()):
         yield tuple(zip(matrix, values, strict=True))
 
@@ -63,7 +63,7 @@ def case_name(recipe: str, choice: Choice) -> str:
 
 
 def fill(data: Mapping[str, Any], choice: Choice, sections: Sequence[str] = SECTIONS) -> dict[str, Any]:
-    """The file's data with the placeholders of one choice filled in within `sections`; unknown ones stay."""
+    """The file's data with the placeholders of one choice replaced in `sections`; unknown ones stay."""
     if not choice:
         return dict(data)
     values = dict(choice)
@@ -88,21 +88,21 @@ def _map_texts(data: Any, change: Callable[[Written], Written]) -> Any:
 
 
 def check_placeholders(document: Document, keys: Sequence[str] | None, sections: Sequence[str] = SECTIONS) -> None:
-    """Report placeholders that name none of the matrix keys, those where none is filled in, and keys that nothing uses.
+    """Report placeholders that are not matrix keys or are outside of `sections`, and matrix keys that nothing uses.
 
-    keys: None when they are unknown, and then only the second is judged.
+    keys: None when they are unknown; then only the sections are checked.
     """
     used: set[str] = set()
     for loc, text in document.texts():
         if not has_placeholder(text):
             continue
         if not _fillable(loc, sections):
-            document.report(loc, f'"{text}": placeholders are filled in only in {_listed(sections)}.')
+            document.report(loc, f'"{text}": placeholders are replaced only in {_listed(sections)}.')
             continue
         if keys is None:
             continue
         names = _PLACEHOLDER.findall(text)
-        # A key that a mistyped placeholder means is in use.
+        # A mistyped placeholder uses the key it means.
         used.update(name if name in keys else closest(name, keys) or name for name in _OPENED.findall(text))
         _check_text(document, loc, text, names, keys)
     for key in keys or ():
@@ -115,13 +115,13 @@ def _check_text(document: Document, loc: Loc, text: str, names: Sequence[str], k
     unknown = next((name for name in names if name not in keys), None)
     if unknown is not None:
         known = f" The matrix has {_listed(keys)}." if keys else " The recipe has no matrix."
-        document.report(loc, f'"${{{unknown}}}" names no matrix key{did_you_mean(unknown, keys)}{known}')
+        document.report(loc, f'"${{{unknown}}}" is not a matrix key{did_you_mean(unknown, keys)}{known}')
     elif has_placeholder(_PLACEHOLDER.sub("", text)):
-        document.report(loc, f'"{text}" holds a ${{ that is not closed; write it as ${{key}}.')
+        document.report(loc, f'"{text}" has a ${{ that is not closed; write ${{key}}.')
 
 
 def check_product(document: Document, matrix: Mapping[str, Sequence[str]]) -> bool:
-    """Whether the matrix is small enough to expand; reported where it is not."""
+    """Whether the matrix is small enough to expand; reported when it is not."""
     count = prod(len(values) for values in matrix.values())
     if count > MAX_CASES:
         document.report(("matrix",), f"the matrix has {count} combinations; the limit is {MAX_CASES}.", at_key=True)

@@ -19,7 +19,7 @@ def problems(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_every_mistake_is_told_at_its_place() -> None:
+def test_every_mistake_is_reported_at_its_position() -> None:
     text = """\
 name: x
 nightlys: {}
@@ -30,24 +30,24 @@ paths: {a: b}
 distribution: 3.10
 name: again
 """
-    assert problems(text) == [
-        't.yaml:1:1: the key "compiler" is missing.',
-        't.yaml:2:1: "nightlys" is no key of a project; did you mean "nightlies"? Keys: name, compiler, repository, '
-        "distribution, releases, nightlies, artifacts, build, command, llvm, paths.",
-        't.yaml:3:25: "ftp://x" is no address: write one that begins with https://.',
-        't.yaml:3:41: "v" is no pattern for a tag: it holds {version} once, such as "v{version}".',
-        't.yaml:4:12: the key "workflow" of artifacts is missing.',
-        't.yaml:4:12: the key "artifact" of artifacts is missing.',
-        't.yaml:4:13: "workflw" is no key of artifacts; did you mean "workflow"? Keys: workflow, artifact, wheel, branch, '
-        "repository, api, runs.",
-        "t.yaml:4:31: \"maybe\" is no choice: write 'success' or 'any'.",
-        't.yaml:5:19: the list of "commands" is empty: give it values or remove the key.',
-        't.yaml:5:32: "5 parsecs" is no duration: write hours, minutes and seconds as 120s, 2m or 1h30m.',
-        't.yaml:5:55: "perhaps" is neither true nor false.',
-        't.yaml:6:8: "paths" holds a text or a list of them.',
-        't.yaml:7:15: 3.10 without quotes is the number 3.1 in YAML, and text is wanted: write "3.10".',
-        't.yaml:8:1: the key "name" stands here a second time, first at 1:1; keep one of them.',
+    expected = [
+        ("1:1", "add `compiler: iree`"),
+        ("2:1", 'did you mean "nightlies"? Keys: name, compiler, repository, '),
+        ("3:25", "https://"),
+        ("3:41", "{version}"),
+        ("4:12", "add `artifact: linux_x86_64_release_packages`"),
+        ("4:13", 'did you mean "workflow"? Keys: workflow, artifact, wheel, branch, '),
+        ("4:31", "write 'success' or 'any'"),
+        ("5:19", "empty"),
+        ("5:32", "120s, 2m or 1h30m"),
+        ("5:55", "true"),
+        ("6:8", "not a mapping"),
+        ("7:15", 'write "3.10"'),
+        ("8:1", "first at 1:1"),
     ]
+    found = problems(text)
+    assert [problem.split(": ")[0] for problem in found] == [f"t.yaml:{position}" for position, _ in expected]
+    assert [word for problem, (_, word) in zip(found, expected, strict=True) if word not in problem] == []
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ name: again
     [
         ("", "t.yaml: the file is empty"),
         ("# only this\n\n", "t.yaml: the file is empty"),
-        ("- a\n", "t.yaml:1:1: a project is a mapping of keys"),
-        ("just text\n", "t.yaml:1:1: a project is a mapping of keys"),
+        ("- a\n", "t.yaml:1:1: a project is a mapping"),
+        ("just text\n", "t.yaml:1:1: a project is a mapping"),
         ("name: [\n", "t.yaml:2:1: this is not YAML"),
-        (SMALL + "build: make\n", 't.yaml:3:8: "build" holds a mapping of keys'),
+        (SMALL + "build: make\n", 't.yaml:3:8: "build" must be a mapping'),
         (SMALL + "nightlies: {}\n", "t.yaml:3:12: nightlies come from one place"),
         (SMALL + "nightlies: {index: https://a, find-links: https://b}\n", "t.yaml:3:12: nightlies come from one place"),
         (SMALL + "nightlies: {index: https://a}\n", "t.yaml:3:12: nightlies need the name of the wheels"),
@@ -99,7 +99,7 @@ def test_a_file_of_ones_own_goes_first(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nothing says where odd compilers come from: write .*triage\.yaml"):
         find_project("odd", tmp_path)
     (tmp_path / "triage.yaml").write_text("name: mine\n")
-    with pytest.raises(BadFiles, match=r"triage\.yaml:1:1: the key .compiler. is missing"):
+    with pytest.raises(BadFiles, match=r"triage\.yaml:1:1: .*`compiler: iree`"):
         find_project("iree", tmp_path)
     with pytest.raises(BadFiles):
         load_project(tmp_path / "missing.yaml")

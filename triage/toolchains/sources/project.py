@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from triage.config.quantities import parse_duration
-from triage.config.suggestions import did_you_mean
-from triage.config.yaml_document import Document, Loc, build_document, compose
-from triage.model.errors import BadFiles, BadInput, Problem
-from triage.recipes.fields import advice, as_text, as_written
-from triage.recipes.files import read_recipe
-
-
-def _text(value: Any) -> str:
-    return as_text(value)
+from triage.config.document import FileKind, read_document, read_text
+from triage.config.schema import MappingFormat, in_order, problems_of
+from triage.config.values import advice, as_duration, as_list, as_text, as_written
+from triage.model.errors import BadFiles, BadInput
 
 
 def _url(value: Any) -> str:
     text = as_text(value)
     if not text.startswith(("https://", "http://")):
-        raise advice(f'"{text}" is no address: write one that begins with https://.')
+        raise advice(f'"{text}" is not an address: write one that begins with https://.')
     return text
 
 
@@ -34,7 +26,7 @@ def _tag(value: Any) -> str:
     text = as_text(value)
     names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None] if _balanced(text) else []
     if names != ["version"]:
-        raise advice(f'"{text}" is no pattern for a tag: it holds {{version}} once, such as "v{{version}}".')
+        raise advice(f'"{text}" is not a pattern for tags: write {{version}} once, such as "v{{version}}".')
     return text
 
 
@@ -46,13 +38,6 @@ def _balanced(text: str) -> bool:
     return True
 
 
-def _duration(value: Any) -> float:
-    try:
-        return parse_duration(as_written(value))
-    except ValueError as error:
-        raise advice(str(error)) from error
-
-
 def _bool(value: Any) -> bool:
     text = as_written(value).lower()
     if text not in ("true", "false"):
@@ -60,32 +45,27 @@ def _bool(value: Any) -> bool:
     return text == "true"
 
 
-def _listed(value: Any) -> Any:
-    """One text may stand for a list of one."""
-    return [value] if isinstance(value, str) else value
-
-
-Text = Annotated[str, BeforeValidator(_text)]
+Text = Annotated[str, BeforeValidator(as_text)]
 Written = Annotated[str, BeforeValidator(as_written)]
 Url = Annotated[str, BeforeValidator(_url)]
-Duration = Annotated[float, BeforeValidator(_duration)]
+Duration = Annotated[float, BeforeValidator(as_duration)]
 Truth = Annotated[bool, BeforeValidator(_bool)]
-Tags = Annotated[tuple[Annotated[str, BeforeValidator(_tag)], ...], BeforeValidator(_listed)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
+Tags = Annotated[tuple[Annotated[str, BeforeValidator(_tag)], ...], BeforeValidator(as_list)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(as_list)]
 
 
-class _Mapping(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class ReleasesFormat(_Mapping):
+class ReleasesFormat(MappingFormat):
     """Releases of the package index."""
+
+    noun: ClassVar[str] = "releases"
 
     tags: Tags = Field(description="Which tags mark a release's commit.", examples=["v{version}"])
 
 
-class NightliesFormat(_Mapping):
+class NightliesFormat(MappingFormat):
     """Nightly wheels."""
+
+    noun: ClassVar[str] = "nightlies"
 
     find_links: Url | None = Field(default=None, alias="find-links", description="A page of links to wheels.")
     index: Url | None = Field(default=None, description="A simple index that holds the wheels.")
@@ -99,8 +79,10 @@ class NightliesFormat(_Mapping):
         return self
 
 
-class ArtifactsFormat(_Mapping):
+class ArtifactsFormat(MappingFormat):
     """Wheels of a GitHub Actions workflow."""
+
+    noun: ClassVar[str] = "artifacts"
 
     workflow: Text = Field(description="The workflow's file.", examples=["pkgci.yml"])
     artifact: Text = Field(description="The artifact's name.", examples=["linux_x86_64_release_packages"])
@@ -108,13 +90,15 @@ class ArtifactsFormat(_Mapping):
     branch: Text | None = Field(default=None, description="Only runs of this branch; left out: of all.")
     repository: Text | None = Field(default=None, description="owner/name, where it differs from the repository's.")
     api: Url | None = Field(default=None, description="The REST API of a GitHub Enterprise server.")
-    runs: Annotated[Literal["success", "any"], BeforeValidator(_text)] = Field(
+    runs: Annotated[Literal["success", "any"], BeforeValidator(as_text)] = Field(
         default="success", description="Which completed runs count: successful ones, or any that left the artifact."
     )
 
 
-class BuildFormat(_Mapping):
+class BuildFormat(MappingFormat):
     """Builds from source: shell commands."""
+
+    noun: ClassVar[str] = "build"
 
     configure: Texts = Field(default=(), description="Run before each build.")
     commands: Texts = Field(min_length=1, description="Build and put the toolchain into $TRIAGE_OUT.")
@@ -123,15 +107,19 @@ class BuildFormat(_Mapping):
     env: dict[str, Written] = Field(default={}, description="Variables beside the inherited ones.")
 
 
-class ScriptFormat(_Mapping):
+class ScriptFormat(MappingFormat):
     """A script of your own."""
+
+    noun: ClassVar[str] = "command"
 
     run: Text = Field(description="Given a commit, prints the path of its toolchain.")
     timeout: Duration = Field(default=3600.0)
 
 
-class ProjectFormat(_Mapping):
+class ProjectFormat(MappingFormat):
     """One compiler project: its repository and its sources."""
+
+    noun: ClassVar[str] = "a project"
 
     name: Text = Field(description="What the project is called.", examples=["iree"])
     compiler: Text = Field(description="Compiler family.", examples=["iree"])
@@ -156,36 +144,23 @@ class ProjectFormat(_Mapping):
 
 FILE = "triage.yaml"
 
-_PARTS: Mapping[str, type[BaseModel]] = {
-    "releases": ReleasesFormat,
-    "nightlies": NightliesFormat,
-    "artifacts": ArtifactsFormat,
-    "build": BuildFormat,
-    "command": ScriptFormat,
-}
+_PROJECT = FileKind("project", "a project has at least a name and a compiler")
 
 
 def load_project(path: Path) -> ProjectFormat:
     """The project of a file. BadFiles with all its problems, its path as given here."""
-    return parse_project(str(path), read_recipe(path))
+    return parse_project(str(path), read_text(path, _PROJECT))
 
 
 def parse_project(path: str, text: str) -> ProjectFormat:
     """The project of a file's text; `path` names it in problems. BadFiles with all of them."""
-    if not text.strip():
-        raise BadFiles([Problem(path, None, None, "the file is empty; a project has at least a name and a compiler.")])
-    document = build_document(path, compose(path, text))
-    if not isinstance(document.data, dict):
-        if not document.problems:
-            document.report((), "a project is a mapping of keys, such as `name: iree`.")
-        raise BadFiles(document.problems)
+    document = read_document(path, text, _PROJECT)
     try:
         project = ProjectFormat.model_validate(document.data)
     except ValidationError as error:
-        problems = [found for details in error.errors(include_url=False) if (found := _problem(details, document))]
-        raise BadFiles(_in_order([*document.problems, *problems])) from error
+        raise BadFiles(in_order([*document.problems, *problems_of(error, document, ProjectFormat)])) from error
     if document.problems:
-        raise BadFiles(_in_order(document.problems))
+        raise BadFiles(in_order(document.problems))
     return project
 
 
@@ -214,43 +189,3 @@ def find_project(family: str, *folders: Path) -> ProjectFormat:
 
 def _folder() -> Any:
     return files("triage").joinpath("projects")
-
-
-def _in_order(problems: list[Problem]) -> list[Problem]:
-    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line or 0, problem.column or 0))
-
-
-def _problem(details: ErrorDetails, document: Document) -> Problem | None:
-    raw = tuple(part for part in details["loc"] if not str(part).startswith("function-"))
-    loc = document.resolve(raw)
-    if loc in document.settled or details["type"] == "none_required":
-        return None
-    context = details.get("ctx", {})
-    match details["type"]:
-        case "missing":
-            where = f" of {loc[-1]}" if loc else ""
-            return document.problem(loc, f'the key "{raw[-1]}"{where} is missing.')
-        case "extra_forbidden":
-            return document.problem(loc, _unknown_key(loc), at_key=True)
-        case "advice":
-            if context.get("key") is not None:
-                loc = (*loc, str(context["key"]))
-            return document.problem(loc, str(context["message"]))
-        case "literal_error":
-            return document.problem(loc, f'"{details["input"]}" is no choice: write {context.get("expected")}.')
-        case "too_short":
-            return document.problem(loc, f'the list of "{loc[-1]}" is empty: give it values or remove the key.')
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return document.problem(loc, f'"{loc[-1]}" holds a mapping of keys.' if loc else "a project is a mapping of keys.")
-        case "tuple_type" | "list_type":
-            return document.problem(loc, f'"{loc[-1]}" holds a text or a list of them.')
-        case _:
-            return document.problem(loc, f"{details['msg'].lower()}.")
-
-
-def _unknown_key(loc: Loc) -> str:
-    key = str(loc[-1])
-    model: type[BaseModel] = _PARTS.get(str(loc[0]), ProjectFormat) if len(loc) > 1 else ProjectFormat
-    known = [field.alias or name for name, field in model.model_fields.items()]
-    noun = str(loc[0]) if len(loc) > 1 else "a project"
-    return f'"{key}" is no key of {noun}{did_you_mean(key, known)} Keys: {", ".join(known)}.'
