@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.reduce.test_search import draft
 from triage.model.progress import Task
-from triage.reduce.draft import Draft, InterestingnessTest, Program, ReductionPass, minimise
+from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, minimise
 from triage.reduce.fixpoint import reduce_to_fixpoint
 from triage.reduce.frontends.text import TextDocument
 from triage.reduce.interestingness import ReductionTest, Trail
@@ -51,12 +51,11 @@ def items_of(one: Draft) -> set[int]:
 
 
 def drop(one: Draft, test: InterestingnessTest) -> Draft:
-    _, found = minimise(sorted(items_of(one)), draft, test)
-    return found or one
+    return minimise(one, sorted(items_of(one)), draft, test)
 
 
 def reduction(asked: Asked, kept: list[Draft], jobs: int = 1) -> ReductionTest:
-    def valid(document: Program) -> bytes | None:
+    def valid(document: Document) -> bytes | None:
         return document.content
 
     return ReductionTest(cast("Oracle", asked), valid, kept.append, jobs, cast("Task", Quiet()))

@@ -14,7 +14,7 @@ T = TypeVar("T")
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
 
 
-class Program(Protocol):
+class Document(Protocol):
     """A program in a form that passes can change. Passes build new programs and never change one in place."""
 
     @property
@@ -42,7 +42,7 @@ class Program(Protocol):
 class Draft:
     """A program with the case that it is compiled under. The case's own input is ignored."""
 
-    document: Program
+    document: Document
     case: Case
 
 
@@ -78,16 +78,16 @@ class Frontend(Protocol):
     def passes(self) -> Sequence[ReductionPass]:
         """The passes in the order they run."""
 
-    def open(self, path: Path) -> Iterable[Program]:
+    def open(self, path: Path) -> Iterable[Document]:
         """Yield the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
 
     def approach(self, line: int | None) -> ReductionPass:
         """Return the pass that runs before all others. line: where the compiler's diagnostic points in the file."""
 
-    def valid(self, document: Program) -> bytes | None:
+    def valid(self, document: Document) -> bytes | None:
         """Return the canonical content, equal for programs that differ only in names; None for an invalid program."""
 
-    def written(self, document: Program) -> Sequence[bytes]:
+    def written(self, document: Document) -> Sequence[bytes]:
         """Return the ways to write the program, the most readable first."""
 
     def close(self) -> None:
@@ -95,43 +95,44 @@ class Frontend(Protocol):
 
 
 def minimise(
+    draft: Draft,
     items: Sequence[T],
     build: Callable[[Sequence[T]], Draft | None],
     test: InterestingnessTest,
     *,
     whole: bool = True,
     kind_of: Callable[[T], Hashable] | None = None,
-) -> tuple[list[T], Draft | None]:
-    """Drop items until the rest is one-minimal: all of them, then halves, quarters, ... single items (ddmin's complements).
+) -> Draft:
+    """Drop items until the rest is one-minimal: all of them, then halves, quarters, ... single ones (ddmin's complements).
 
     build: makes the draft that keeps the given items; None when there is no such draft. whole: start by dropping all items
     at once. kind_of: groups equal items. Whole groups are dropped first, and after three chunks of equal kinds could not be
     dropped the remaining ones are skipped: a chain that must be long has hundreds of equal links.
 
-    Returns the items left and their draft, None when nothing was dropped.
+    Returns the draft of the items left, the draft itself when nothing was dropped.
     """
 
     def interesting(kept: Sequence[T]) -> Draft | None:
-        draft = build(kept)
-        return test.first([draft]) if draft is not None else None
+        smaller = build(kept)
+        return test.first([smaller]) if smaller is not None else None
 
-    left, best = list(items), None
-    if whole and left and (draft := interesting([])) is not None:
-        return [], draft
+    left = list(items)
+    if whole and left and (smaller := interesting([])) is not None:
+        return smaller
     if kind_of:
         for kind in [kind for kind, count in Counter(map(kind_of, left)).items() if count > 1]:
             kept = [item for item in left if kind_of(item) != kind]
-            if kept and (draft := interesting(kept)) is not None:
-                left, best = kept, draft
+            if kept and (smaller := interesting(kept)) is not None:
+                left, draft = kept, smaller
     chunk = (len(left) + 1) // 2
     while left:
         before = len(left)
-        left, draft = _drop_chunks(left, chunk, build, test, kind_of)
-        best = draft or best
+        left, smaller = _drop_chunks(left, chunk, build, test, kind_of)
+        draft = smaller or draft
         if chunk == 1 and len(left) == before:
             break
         chunk = max(1, min(chunk // 2, len(left)))
-    return left, best
+    return draft
 
 
 def _drop_chunks(

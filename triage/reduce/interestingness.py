@@ -12,7 +12,7 @@ from hashlib import sha256
 from triage.model.case import Case
 from triage.model.errors import Interrupted
 from triage.model.progress import Task
-from triage.reduce.draft import Draft, Program
+from triage.reduce.draft import Document, Draft
 from triage.reduce.oracle import Oracle
 
 
@@ -77,7 +77,7 @@ class ReductionTest:
     def __init__(
         self,
         oracle: Oracle,
-        valid: Callable[[Program], bytes | None],
+        valid: Callable[[Document], bytes | None],
         save: Callable[[Draft], None],
         jobs: int,
         task: Task,

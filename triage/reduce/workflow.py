@@ -20,7 +20,7 @@ from triage.model.case import Case, Input, InputKind
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, baseline, metric_baseline
-from triage.reduce.draft import Draft, Program
+from triage.reduce.draft import Document, Draft
 from triage.reduce.fixpoint import reduce_to_fixpoint, run_pass
 from triage.reduce.frontends.registry import frontend_for
 from triage.reduce.interestingness import ReductionTest, settings_of
@@ -223,7 +223,7 @@ class _Reducer:
             probes = {name: threshold.read(probes[name], again[name]) for name in refs}
         return tuple(probes[name] for name in refs)
 
-    def _as_case(self, case: Case, document: Program, content: bytes) -> Case:
+    def _as_case(self, case: Case, document: Document, content: bytes) -> Case:
         # A path for each content, because digests are remembered by path.
         path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{document.suffix}"
         with disk_errors("write the reduced program"):
@@ -254,7 +254,7 @@ def _testable(probes: tuple[Probe, ...]) -> int:
     return sum(not isinstance(probe.outcome, Untestable) for probe in probes)
 
 
-def _size(document: Program, content: bytes) -> ProgramSize:
+def _size(document: Document, content: bytes) -> ProgramSize:
     return ProgramSize(document.size, content.rstrip(b"\n").count(b"\n") + 1, len(content), document.unit)
 
 

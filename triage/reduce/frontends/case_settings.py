@@ -21,8 +21,7 @@ def drop_flags(draft: Draft, test: InterestingnessTest) -> Draft:
     def build(kept: Sequence[Flag]) -> Draft:
         return Draft(draft.document, replace(case, flags=tuple(kept)))
 
-    _, found = minimise(case.flags, build, test, whole=len(case.flags) > 1)
-    return found or draft
+    return minimise(draft, case.flags, build, test, whole=len(case.flags) > 1)
 
 
 def fewer_devices(draft: Draft, test: InterestingnessTest) -> Draft:
@@ -54,8 +53,7 @@ def drop_options(draft: Draft, test: InterestingnessTest) -> Draft:
         options = {name: value for name, value in kernel.options.items() if name in kept}
         return Draft(draft.document, replace(draft.case, spec=replace(kernel, options=options)))
 
-    _, found = minimise(list(kernel.options), build, test)
-    return greedily(found or draft, test, _fewer)
+    return greedily(minimise(draft, list(kernel.options), build, test), test, _fewer)
 
 
 def _fewer(draft: Draft) -> Iterator[Draft]:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.draft import Draft, InterestingnessTest, Program, ReductionPass, minimise
+from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, minimise
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 
 
@@ -126,7 +126,7 @@ class OnnxFrontend:
             ReductionPass("flags", drop_flags, once=True),
         )
 
-    def open(self, path: Path) -> Sequence[Program]:
+    def open(self, path: Path) -> Sequence[Document]:
         try:
             return [OnnxDocument(onnx.load(path))]
         except DecodeError:
@@ -135,7 +135,7 @@ class OnnxFrontend:
     def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - diagnostics point into the imported program
         return ReductionPass("windows", narrow)
 
-    def valid(self, document: Program) -> bytes | None:
+    def valid(self, document: Document) -> bytes | None:
         assert isinstance(document, OnnxDocument)
         try:
             checker.check_model(document.model)
@@ -143,7 +143,7 @@ class OnnxFrontend:
             return None
         return document.content
 
-    def written(self, document: Program) -> Sequence[bytes]:
+    def written(self, document: Document) -> Sequence[bytes]:
         return [document.content]
 
     def close(self) -> None:
@@ -176,8 +176,7 @@ def drop_nodes(draft: Draft, test: InterestingnessTest) -> Draft:
         model_cut = cut(document, kept) if kept else None
         return Draft(model_cut, draft.case) if model_cut else None
 
-    _, found = minimise(range(len(document.model.graph.node)), build, test, whole=False)
-    return found or draft
+    return minimise(draft, range(len(document.model.graph.node)), build, test, whole=False)
 
 
 def drop_outputs(draft: Draft, test: InterestingnessTest) -> Draft:
@@ -189,8 +188,7 @@ def drop_outputs(draft: Draft, test: InterestingnessTest) -> Draft:
         model_cut = cut(document, _towards(document, returned), list(returned)) if returned else None
         return Draft(model_cut, draft.case) if model_cut else None
 
-    _, found = minimise(names, build, test, whole=False)
-    return found or draft
+    return minimise(draft, names, build, test, whole=False)
 
 
 def _towards(document: OnnxDocument, names: Sequence[str]) -> list[int]:
@@ -212,8 +210,7 @@ def free_initializers(draft: Draft, test: InterestingnessTest) -> Draft:
         smaller = freed(document, set(names) - set(kept))
         return Draft(smaller, draft.case) if smaller else None
 
-    _, found = minimise(names, build, test)
-    return found or draft
+    return minimise(draft, names, build, test)
 
 
 def _model_of_draft(draft: Draft) -> OnnxDocument:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.mlir.tree import split
 from triage.model.case import InputKind
-from triage.reduce.draft import Draft, InterestingnessTest, Program, ReductionPass, greedily, minimise
+from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, greedily, minimise
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, fewer_devices
 
 LineRange = tuple[int, int]
@@ -62,7 +62,7 @@ class TextFrontend:
             ReductionPass("options", drop_options, once=True),
         )
 
-    def open(self, path: Path) -> Sequence[Program]:
+    def open(self, path: Path) -> Sequence[Document]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         self._check_values = self._is_mlir and not has_undefined_values(without_locations(lines))
@@ -72,14 +72,14 @@ class TextFrontend:
     def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - neighbouring lines need not belong together
         return self.passes[0]
 
-    def valid(self, document: Program) -> bytes | None:
+    def valid(self, document: Document) -> bytes | None:
         """Reject only what uses undefined values; nothing else is known about text."""
         assert isinstance(document, TextDocument)
         if self._check_values and has_undefined_values(document.lines):
             return None
         return document.content or None
 
-    def written(self, document: Program) -> Sequence[bytes]:
+    def written(self, document: Document) -> Sequence[bytes]:
         return [document.content]
 
     def close(self) -> None:
@@ -124,8 +124,7 @@ def blocks(lines: Sequence[str], depth: int) -> list[LineRange]:
 
 
 def _drop_ranges(draft: Draft, test: InterestingnessTest, ranges: Sequence[LineRange]) -> Draft:
-    _, found = minimise(ranges, lambda kept: _without(draft, set(ranges) - set(kept)), test, whole=False)
-    return found or draft
+    return minimise(draft, ranges, lambda kept: _without(draft, set(ranges) - set(kept)), test, whole=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +199,7 @@ def drop_operations(draft: Draft, test: InterestingnessTest) -> Draft:
                 lost |= set(operation.results)
         return _without(draft, {operation.lines for operation in dropped})
 
-    _, found = minimise(items, build, test, whole=False)
-    return found or draft
+    return minimise(draft, items, build, test, whole=False)
 
 
 def bypass_operations(draft: Draft, test: InterestingnessTest) -> Draft:

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from triage.mlir import Module, Operation, Value
-from triage.mlir.tree import split
+from triage.mlir.rewrite.shapes import DYNAMIC, dimensions, reshaped
+from triage.mlir.tree import array_elements, split
 from triage.reduce.draft import Draft, InterestingnessTest
-from triage.reduce.frontends.mlir.document import copy_module, module_of, set_function_type, with_module
+from triage.reduce.frontends.mlir.document import copy_module, module_of, update_function_type, with_module
 
 Dimension = tuple[Value, int]  # of a value, by its index
-DYNAMIC = -1
-_SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d+|\?)x)+)(?=[a-z!])")
-_LISTED = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
 _MAP = re.compile(r"\)\s*->\s*\((.*)\)\s*>?\s*\Z", re.DOTALL)
 _NAMED_MAPS = {
     "linalg.matmul": ("mk", "kn", "mn"),
@@ -35,25 +33,6 @@ _NAMED_MAPS = {
 }
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 _KNOWN = frozenset(("tensor.empty", "arith.constant", "tensor.dim", "linalg.index", "tensor.extract", "linalg.fill"))
-
-
-def dimensions(kind: str) -> list[int] | None:
-    """Return the dimensions of a shaped type, DYNAMIC for `?`; None for any other type and for rank 0."""
-    if found := _SHAPED.match(kind):
-        return [DYNAMIC if text == "?" else int(text) for text in found[2].split("x")[:-1]]
-    if found := _LISTED.match(kind):
-        return [DYNAMIC if text.strip() == "?" else int(text) for text in found[2].split(",")]
-    return None
-
-
-def reshaped(kind: str, numbers: list[int]) -> str:
-    """Return the type with other numbers for its dimensions."""
-    texts = ["?" if number == DYNAMIC else str(number) for number in numbers]
-    if found := _SHAPED.match(kind):
-        return f"{found[1]}{''.join(f'{text}x' for text in texts)}{kind[found.end() :]}"
-    found = _LISTED.match(kind)
-    assert found
-    return f"{found[1]}[{','.join(texts)}]{kind[found.end() :]}"
 
 
 @dataclass(slots=True)
@@ -146,7 +125,7 @@ def _join(classes: DimensionClasses, operation: Operation, aliases: Mapping[str,
 def _maps(operation: Operation, aliases: Mapping[str, str]) -> Iterator[list[str]]:
     """For each operand the names of its dimensions; nothing for an operation without indexing maps."""
     if text := operation.attribute("indexing_maps"):
-        for name in split(text[1:-1]):
+        for name in array_elements(text):
             found = _MAP.search(aliases.get(name, name))
             yield split(found[1]) if found else []
     else:
@@ -164,8 +143,8 @@ def _join_reshape(classes: DimensionClasses, operation: Operation) -> None:
     folded, unfolded = operation.operands[0], operation.results[0]
     if operation.name == "tensor.collapse_shape":
         folded, unfolded = unfolded, folded
-    for index, group in enumerate(split(text[1:-1])):
-        factors = [(unfolded, int(number)) for number in split(group[1:-1])]
+    for index, group in enumerate(array_elements(text)):
+        factors = [(unfolded, int(number)) for number in array_elements(group)]
         if len(factors) == 1:
             classes.join(factors[0], (folded, index))
         else:
@@ -196,7 +175,7 @@ def with_dimensions(module: Module, classes: DimensionClasses, new: Mapping[Dime
             value.type = reshaped(old.type, wanted)
     for operation in copy.walk():
         if operation.attribute("function_type"):
-            set_function_type(operation)
+            update_function_type(operation)
         holder = operation.properties if "value" in operation.properties else operation.attributes
         if operation.name == "arith.constant" and operation.results[0].type.startswith(("tensor", "vector")):
             literal, found, _ = holder.get("value", "").rpartition(" : ")

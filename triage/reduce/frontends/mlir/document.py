@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
-from triage.mlir.tree import free_values, split, symbols, users
+from triage.mlir.tree import array_elements, free_values, set_function_types, symbols, users
 from triage.model.case import InputKind
 from triage.reduce.draft import Draft
 
@@ -105,7 +105,7 @@ def without_results(module: Module, replacements: Mapping[Value, Value]) -> Modu
     """Return a copy in which other values replace some results, without the operations that made these."""
     copy, values = copy_module(module)
     replaced = {values[value]: values.get(by, by) for value, by in replacements.items()}
-    for block in inner_blocks(copy.root):
+    for block in copy.blocks():
         block.operations = [
             operation for operation in block.operations if not (operation.results and operation.results[0] in replaced)
         ]
@@ -124,15 +124,6 @@ def replace_operands(module: Module, replaced: Mapping[Value, Value]) -> None:
             operation.operands[index] = value
 
 
-def inner_blocks(operation: Operation) -> Iterator[Block]:
-    """Yield all blocks, inner ones before outer ones, so that operations moved outwards have been visited."""
-    for region in operation.regions:
-        for block in region.blocks:
-            for inner in list(block.operations):
-                yield from inner_blocks(inner)
-            yield block
-
-
 def body_of(function: Operation) -> Block | None:
     """Return the block of a function with exactly one block that has a terminator."""
     blocks = function.regions[0].blocks
@@ -149,7 +140,7 @@ def _is_copied(operation: Operation) -> bool:
     """Whether `cut` copies an operation to its users: short constants and empty tensors."""
     if operation.operands or operation.regions or len(operation.results) != 1:
         return False
-    texts = [*operation.properties.values(), *operation.attributes.values()]
+    texts = operation.texts()
     return sum(map(len, texts)) < _SHORT and not any("@" in text or "dense_resource" in text for text in texts)
 
 
@@ -211,31 +202,23 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
     body.operations.append(
         Operation(end.name, [values[value] for value in returned], attributes=dict(end.attributes), place=end.place)
     )
-    properties = {
-        "function_type": function_type(body.arguments, body.operations[-1].operands),
-        "sym_name": function.attribute("sym_name") or '"reduced"',
-    }
+    properties = {"function_type": "", "sym_name": function.attribute("sym_name") or '"reduced"'}
     for name, before, after in (("arg_attrs", block.arguments, arguments), ("res_attrs", end.operands, returned)):
-        known = dict(zip(before, split((function.attribute(name) or "[]")[1:-1]), strict=False))
+        known = dict(zip(before, array_elements(function.attribute(name)), strict=False))
         if any(known.get(value, "{}") != "{}" for value in after):
             properties[name] = f"[{', '.join(known.get(value, '{}') for value in after)}]"
     properties |= {name: text for name, text in function.properties.items() if name not in _PER_FUNCTION}
     attributes = {name: text for name, text in function.attributes.items() if name not in _PER_FUNCTION}
-    return Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.place)
+    smaller = Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.place)
+    update_function_type(smaller)
+    return smaller
 
 
-def function_type(arguments: Iterable[Value], results: Iterable[Value]) -> str:
-    """Return a function's type attribute: `(i32, f32) -> f32`."""
-    types = [value.type for value in results]
-    result = types[0] if len(types) == 1 else f"({', '.join(types)})"
-    return f"({', '.join(value.type for value in arguments)}) -> {result}"
-
-
-def set_function_type(function: Operation) -> None:
-    """Update a function's type attribute from its block."""
+def update_function_type(function: Operation) -> None:
+    """Derive a function's type attribute from its block."""
     if block := body_of(function):
-        holder = function.properties if "function_type" in function.properties else function.attributes
-        holder["function_type"] = function_type(block.arguments, block.operations[-1].operands)
+        results = block.operations[-1].operands
+        set_function_types(function, [value.type for value in block.arguments], [value.type for value in results])
 
 
 def _referenced(module: Module, function: Operation, smaller: Operation) -> Iterator[Operation]:
@@ -246,7 +229,7 @@ def _referenced(module: Module, function: Operation, smaller: Operation) -> Iter
     while waiting:
         for operation in waiting.pop().walk():
             types = (value.type for value in operation.results)
-            for text in (*operation.properties.values(), *operation.attributes.values(), *types):
+            for text in (*operation.texts(), *types):
                 for symbol in map(known.get, symbols(text)):
                     if symbol and symbol not in needed:
                         needed.add(symbol)

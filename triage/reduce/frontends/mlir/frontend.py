@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module
-from triage.reduce.draft import Draft, InterestingnessTest, Program, ReductionPass
+from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
 from triage.reduce.frontends.mlir.document import MlirDocument
@@ -64,7 +64,7 @@ class MlirFrontend:
             ReductionPass("flags", drop_flags, once=True),
         )
 
-    def open(self, path: Path) -> Iterator[Program]:
+    def open(self, path: Path) -> Iterator[Document]:
         for elide in (True, False) if path.stat().st_size > _LARGE else (False,):
             text = self._reader.generic(path, elide=elide)
             module = parse_or_none(text) if text is not None else None
@@ -79,7 +79,7 @@ class MlirFrontend:
 
         return ReductionPass("jump" if line else "halves", run)
 
-    def valid(self, document: Program) -> bytes | None:
+    def valid(self, document: Document) -> bytes | None:
         assert isinstance(document, MlirDocument)
         if document.canonical is None:
             text = document.text
@@ -87,7 +87,7 @@ class MlirFrontend:
             document.canonical = valid if valid and all(other.valid(text) for other in self._others) else ""
         return document.canonical.encode() or None
 
-    def written(self, document: Program) -> Sequence[bytes]:
+    def written(self, document: Document) -> Sequence[bytes]:
         assert isinstance(document, MlirDocument)
         pretty = self._reader.pretty(document.text)
         return [f"{text.rstrip()}\n".encode() for text in (pretty, document.text) if text]

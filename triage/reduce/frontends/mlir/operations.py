@@ -89,13 +89,13 @@ def _windows(module: Module, function: Operation) -> Iterator[Module]:
 def drop_operations(draft: Draft, test: InterestingnessTest) -> Draft:
     """Drop operations of each function, halves before single ones. Their results become arguments."""
 
-    def reduce(base: Draft, function: Operation) -> Draft | None:
+    def reduce(base: Draft, function: Operation) -> Draft:
         def build(kept: Sequence[Operation]) -> Draft | None:
             smaller = cut(module_of(base), function, kept)
             return with_module(base, smaller) if smaller else None
 
         able = pieces(function)
-        return minimise(able, build, test, whole=len(able) > 1, kind_of=kind)[1]
+        return minimise(base, able, build, test, whole=len(able) > 1, kind_of=kind)
 
     return _for_each_function(draft, reduce)
 
@@ -103,23 +103,23 @@ def drop_operations(draft: Draft, test: InterestingnessTest) -> Draft:
 def drop_results(draft: Draft, test: InterestingnessTest) -> Draft:
     """Return fewer values, and drop the operations that are then unused."""
 
-    def reduce(base: Draft, function: Operation) -> Draft | None:
+    def reduce(base: Draft, function: Operation) -> Draft:
         def build(returned: Sequence[Value]) -> Draft | None:
             smaller = cut(module_of(base), function, _needed(function, returned), list(dict.fromkeys(returned)))
             return with_module(base, smaller) if smaller and returned else None
 
         block = body_of(function)
         results = block.operations[-1].operands if block else []
-        return minimise(results, build, test, whole=False)[1] if len(results) > 1 else None
+        return minimise(base, results, build, test, whole=False) if len(results) > 1 else base
 
     return _for_each_function(draft, reduce)
 
 
-def _for_each_function(draft: Draft, reduce: Callable[[Draft, Operation], Draft | None]) -> Draft:
+def _for_each_function(draft: Draft, reduce: Callable[[Draft, Operation], Draft]) -> Draft:
     """Reduce one function after another, by position: reducing one may drop others that it called."""
     index = 0
     while index < len(functions := module_of(draft).functions()):
-        draft = reduce(draft, functions[index]) or draft
+        draft = reduce(draft, functions[index])
         index += 1
     return draft
 
@@ -164,8 +164,7 @@ def bypass_operations(draft: Draft, test: InterestingnessTest) -> Draft:
         replacements = {value: by for operation in dropped for value, by in links[operation].items()}
         return with_module(draft, without_results(module_of(draft), replacements)) if dropped else None
 
-    _, found = minimise(list(links), build, test, whole=False, kind_of=kind)
-    return found or draft
+    return minimise(draft, list(links), build, test, whole=False, kind_of=kind)
 
 
 def _operands_for_results(operation: Operation) -> Values:

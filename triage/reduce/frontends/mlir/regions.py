@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triage.mlir import Block, Operation, Value
-from triage.mlir.tree import split
+from triage.mlir.tree import array_elements
 from triage.reduce.draft import Draft, InterestingnessTest, minimise
 from triage.reduce.frontends.mlir.document import (
     Values,
     copy_module,
-    inner_blocks,
     module_of,
     replace_operands,
     with_module,
@@ -41,13 +40,22 @@ def _opened(draft: Draft, chosen: Sequence[int]) -> Draft:
     replaced: Values = {}
     able = [operation for operation in module.walk() if _can_open(operation)]
     opened = {able[index] for index in chosen}
-    for block in inner_blocks(module.root):
+    for block in _inner_blocks(module.root):
         operations: list[Operation] = []
         for operation in block.operations:
             operations += _inside(operation, replaced) if operation in opened else [operation]
         block.operations = operations
     replace_operands(module, replaced)
     return with_module(draft, module)
+
+
+def _inner_blocks(operation: Operation) -> Iterator[Block]:
+    """All blocks, inner ones before outer ones, so that operations moved outwards have been visited."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in list(block.operations):
+                yield from _inner_blocks(inner)
+            yield block
 
 
 def _inside(operation: Operation, replaced: Values) -> list[Operation]:
@@ -81,8 +89,9 @@ def _thin(base: Draft, test: InterestingnessTest, *, last: bool) -> Draft:
         _drop_unused(module.root, depth=0)
         return with_module(base, module)
 
-    _, found = minimise(list(replacements), build, test, kind_of=lambda operation: (operation.name, operation.results[0].type))
-    return found or base
+    return minimise(
+        base, list(replacements), build, test, kind_of=lambda operation: (operation.name, operation.results[0].type)
+    )
 
 
 def _inner_results(draft: Draft, *, last: bool) -> Iterator[tuple[Operation, Value]]:
@@ -138,7 +147,7 @@ def _without_unread_inputs(draft: Draft) -> Draft | None:
         if len(kept) == len(block.arguments):
             continue
         changed = True
-        texts = split(maps[1:-1])
+        texts = array_elements(maps)
         operation.operands = [operation.operands[index] for index in kept]
         block.arguments = [block.arguments[index] for index in kept]
         operation.properties["indexing_maps"] = f"[{', '.join(texts[index] for index in kept)}]"

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable
 
 from triage.execution.mlir_tools import Reader
-from triage.mlir import Module, Operation, UnparsableError, Value, parse_module
+from triage.mlir import Module, Operation, UnparsableError, parse_module
+from triage.mlir.rewrite.floats import float_types, widen_floats
+from triage.mlir.rewrite.shapes import DYNAMIC, dimensions, fix_arguments
 from triage.reduce.draft import Draft, InterestingnessTest, minimise
-from triage.reduce.frontends.mlir.dimensions import DYNAMIC, dimensions, reshaped
 from triage.reduce.frontends.mlir.document import (
     MlirDocument,
     body_of,
@@ -16,7 +17,6 @@ from triage.reduce.frontends.mlir.document import (
     cut,
     module_of,
     pieces,
-    set_function_type,
     with_module,
 )
 
@@ -27,7 +27,6 @@ _NEEDED = frozenset(("function_type", "sym_name", "operandSegmentSizes", "result
 _LONG = re.compile(r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)", re.DOTALL)
 _ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
 _LONGEST = 40  # characters of a constant that stays as it is
-_NARROW_FLOAT = re.compile(r"(?<![\w#.])(?:bf16|f16|f8E\w+|f64)(?!\w)")
 
 
 class ToolPasses:
@@ -44,23 +43,9 @@ class ToolPasses:
     def make_static(self, draft: Draft, test: InterestingnessTest) -> Draft:
         """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
         module, _ = copy_module(module_of(draft))
-        changed = False
-        for function in module.functions():
-            block = body_of(function)
-            casts = []
-            for index, value in enumerate(block.arguments if block else []):
-                numbers = dimensions(value.type) or []
-                if block and DYNAMIC in numbers and value.type.startswith("tensor<"):
-                    fixed = Value(reshaped(value.type, [_STATIC if number == DYNAMIC else number for number in numbers]))
-                    casts.append(Operation("tensor.cast", [fixed], [value]))
-                    block.arguments[index] = fixed
-            if block and casts:
-                changed = True
-                block.operations[:0] = casts
-                set_function_type(function)
-        fixed_draft = self._transformed(draft, module, _FOLD) if changed else None
-        fewer = fixed_draft and _unknown_dimensions(fixed_draft) < _unknown_dimensions(draft)
-        return (fixed_draft and fewer and test.first([fixed_draft])) or draft
+        static = self._transformed(draft, module, _FOLD) if fix_arguments(module, _STATIC) else None
+        fewer = static and _unknown_dimensions(static) < _unknown_dimensions(draft)
+        return (static and fewer and test.first([static])) or draft
 
     def fewer_ranks(self, draft: Draft, test: InterestingnessTest) -> Draft:
         """Drop dimensions of size 1, where the compiler can do so without adding operations."""
@@ -106,11 +91,7 @@ def _without_edges(module: Module) -> Module | None:
 
 def _ranks(draft: Draft) -> int:
     """The number of dimensions of all values."""
-    module = module_of(draft)
-    blocks = [block for function in module.functions() if (block := body_of(function))]
-    values = [value for block in blocks for value in block.arguments]
-    values += [value for operation in module.walk() for value in operation.results]
-    return sum(len(dimensions(value.type) or []) for value in values)
+    return sum(len(dimensions(value.type) or []) for value in module_of(draft).values())
 
 
 def _unknown_dimensions(draft: Draft) -> int:
@@ -137,8 +118,7 @@ def drop_attributes(draft: Draft, test: InterestingnessTest) -> Draft:
     first = {kind: place for place, kind in reversed(kinds.items())}
     valid = {kind: test.is_valid(_changed(draft, {place}, drop)) for kind, place in first.items()}
     places = [place for place, kind in kinds.items() if valid[kind]]
-    _, found = minimise(places, lambda kept: _changed(draft, set(places) - set(kept), drop), test, kind_of=kinds.__getitem__)
-    return found or draft
+    return minimise(draft, places, lambda kept: _changed(draft, set(places) - set(kept), drop), test, kind_of=kinds.__getitem__)
 
 
 def shorten_constants(draft: Draft, test: InterestingnessTest) -> Draft:
@@ -159,8 +139,7 @@ def shorten_constants(draft: Draft, test: InterestingnessTest) -> Draft:
         if not any("dense_resource<" in text for operation in operations for text in operation.properties.values()):
             module.trailer = ""
 
-    _, found = minimise(places, lambda kept: _changed(draft, set(places) - set(kept), shorten), test)
-    return found or draft
+    return minimise(draft, places, lambda kept: _changed(draft, set(places) - set(kept), shorten), test)
 
 
 def _operations(module: Module) -> list[Operation]:
@@ -187,10 +166,8 @@ def with_one_value(text: str) -> str:
 
 def widen_elements(draft: Draft, test: InterestingnessTest) -> Draft:
     """Replace all other floating-point types by f32."""
-    assert isinstance(draft.document, MlirDocument)
-    text = draft.document.text
-    plain = _NARROW_FLOAT.sub("f32", text)
-    if plain == text or (module := parse_or_none(plain)) is None:
+    module, _ = copy_module(module_of(draft))
+    if not widen_floats(module, float_types(module)):
         return draft
     widened = with_module(draft, module)
     return (test.is_valid(widened) and test.first([widened])) or draft

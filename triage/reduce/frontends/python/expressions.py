@@ -34,8 +34,7 @@ def drop_keywords(draft: Draft, test: InterestingnessTest) -> Draft:
                 items += decorators if node is not kernel or len(decorators) > 1 else []
             case ast.Expr(value=ast.Constant(value=str())):
                 items.append(node)
-    _, found = minimise(items, lambda kept: with_edits(draft, dict.fromkeys(set(items) - set(kept))), test)
-    return found or draft
+    return minimise(draft, items, lambda kept: with_edits(draft, dict.fromkeys(set(items) - set(kept))), test)
 
 
 def take_parts(draft: Draft, test: InterestingnessTest) -> Draft:

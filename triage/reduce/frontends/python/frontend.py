@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triage.compilers.registry import family_of
 from triage.model.case import Case
-from triage.reduce.draft import Program, ReductionPass
+from triage.reduce.draft import Document, ReductionPass
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
 from triage.reduce.frontends.python import expressions, kernel, names, statements
 from triage.reduce.frontends.python.source_tree import PythonDocument, parse_program, undefined_reads
@@ -54,7 +54,7 @@ class PythonFrontend:
         numbers = ReductionPass("numbers", kernel.shrink_numbers, once=True)
         return (*_PROGRAM_PASSES, numbers, ReductionPass("flags", drop_flags, once=True))
 
-    def open(self, path: Path) -> Sequence[Program]:
+    def open(self, path: Path) -> Sequence[Document]:
         tree = parse_program(path.read_bytes())
         if tree is None:
             return ()
@@ -64,13 +64,13 @@ class PythonFrontend:
     def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - a kernel's failures rarely point into it
         return _PROGRAM_PASSES[0]
 
-    def valid(self, document: Program) -> bytes | None:
+    def valid(self, document: Document) -> bytes | None:
         """Accept what Python compiles, unless it reads undefined names. Starts no process."""
         assert isinstance(document, PythonDocument)
         tree = parse_program(document.content)
         return None if tree is None or (self._check_names and undefined_reads(tree)) else document.content
 
-    def written(self, document: Program) -> Sequence[bytes]:
+    def written(self, document: Document) -> Sequence[bytes]:
         return (document.content,)
 
     def close(self) -> None:

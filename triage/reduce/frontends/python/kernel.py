@@ -73,8 +73,7 @@ def _replace_parameters(draft: Draft, test: InterestingnessTest, values: Mapping
         smaller = replace(kernel, signature=signature, constexprs=constexprs, hints=_without(kernel.hints, dropped))
         return with_edits(draft, edits, with_kernel(draft.case, smaller))
 
-    _, found = minimise(list(values), build, test)
-    return found or draft
+    return minimise(draft, list(values), build, test)
 
 
 def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.arguments:
@@ -111,8 +110,7 @@ def drop_hints(draft: Draft, test: InterestingnessTest) -> Draft:
             left.setdefault(name, {})[hint] = kernel.hints[name][hint]
         return Draft(draft.document, with_kernel(draft.case, replace(kernel, hints=left)))
 
-    _, found = minimise(items, build, test)
-    return found or draft
+    return minimise(draft, items, build, test)
 
 
 def simpler_types(draft: Draft, test: InterestingnessTest) -> Draft:

@@ -32,8 +32,7 @@ def drop_statements(draft: Draft, test: InterestingnessTest) -> Draft:
             return _without(base, set(items) - set(kept))
 
         if items:
-            _, found = minimise(items, build, test, whole=depth == 0 and kernel is None)
-            draft = found or draft
+            draft = minimise(draft, items, build, test, whole=depth == 0 and kernel is None)
     return draft
 
 
@@ -54,8 +53,7 @@ def drop_unread(draft: Draft, test: InterestingnessTest) -> Draft:
     while unread := _unread(tree):
         items += unread
         tree = edited(tree, dict.fromkeys(unread))
-    _, found = minimise(items, lambda kept: _without(draft, set(items) - set(kept)), test)
-    return found or draft
+    return minimise(draft, items, lambda kept: _without(draft, set(items) - set(kept)), test)
 
 
 def _unread(tree: ast.Module) -> list[ast.stmt]:
