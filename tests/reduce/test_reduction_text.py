@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.reduce.made import CASE, OVERFLOW, probes, reproducer
-from triage.cli.screen import show
 from triage.reduce.state import NotReproducible
-from triage.report.reduction import reduction_blocks, reduction_json
+from triage.report.reduction import ReductionReport
+from triage.report.registry import write_report
+from triage.report.shapes import as_json
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +21,7 @@ def no_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pipe_gets_every_letter_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     line = "  func.func @f(" + ", ".join(f"%arg{number}: tensor<4xf16> [bold]" for number in range(40)) + ")"
-    show(reduction_blocks(replace(reproducer(), text=f"module {{\n{line}\n}}\n"), None))
+    write_report(ReductionReport(replace(reproducer(), text=f"module {{\n{line}\n}}\n")), "text")
     said = capsys.readouterr().out
     assert f"\n  {line}\n" in said
     assert "attention[dtype=f16] is now 3 operations\n" in said
@@ -31,22 +32,22 @@ def test_a_pipe_gets_every_letter_of_the_program(capsys: pytest.CaptureFixture[s
 
 
 def test_a_long_program_is_begun(capsys: pytest.CaptureFixture[str]) -> None:
-    show(reduction_blocks(replace(reproducer(), text="".join(f"// {number}\n" for number in range(100))), None))
+    write_report(ReductionReport(replace(reproducer(), text="".join(f"// {number}\n" for number in range(100)))), "text")
     said = capsys.readouterr().out
     assert "// 39\n  ... 60 more lines\n" in said
 
 
 def test_why_nothing_was_reduced_names_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:
     found = NotReproducible(CASE, "it compiles on 3.4.0; there is nothing to reduce", probes("PUFG"))
-    show(reduction_blocks(found, None))
+    write_report(ReductionReport(found), "text")
     said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert said[:2] == ["attention[dtype=f16]: not reduced", "reason it compiles on 3.4.0; there is nothing to reduce"]
     assert said[2:5] == [
         "tried 3.0.0: compiles",
         "tried 3.1.0: untestable: does not know the flag --iree-y",
-        f"tried 3.2.0: shared-memory-overflow: {OVERFLOW.headline}",
+        f"tried 3.2.0: fails: shared-memory-overflow: {OVERFLOW.headline}",
     ]
-    assert set(reduction_json(found, None)) >= {
+    assert set(as_json(ReductionReport(found).shape())) >= {
         "status",
         "signature",
         "operations",

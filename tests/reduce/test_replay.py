@@ -15,8 +15,9 @@ from triage.model.errors import BadFiles
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
 from triage.reduce.replay import Replay, open_reproducers, replay
-from triage.report.replay import replay_json
+from triage.report.replay import ReplayReport
 from triage.report.reproducer import write_reproducer
+from triage.report.shapes import as_json
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -72,7 +73,7 @@ def test_named_versions_are_asked_alone(tmp_path: Path, letters: str, status: st
 
 
 def test_the_answer_names_the_original_and_each_version(tmp_path: Path) -> None:
-    [told] = replay_json([replayed(tmp_path, "PUFG")])["reproducers"]
+    [told] = as_json(ReplayReport([replayed(tmp_path, "PUFG")]).shape())["reproducers"]
     assert told["reproducer"] == str(tmp_path / "attention-dtype-f16")
     assert (told["case"], told["signature"], told["bad"]) == ("attention[dtype=f16]", "shared-memory-overflow", "3.2.0")
     assert [(one["toolchain"]["name"], one["status"]) for one in told["versions"]] == [

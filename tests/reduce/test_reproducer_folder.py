@@ -23,7 +23,7 @@ from triage.reduce.replay import Replay, open_reproducers
 from triage.reduce.reproducer import _without_paths, slug
 from triage.report import folder as folders
 from triage.report.folder import write_folder
-from triage.report.replay import replay_json
+from triage.report.replay import ReplayReport
 from triage.report.reproducer import folder_for, reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
@@ -167,7 +167,7 @@ def test_a_number_that_grew_is_no_failure_to_compile(tmp_path: Path) -> None:
     [recorded] = open_reproducers([tmp_path])
     replayed = Replay(recorded, (slow,), slow)
     assert (replayed.status, replayed.holds) == ("untestable", None)
-    assert "not measured again" in str(replay_json([replayed])["reproducers"][0]["versions"][0]["reason"])
+    assert "not measured again" in str(ReplayReport([replayed]).shape().reproducers[0].versions[0].reason)
 
 
 def test_only_a_reproducer_is_replaced(tmp_path: Path) -> None:

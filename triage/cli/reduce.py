@@ -9,12 +9,14 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import MATCHES, CaseOption, FailureMatch, FormatOption, JobsOption, RecipePath
-from triage.cli.screen import Format, show, show_json
+from triage.cli.options import MATCHES, CaseOption, FailureMatch, JobsOption, RecipePath, format_option
 from triage.execution.metrics import Metric
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
+from triage.report.reduction import ReductionReport
+from triage.report.registry import write_report
+from triage.report.reproducer import folder_for, write_reproducer
 
 
 @command
@@ -41,7 +43,7 @@ def reduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the best program of an interrupted run of the same reduction.")
     ] = False,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(ReductionReport)] = "text",
 ) -> Exit:
     """Reduce the program of a failing case to a minimal reproducer.
 
@@ -52,9 +54,6 @@ def reduce(
 
     - `triage reduce recipes/residual-blocks-gfx942.yaml -t 3.8.0 --good 3.7.1 --metric cpu_seconds`
     """
-    from triage.report.reduction import reduction_blocks, reduction_json  # templates: slow to import
-    from triage.report.reproducer import folder_for, write_reproducer
-
     chosen = one_case(load_cases([recipe]), case)
     folder_for(out, chosen)
     with open_runner(context.obj, [chosen], jobs) as runner:
@@ -73,10 +72,7 @@ def reduce(
             for other, path in reduced.saved:
                 saved.append(write_reproducer(reproducer_of(runner, other, bad), path.parent))
                 path.unlink(missing_ok=True)  # the folder has it
-    if output is Format.JSON:
-        show_json(reduction_json(result, folder, saved))
-    else:
-        show(reduction_blocks(result, folder, saved))
+    write_report(ReductionReport(result, folder, tuple(saved)), output)
     if isinstance(result, NotReproducible):
         return exit_without_answer([result.cause])
     return Exit.OK

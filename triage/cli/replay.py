@@ -10,12 +10,12 @@ import typer
 
 from triage.cli.context import check_compilers, failure_names, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import FormatOption, FreshOption, JobsOption
-from triage.cli.screen import Format, show, show_json
+from triage.cli.options import FreshOption, JobsOption, format_option
 from triage.model.outcome import Untestable
 from triage.reduce.replay import Replay, open_reproducers
 from triage.reduce.replay import replay as replay_all
-from triage.report.replay import replay_blocks, replay_json
+from triage.report.registry import write_report
+from triage.report.replay import ReplayReport
 
 
 @command
@@ -28,7 +28,7 @@ def replay(
     ] = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(ReplayReport)] = "text",
 ) -> Exit:
     """Compile reproducers again and report whether each still fails in the same way.
 
@@ -44,10 +44,7 @@ def replay(
     check_compilers(cases)
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         replays = replay_all(runner, reproducers, toolchain or [], fresh=fresh)
-    if output is Format.JSON:
-        show_json(replay_json(replays))
-    else:
-        show(replay_blocks(replays))
+    write_report(ReplayReport(replays), output)
     return _exit_of(replays)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
+from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
 from triage.reduce.state import Reduced
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.folder import write_folder
 from triage.report.markdown import plain_templates
-from triage.report.shapes import Json, failure_json, revision_json
+from triage.report.shapes import FailureShape, Shape, as_json, failure_shape, reason_in
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
@@ -31,6 +33,60 @@ _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # YAML reads these only as strings
 _MOST_PASTED = 40_000  # characters; GitHub accepts issues of 65536
+
+
+@dataclass(frozen=True)
+class SizeChangeShape(Shape):
+    """A size before and after the reduction."""
+
+    before: int | None = None
+    after: int | None = None
+
+
+@dataclass(frozen=True)
+class EvidenceShape(Shape):
+    """The result of the reduced program on one version."""
+
+    version: str
+    commit: str | None
+    status: str
+    signature: str | None
+    headline: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class OtherFailureSummary(Shape):
+    """A failure found during the reduction."""
+
+    signature: str
+    headline: str
+
+
+@dataclass(frozen=True)
+class RecordShape(Shape):
+    """JSON of `reproducer.json`."""
+
+    recipe: str
+    case: str
+    compiler: str
+    signature: str
+    failure: FailureShape
+    bad: Revision
+    good: Revision | None
+    versions: dict[str, str | None]
+    command: list[str]
+    evidence: list[EvidenceShape]
+    operations: SizeChangeShape
+    lines: SizeChangeShape
+    bytes: SizeChangeShape
+    oracle_calls: int
+    cached: int
+    invalid: int
+    seconds: float
+    compile_seconds: float
+    others: list[OtherFailureSummary]
+    notes: list[str]
 
 
 def folder_for(out: Path, case: Case) -> Path:
@@ -102,7 +158,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     }
     for name, words in pages.items():
         files[name] = templates.get_template(f"reproducer/{name}.j2").render(**shared, **words)
-    files[RECORD] = json.dumps(_record(reproducer, span), indent=2, ensure_ascii=False) + "\n"
+    files[RECORD] = json.dumps(as_json(_record(reproducer, span)), indent=2, ensure_ascii=False) + "\n"
     return files
 
 
@@ -139,37 +195,35 @@ def span_text(span: VersionSpan) -> str:
     return ", ".join(parts)
 
 
-def sizes_json(reduced: Reduced) -> Json:
-    """Return operations, lines and bytes, before and after."""
-    before, after = reduced.before, reduced.after
-    return {name: {"before": getattr(before, name), "after": getattr(after, name)} for name in ("operations", "lines", "bytes")}
+def size_change(reduced: Reduced, measure: str) -> SizeChangeShape:
+    """Return one measure of the program (operations, lines or bytes) before and after."""
+    return SizeChangeShape(getattr(reduced.before, measure), getattr(reduced.after, measure))
 
 
-def evidence_json(probe: Probe) -> Json:
+def evidence_shape(probe: Probe) -> EvidenceShape:
     """Return the result of one version."""
     failure = None if isinstance(probe.outcome, Compiled) else probe.outcome.failure
-    return {
-        "version": probe.revision.name,
-        "commit": probe.revision.commit,
-        "status": plain_status(probe.outcome),
-        "signature": failure.signature if failure else None,
-        "headline": failure.headline if failure else None,
-        "reason": probe.outcome.reason if isinstance(probe.outcome, Untestable) else None,
-    }
+    return EvidenceShape(
+        version=probe.revision.name,
+        commit=probe.revision.commit,
+        status=plain_status(probe.outcome),
+        signature=failure.signature if failure else None,
+        headline=failure.headline if failure else None,
+        reason=reason_in(probe.outcome),
+    )
 
 
-def _record(reproducer: Reproducer, span: VersionSpan) -> Json:
-    reduced = reproducer.reduced
-    effort = reduced.effort
-    return {
-        "recipe": reduced.case.recipe,
-        "case": reduced.case.name,
-        "compiler": reduced.case.compiler,
-        "signature": reproducer.failure.signature,
-        "failure": failure_json(reproducer.failure),
-        "bad": revision_json(reproducer.bad.revision),
-        "good": revision_json(reproducer.good),
-        "versions": {
+def _record(reproducer: Reproducer, span: VersionSpan) -> RecordShape:
+    reduced, effort = reproducer.reduced, reproducer.reduced.effort
+    return RecordShape(
+        recipe=reduced.case.recipe,
+        case=reduced.case.name,
+        compiler=reduced.case.compiler,
+        signature=reproducer.failure.signature,
+        failure=failure_shape(reproducer.failure),
+        bad=reproducer.bad.revision,
+        good=reproducer.good,
+        versions={
             name: probe.revision.name if probe else None
             for name, probe in (
                 ("last_good", span.last_good),
@@ -178,17 +232,19 @@ def _record(reproducer: Reproducer, span: VersionSpan) -> Json:
                 ("first_good", span.first_good),
             )
         },
-        "command": list(family_of(reduced.case).standalone_call(standalone_compile(reproducer)).words),
-        "evidence": [evidence_json(probe) for probe in reproducer.probes],
-        **sizes_json(reduced),
-        "oracle_calls": effort.calls,
-        "cached": effort.cached,
-        "invalid": effort.invalid,
-        "seconds": round(effort.seconds, 1),
-        "compile_seconds": round(effort.compile_seconds, 1),
-        "others": [{"signature": other.signature, "headline": other.headline} for other in reduced.others],
-        "notes": list(reduced.notes),
-    }
+        command=list(family_of(reduced.case).standalone_call(standalone_compile(reproducer)).words),
+        evidence=[evidence_shape(probe) for probe in reproducer.probes],
+        operations=size_change(reduced, "operations"),
+        lines=size_change(reduced, "lines"),
+        bytes=size_change(reduced, "bytes"),
+        oracle_calls=effort.calls,
+        cached=effort.cached,
+        invalid=effort.invalid,
+        seconds=round(effort.seconds, 1),
+        compile_seconds=round(effort.compile_seconds, 1),
+        others=[OtherFailureSummary(other.signature, other.headline) for other in reduced.others],
+        notes=list(reduced.notes),
+    )
 
 
 def _result(probe: Probe) -> str:
