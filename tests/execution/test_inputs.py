@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from triage.compilers.base import Importer
@@ -23,26 +24,33 @@ def case(path: Path, kind: InputKind, **args: str) -> Case:
     )
 
 
+NO_IMPORTER = Importer("none", ())
+
+
+def inputs(folder: Path, onnx: Importer = NO_IMPORTER, roots: Sequence[Path] = ()) -> Inputs:
+    return Inputs(folder / "made", threading.Event(), fresh=False, onnx=onnx, importers=lambda: roots)
+
+
 def test_a_generator_is_run_again_when_what_it_imports_changed(tmp_path: Path) -> None:
     script, part = tmp_path / "gen.py", tmp_path / "shapes.py"
     part.write_text("N = 4")
     script.write_text("import shapes; print(f'tensor<{shapes.N}xf32>')")
-    first = Inputs(tmp_path / "made", threading.Event()).prepare(case(script, InputKind.GENERATOR))
+    first = inputs(tmp_path).prepare(case(script, InputKind.GENERATOR))
     part.write_text("N = 8")
-    second = Inputs(tmp_path / "made", threading.Event()).prepare(case(script, InputKind.GENERATOR))
+    second = inputs(tmp_path).prepare(case(script, InputKind.GENERATOR))
     assert isinstance(first, Prepared)
     assert isinstance(second, Prepared)
     assert (first.path.read_text(), second.path.read_text()) == ("tensor<4xf32>\n", "tensor<8xf32>\n")
     assert first.digest != second.digest
 
 
-def test_an_input_that_vanished_is_the_recipes_fault(tmp_path: Path) -> None:
-    answer = Inputs(tmp_path / "made", threading.Event()).prepare(case(tmp_path / "gone.mlir", InputKind.MLIR))
+def test_a_missing_input_is_a_fault_of_the_recipe(tmp_path: Path) -> None:
+    answer = inputs(tmp_path).prepare(case(tmp_path / "gone.mlir", InputKind.MLIR))
     assert isinstance(answer, Untestable)
     assert "gone.mlir" in answer.reason
 
 
-def test_another_toolchains_importer_is_used_where_ours_is_broken(tmp_path: Path) -> None:
+def test_the_importer_of_another_toolchain_is_used_when_ours_is_broken(tmp_path: Path) -> None:
     for name, code in (
         ("broken", "import no_such_module_anywhere"),
         ("whole", "import sys; open(sys.argv[3], 'w').write('imported ' + open(sys.argv[1]).read())"),
@@ -51,8 +59,7 @@ def test_another_toolchains_importer_is_used_where_ours_is_broken(tmp_path: Path
         (tmp_path / name / "an_importer.py").write_text(code)
     (tmp_path / "m.onnx").write_text("model")
     roots = [tmp_path / "broken", tmp_path / "whole"]
-    store = Inputs(tmp_path / "made", threading.Event(), onnx=Importer("an_importer", ("onnx",)), importers=lambda: roots)
-    answer = store.prepare(case(tmp_path / "m.onnx", InputKind.ONNX))
+    answer = inputs(tmp_path, Importer("an_importer", ("onnx",)), roots).prepare(case(tmp_path / "m.onnx", InputKind.ONNX))
     assert isinstance(answer, Prepared), answer
     assert answer.path.read_text() == "imported model"
     assert not list((tmp_path / "made").glob(".making-*"))

@@ -1,1 +1,1 @@
-"""Compile cases under limits, cache what happened, and judge it."""
+"""Run cases under limits, cache the executions and judge them."""

@@ -1,21 +1,21 @@
-"""Everything ever run, by content: one append-only SQLite file that several processes share."""
+"""The evidence store: the facts of every run by content, in one append-only SQLite file that several processes share."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from triage.classify import FailingPass
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.execution import Execution
+from triage.model.execution import Captured, Ending, Execution
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS probes (
@@ -35,10 +35,10 @@ CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The facts of one probe. Their meaning is worked out anew on every reading, so that better rules reach old facts.
+    """The facts of one probe. They are judged on every reading, so that better rules apply to old facts.
 
-    key: content address of what was run; failing_pass: where a second run named one;
-    runs: how many executions agreed with this one; disagreements: how many gave another result.
+    key: content address of what was run; failing_pass: the pass that a second run named; runs: how many executions agree
+    with this one; disagreements: how many ended differently.
     """
 
     key: str
@@ -52,20 +52,17 @@ class Record:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-_RECORD: TypeAdapter[Record] = TypeAdapter(Record)
-
-
 def key_of(identity: str, input_digest: str, options: Iterable[str], limits: tuple[float, int]) -> str:
-    """The content address of a probe: compiler, input bytes, options without paths, limits (seconds, bytes)."""
+    """Return the content address of a probe: compiler, input bytes, options without paths, limits (seconds, bytes)."""
     parts = [identity, input_digest, *options, *(f"{limit:g}" for limit in limits)]
     return sha256("\0".join(parts).encode()).hexdigest()
 
 
 class Evidence:
-    """The store. Every call is one transaction; a kill at any moment loses at most the one in flight."""
+    """The store. Every call is one transaction; a kill at any moment loses at most the one in progress."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create. EnvironmentFailure when the file cannot be written or is no database."""
+        """Open or create the file. EnvironmentFailure when it cannot be written or is no database."""
         self._path = path
         self._lock = threading.Lock()
         with self._errors():
@@ -75,14 +72,13 @@ class Evidence:
             self._db.executescript(_SCHEMA)
 
     def find(self, key: str) -> Record | None:
-        """The newest record of a key."""
-        with self._errors(), self._lock:
-            row = self._db.execute("SELECT facts FROM probes WHERE key = ? ORDER BY id DESC LIMIT 1", (key,)).fetchone()
-        return _unpack(row[0]) if row else None
+        """Return the newest record of a key."""
+        rows = self._rows("SELECT facts FROM probes WHERE key = ? ORDER BY id DESC LIMIT 1", key)
+        return _record(json.loads(zlib.decompress(rows[0][0]))) if rows else None
 
     def add(self, record: Record) -> bool:
-        """Append; False when the very same record is there already."""
-        text = _RECORD.dump_json(record)
+        """Append a record; return False when the same record is there already."""
+        text = _json(record)
         row = (sha256(text).hexdigest(), record.key, record.case_name, record.toolchain, record.at)
         with self._errors(), self._lock:
             done = self._db.execute(
@@ -93,51 +89,46 @@ class Evidence:
         return done.rowcount == 1
 
     def last_peak_mb(self, case_name: str) -> float | None:
-        """The memory a case used when it was last run on any toolchain, MiB."""
-        with self._errors(), self._lock:
-            row = self._db.execute(
-                "SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", (case_name,)
-            ).fetchone()
-        return float(row[0]) if row else None
+        """Return the memory that a case used when it last ran, on any toolchain, in MiB."""
+        rows = self._rows("SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", case_name)
+        return float(rows[0][0]) if rows else None
 
     def toolchains_of(self, case_name: str) -> tuple[str, ...]:
         """Return the names of the toolchains that a case of this name was run on, the latest first."""
-        with self._errors(), self._lock:
-            rows = self._db.execute(
-                "SELECT toolchain FROM probes WHERE case_name = ? GROUP BY toolchain ORDER BY max(id) DESC", (case_name,)
-            ).fetchall()
+        rows = self._rows(
+            "SELECT toolchain FROM probes WHERE case_name = ? GROUP BY toolchain ORDER BY max(id) DESC", case_name
+        )
         return tuple(str(row[0]) for row in rows)
 
     def count(self) -> int:
-        """How many records there are."""
-        with self._errors(), self._lock:
-            return int(self._db.execute("SELECT count(*) FROM probes").fetchone()[0])
+        """Return the number of records."""
+        return int(self._rows("SELECT count(*) FROM probes")[0][0])
 
     def export(self) -> Iterator[str]:
-        """Every record as one line of JSON, oldest first."""
+        """Yield every record as one line of JSON, oldest first."""
         last = 0
-        while True:
-            with self._errors(), self._lock:
-                rows = self._db.execute("SELECT id, facts FROM probes WHERE id > ? ORDER BY id LIMIT 256", (last,)).fetchall()
-            if not rows:
-                return
-            for last, facts in rows:  # noqa: B007 - `last` is where the next page begins
-                yield zlib.decompress(facts).decode()
+        while rows := self._rows("SELECT id, facts FROM probes WHERE id > ? ORDER BY id LIMIT 256", last):
+            yield from (zlib.decompress(facts).decode() for _, facts in rows)
+            last = rows[-1][0]
 
     def load(self, lines: Iterable[str], name: str) -> tuple[int, int]:
-        """Append exported lines; (added, already known). BadInput names the first line that is no record; those before
-        it stay added.
+        """Append exported lines; return how many were added and how many were known.
+
+        BadInput names the first line that is no record; the lines before it stay added.
         """
+        from pydantic import TypeAdapter, ValidationError  # slow to import, and needed only here
+
+        adapter = TypeAdapter(Record)
         added = known = 0
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                record = _RECORD.validate_json(line)
+                record = adapter.validate_json(line)
             except ValidationError as error:
                 first = error.errors()[0]
-                place = ".".join(map(str, first["loc"]))
-                raise BadInput(f"{name}:{number}:1: no evidence record: {place} {first['msg']}") from error
+                field_name = ".".join(map(str, first["loc"]))
+                raise BadInput(f"{name}:{number}:1: no evidence record: {field_name} {first['msg']}") from error
             if self.add(record):
                 added += 1
             else:
@@ -149,6 +140,10 @@ class Evidence:
         with self._lock:
             self._db.close()
 
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        with self._errors(), self._lock:
+            return self._db.execute(query, values).fetchall()
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
@@ -158,5 +153,38 @@ class Evidence:
             raise EnvironmentFailure(f"the evidence store {self._path} cannot be used: {error}.{hint}") from error
 
 
-def _unpack(facts: bytes) -> Record:
-    return _RECORD.validate_json(zlib.decompress(facts))
+def _json(record: Record) -> bytes:
+    """Return the record as JSON. Equal records give equal bytes: metrics are always floats."""
+    facts = asdict(record)
+    for owner in (facts, facts["execution"]):
+        owner["metrics"] = {name: float(value) for name, value in owner["metrics"].items()}
+    return json.dumps(facts, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _record(facts: dict[str, Any]) -> Record:
+    """Build a record from its JSON. Fields that an older version did not write have their defaults."""
+    execution = facts["execution"]
+    execution = {
+        **execution,
+        "argv": tuple(execution["argv"]),
+        "ending": Ending(execution["ending"]),
+        "stdout": Captured(**execution["stdout"]),
+        "stderr": Captured(**execution["stderr"]),
+    }
+    failing_pass = facts.get("failing_pass")
+    return Record(
+        **_fields(
+            Record,
+            {
+                **facts,
+                "execution": Execution(**_fields(Execution, execution)),
+                "failing_pass": FailingPass(**failing_pass) if failing_pass else None,
+            },
+        )
+    )
+
+
+def _fields(kind: type[Record] | type[Execution], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that the class has fields for: a newer version may have written more."""
+    names = {known.name for known in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}

@@ -1,4 +1,4 @@
-"""From what a recipe names to the bytes a compiler reads: generators run, ONNX imported, once per content."""
+"""Prepare the file that a compiler reads: run generators and import ONNX models, once for each content."""
 
 from __future__ import annotations
 
@@ -22,141 +22,134 @@ from triage.toolchains.home import disk_errors
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A file ready to be compiled and the SHA-256 of its bytes."""
+    """A file ready to compile and the SHA-256 of its bytes."""
 
     path: Path
     digest: str
 
 
 class Inputs:
-    """Prepares inputs below `folder`; each content is made once, by several threads and processes as well."""
+    """Prepares inputs below `folder`. Several threads and processes may share the folder."""
 
     def __init__(
-        self,
-        folder: Path,
-        stop: threading.Event,
-        *,
-        fresh: bool = False,
-        onnx: Importer | None = None,
-        importers: Callable[[], Sequence[Path]] = tuple,
+        self, folder: Path, stop: threading.Event, *, fresh: bool, onnx: Importer, importers: Callable[[], Sequence[Path]]
     ) -> None:
-        """`fresh`: make every input anew, once. `onnx`: what imports ONNX models; `importers` lists the roots of toolchains
-        for this Python, best first, whose importer is tried where the one beside this program does not run.
+        """Prepare nothing yet.
+
+        fresh: prepare every input again, once; onnx: imports ONNX models; importers: roots of the toolchains for this
+        Python, best first, whose importer is used when the one beside this program does not run.
         """
-        self._onnx = onnx
         self._folder = folder
         self._stop = stop
         self._fresh = fresh
+        self._onnx = onnx
         self._importers = importers
-        self._made: dict[str, Prepared | Untestable] = {}
-        self._turns: dict[str, threading.Lock] = {}
+        self._prepared: dict[str, Prepared | Untestable] = {}
+        self._locks: dict[str, threading.Lock] = {}  # one for each input, so that it is prepared once
         self._lock = threading.Lock()
 
     def prepare(self, case: Case) -> Prepared | Untestable:
-        """The file for a case. Untestable (recipe) when its generator or importer fails, with the reason."""
+        """Return the file for a case; Untestable with the reason when its generator or importer fails."""
         key = f"{case.input.path}\0{case.input.args}"
         with self._lock:
-            turn = self._turns.setdefault(key, threading.Lock())
-        with turn:
-            if key not in self._made:
-                self._made[key] = self._prepare(case)
-            return self._made[key]
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._prepared:
+                self._prepared[key] = self._prepare(case)
+            return self._prepared[key]
 
     def _prepare(self, case: Case) -> Prepared | Untestable:
         source = case.input.path
         try:
             if case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX):
                 return Prepared(source, _digest(source))
-            if case.input.kind is InputKind.ONNX and self._onnx is None:
-                return Untestable(Cause.RECIPE, f"{source}: nothing here imports ONNX")
-            made = self._folder / f"{self._key(case)}.mlir"
+            target = self._folder / f"{self._key(case)}.mlir"
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{source}: {error.strerror}")
-        if made.is_file() and not self._fresh:
-            return Prepared(made, _digest(made))
+        if target.is_file() and not self._fresh:
+            return Prepared(target, _digest(target))
         with disk_errors("prepare an input"):
             self._folder.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._folder, prefix=".making-") as scratch:
                 draft = Path(scratch) / "made.mlir"
-                execution = self._make(case, draft)
-                if (trouble := _trouble(case, self._maker(case), execution, draft)) is not None:
-                    return Untestable(Cause.RECIPE, trouble)
-                draft.replace(made)
-        return Prepared(made, _digest(made))
+                if case.input.kind is InputKind.ONNX:
+                    program, execution = self._onnx.module, self._import(case, draft)
+                else:
+                    program, execution = f"the generator {source.name}", self._generate(case, draft)
+                if (problem := _problem(case, program, execution, draft)) is not None:
+                    return Untestable(Cause.RECIPE, problem)
+                draft.replace(target)
+        return Prepared(target, _digest(target))
 
-    def _make(self, case: Case, draft: Path) -> Execution:
-        limits = Limits(timeout=case.limits.timeout, memory=case.limits.memory)
-        source = str(case.input.path)
-        if case.input.kind is InputKind.ONNX:
-            assert self._onnx
-            argv = [sys.executable, "-m", self._onnx.module, source, "-o", str(draft)]
-            return self._first_that_runs(argv, limits, draft)
-        given = [text for name, value in case.input.args for text in (f"--{name}", value)]
+    def _generate(self, case: Case, draft: Path) -> Execution:
+        words = [word for name, value in case.input.args for word in (f"--{name}", value)]
+        argv = [sys.executable, str(case.input.path), *words]
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}  # the same program prints the same input
-        return run([sys.executable, source, *given], limits, draft.parent, env=env, stdout_to=draft, stop=self._stop)
+        return run(argv, _limits(case), draft.parent, env=env, stdout_to=draft, stop=self._stop)
 
-    def _first_that_runs(self, argv: list[str], limits: Limits, draft: Path) -> Execution:
-        """Wheels with a broken importer exist: it fails to import a module before it has looked at the model."""
-        execution = run(argv, limits, draft.parent, stop=self._stop)
-        for root in self._importers() if _does_not_run(execution) else ():
-            other = run(argv, limits, draft.parent, env={"PYTHONPATH": str(root)}, stop=self._stop)
-            if not _does_not_run(other):
+    def _import(self, case: Case, draft: Path) -> Execution:
+        """Use the first importer that runs: in some wheels it fails on an import before it reads the model."""
+        argv = [sys.executable, "-m", self._onnx.module, str(case.input.path), "-o", str(draft)]
+        execution = run(argv, _limits(case), draft.parent, stop=self._stop)
+        for root in self._importers() if _importer_is_broken(execution) else ():
+            other = run(argv, _limits(case), draft.parent, env={"PYTHONPATH": str(root)}, stop=self._stop)
+            if not _importer_is_broken(other):
                 return other
         return execution
 
-    def _maker(self, case: Case) -> str:
-        if case.input.kind is InputKind.GENERATOR:
-            return f"the generator {case.input.path.name}"
-        return self._onnx.module if self._onnx else "the importer"
-
     def _key(self, case: Case) -> str:
-        """The content address of what a generator or importer will make: its code (neighbours that it may import
-        included), its arguments, and the versions of what runs it.
+        """Return the content address of what a generator or importer writes.
+
+        It covers the code, including neighbouring modules that the generator may import, the arguments, and the versions
+        of what runs it.
         """
-        whole = sha256(f"{case.input.kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
+        content = sha256(f"{case.input.kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
         if case.input.kind is InputKind.ONNX:
-            versions = [_version(package) for package in (self._onnx.packages if self._onnx else ())]
-            whole.update("\0".join((*versions, _digest(case.input.path))).encode())
-            return whole.hexdigest()
-        for path in _sources(case.input.path):
-            whole.update(f"{path.name}\0{_digest(path)}\0".encode())
-        return whole.hexdigest()
+            versions = [_version(package) for package in self._onnx.packages]
+            content.update("\0".join((*versions, _digest(case.input.path))).encode())
+            return content.hexdigest()
+        for path in _modules(case.input.path):
+            content.update(f"{path.name}\0{_digest(path)}\0".encode())
+        return content.hexdigest()
 
 
-def _does_not_run(execution: Execution) -> bool:
-    said = execution.stderr.text
-    return not execution.ok and ("No module named" in said or "ImportError" in said)
+def _limits(case: Case) -> Limits:
+    return Limits(timeout=case.limits.timeout, memory=case.limits.memory)
 
 
-def _trouble(case: Case, who: str, execution: Execution, draft: Path) -> str | None:
-    """Why a generator or importer, `who`, gave no input; None when it gave one."""
-    said = [line for line in execution.stderr.text.splitlines() if line.strip()]
-    last = f": {said[-1].strip()[:300]}" if said else ""
+def _importer_is_broken(execution: Execution) -> bool:
+    text = execution.stderr.text
+    return not execution.ok and ("No module named" in text or "ImportError" in text)
+
+
+def _problem(case: Case, program: str, execution: Execution, draft: Path) -> str | None:
+    """Return why a generator or importer wrote no input; None when it wrote one."""
+    last = f": {execution.stderr.last_line[:300]}" if not execution.stderr.empty else ""
     match execution.ending:
         case Ending.TIMED_OUT:
-            return f"{who} did not end within {case.limits.timeout:g} s"
+            return f"{program} did not end within {case.limits.timeout:g} s"
         case Ending.OVER_MEMORY:
-            return f"{who} used more than {case.limits.memory >> 20} MiB"
+            return f"{program} used more than {case.limits.memory >> 20} MiB"
         case Ending.OVER_OUTPUT:
-            return f"{who} printed more than 2 GiB"
+            return f"{program} printed more than 2 GiB"
         case Ending.SIGNALLED:
-            return f"{who} was ended by signal {execution.signal}{last}"
+            return f"{program} was killed by signal {execution.signal}{last}"
         case Ending.NOT_STARTED:
-            return f"{who} could not be started{last}"
+            return f"{program} could not be started{last}"
     if execution.exit_code != 0:
-        return f"{who} failed with exit status {execution.exit_code}{last}"
+        return f"{program} failed with exit status {execution.exit_code}{last}"
     if not draft.is_file() or draft.stat().st_size == 0:
-        return f"{who} printed nothing"
+        return f"{program} printed nothing"
     return None
 
 
-def _sources(script: Path) -> Iterator[Path]:
+def _modules(script: Path) -> Iterator[Path]:
+    """Yield a script and the modules beside it whose names it mentions."""
     yield script
     with os.scandir(script.parent) as entries:
         names = sorted(entry.name for entry in entries if entry.name.endswith(".py") and entry.name != script.name)
-    for name in names:
-        if name.removesuffix(".py") in script.read_text("utf-8", "replace"):
-            yield script.parent / name
+    text = script.read_text("utf-8", "replace")
+    yield from (script.parent / name for name in names if name.removesuffix(".py") in text)
 
 
 def _version(package: str) -> str:

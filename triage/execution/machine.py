@@ -1,4 +1,4 @@
-"""What this machine has and lacks for compiling, as findings with advice."""
+"""Check that this machine can compile: disk, memory, uv, toolchains, caches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,19 +26,20 @@ from triage.toolchains.registry import ToolchainRegistry
 
 _ROOM = 2 << 30  # bytes: a handful of toolchains
 _MEMORY = 4 << 30  # bytes: one compile of a small model beside the system
+_GIB = 1 << 30
 
 
 class Grade(StrEnum):
-    """How bad a finding is."""
+    """The result of a check."""
 
     GOOD = "good"
-    WEAK = "weak"  # works, with a limitation worth knowing
+    WEAK = "weak"  # works with a limitation
     BROKEN = "broken"  # compiling or installing cannot work
 
 
 @dataclass(frozen=True, slots=True)
 class MachineCheck:
-    """One check: what was found, and what to do where it is not good."""
+    """One check: what was found, and what to do about it."""
 
     check: str
     grade: Grade
@@ -46,55 +48,51 @@ class MachineCheck:
 
 
 def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
-    """All checks. A check that breaks is itself a finding."""
-    findings = [_home(), _room(), _cores(), _uv(), _randomisation()]
+    """Run all checks. A check that raises is a finding."""
+    checks = [_home(), _disk(), _machine(), _uv(), _address_layout()]
     try:
         home = open_home()
     except TriageError:
-        return findings
-    shed = ToolchainRegistry(home, compilers, stop=threading.Event())
+        return checks
+    registry = ToolchainRegistry(home, compilers, stop=threading.Event())
     for family in compilers:
-        findings += [_guard(f"{family} releases", lambda f=family: _index(shed, f))]  # type: ignore[misc]
-        findings += [_guard(f"{family} installed", lambda f=family: _installed(shed, f))]  # type: ignore[misc]
-    kept = stored(shed.folder)
-    broken = [one.folder.name for one in kept if not one.whole]
-    said = f"{len(kept)} toolchains, {sum(one.bytes for one in kept) / (1 << 30):.1f} GiB"
-    advice = f"damaged, will be installed again when used: {', '.join(broken)}" if broken else ""
-    findings.append(MachineCheck("cache", Grade.WEAK if broken else Grade.GOOD, said, advice))
-    findings.append(_guard("evidence", lambda: _evidence(home)))
-    findings += [_onnx(family.onnx_importer) for family in compilers.values() if family.onnx_importer]
-    return findings
+        checks.append(_guard(f"{family} releases", partial(_releases, registry, family)))
+        checks.append(_guard(f"{family} installed", partial(_installed, registry, family)))
+    checks.append(_cache(registry))
+    checks.append(_guard("evidence", partial(_evidence, home)))
+    checks += [_onnx(family.onnx_importer) for family in compilers.values() if family.onnx_importer]
+    return checks
 
 
-def _guard(check: str, look: Callable[[], MachineCheck]) -> MachineCheck:
+def _guard(name: str, check: Callable[[], MachineCheck]) -> MachineCheck:
     try:
-        return look()
+        return check()
     except TriageError as error:
-        return MachineCheck(check, Grade.BROKEN, str(error))
+        return MachineCheck(name, Grade.BROKEN, str(error))
 
 
 def _home() -> MachineCheck:
     try:
         return MachineCheck("home", Grade.GOOD, str(open_home()))
     except TriageError as error:
-        return MachineCheck("home", Grade.BROKEN, str(error), "set TRIAGE_HOME to a folder you may write to")
+        return MachineCheck("home", Grade.BROKEN, str(error), "set TRIAGE_HOME to a folder that you may write to")
 
 
-def _room() -> MachineCheck:
-    place = home_path()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
+def _disk() -> MachineCheck:
+    folder = home_path()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
     good = free > _ROOM
     advice = "" if good else "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
-    return MachineCheck("disk", Grade.GOOD if good else Grade.WEAK, f"{free / (1 << 30):.1f} GiB free", advice)
+    return MachineCheck("disk", Grade.GOOD if good else Grade.WEAK, f"{free / _GIB:.1f} GiB free", advice)
 
 
-def _cores() -> MachineCheck:
+def _machine() -> MachineCheck:
     total, available = memory()
     good = available > _MEMORY
     advice = "" if good else "large models will be untestable; close something or give a recipe a lower memory limit"
-    found = f"{os.cpu_count()} cores, {available / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB available"
+    found = f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} GiB available"
     return MachineCheck("machine", Grade.GOOD if good else Grade.WEAK, found, advice)
 
 
@@ -108,33 +106,40 @@ def _uv() -> MachineCheck:
     return MachineCheck("uv", Grade.GOOD, answer.stdout.text.strip())
 
 
-def _randomisation() -> MachineCheck:
-    with TemporaryDirectory() as place:
-        execution = run(["true"], Limits(timeout=10), Path(place))
+def _address_layout() -> MachineCheck:
+    with TemporaryDirectory() as folder:
+        execution = run(["true"], Limits(timeout=10), Path(folder))
     if execution.randomised:
-        advice = "a container's seccomp profile often forbids switching it off"
+        advice = "a container's seccomp profile often forbids fixed addresses"
         return MachineCheck("address layout", Grade.WEAK, "random: a few verdicts may differ from run to run", advice)
     return MachineCheck("address layout", Grade.GOOD, "fixed for every compile")
 
 
-def _index(shed: ToolchainRegistry, family: str) -> MachineCheck:
-    places = shed.releases(family)
-    if not places:
-        return MachineCheck(f"{family} releases", Grade.BROKEN, f"none for this platform at {shed.index.url}")
-    first, last = places[0].revision.name, places[-1].revision.name
-    return MachineCheck(f"{family} releases", Grade.GOOD, f"{len(places)} on the index, {first} to {last}")
+def _releases(registry: ToolchainRegistry, family: str) -> MachineCheck:
+    refs = registry.releases(family)
+    if not refs:
+        return MachineCheck(f"{family} releases", Grade.BROKEN, f"none for this platform at {registry.index.url}")
+    first, last = refs[0].revision.name, refs[-1].revision.name
+    return MachineCheck(f"{family} releases", Grade.GOOD, f"{len(refs)} on the index, {first} to {last}")
 
 
-def _installed(shed: ToolchainRegistry, family: str) -> MachineCheck:
-    if not shed.comes_along(family):
-        here = shed.at_hand(family)
-        said = f"{len(here)} in the cache" + (
-            f", {here[-1].revision.name} the newest" if here else "; installed as they are named"
-        )
-        return MachineCheck(f"{family} installed", Grade.GOOD, said)
-    toolchain = shed.obtain(shed.place("installed", family))
+def _installed(registry: ToolchainRegistry, family: str) -> MachineCheck:
+    check = f"{family} installed"
+    if not registry.comes_along(family):
+        installed = registry.at_hand(family)
+        newest = f"{installed[-1].revision.name} the newest" if installed else "installed when first used"
+        return MachineCheck(check, Grade.GOOD, f"{len(installed)} in the cache, {newest}")
+    toolchain = registry.obtain(registry.place("installed", family))
     backends = ", ".join(sorted(toolchain.capabilities.backends))
-    return MachineCheck(f"{family} installed", Grade.GOOD, f"{toolchain.revision.name} with {backends}")
+    return MachineCheck(check, Grade.GOOD, f"{toolchain.revision.name} with {backends}")
+
+
+def _cache(registry: ToolchainRegistry) -> MachineCheck:
+    installs = stored(registry.folder)
+    damaged = [install.folder.name for install in installs if not install.whole]
+    found = f"{len(installs)} toolchains, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
+    advice = f"damaged, will be installed again when used: {', '.join(damaged)}" if damaged else ""
+    return MachineCheck("cache", Grade.WEAK if damaged else Grade.GOOD, found, advice)
 
 
 def _evidence(home: Path) -> MachineCheck:
@@ -145,10 +150,8 @@ def _evidence(home: Path) -> MachineCheck:
 
 
 def _onnx(importer: Importer) -> MachineCheck:
-    command = [sys.executable, "-m", importer.module, "--help"]
-    answer = capture(command, timeout=120)
+    answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
     if answer.ok:
         return MachineCheck("ONNX import", Grade.GOOD, "works")
-    return MachineCheck(
-        "ONNX import", Grade.WEAK, answer.stderr.last_line or "it printed no reason", "`.onnx` inputs will be untestable"
-    )
+    reason = answer.stderr.last_line or "it printed no reason"
+    return MachineCheck("ONNX import", Grade.WEAK, reason, "`.onnx` inputs will be untestable")

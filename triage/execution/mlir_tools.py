@@ -1,4 +1,4 @@
-"""MLIR read, checked and printed by a toolchain's own tools, so that no dialect of its version is unknown."""
+"""Read, check and print MLIR with a toolchain's own tools, which know every dialect of their version."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from triage.model.execution import Execution, Limits
 
 _PATIENCE = 120.0  # seconds for a text; a module of 20,000 lines takes one
 _LIMITS = Limits(timeout=600.0, memory=16 << 30)
-_LARGE = 64  # elements; longer constants are elided where that is asked for
+_LARGE = 64  # elements; longer constants can be elided
 _GENERIC = ("--mlir-print-op-generic",)
 
 
 class Reader:
-    """The tools of one toolchain. `valid` asks a worker with its Python bindings and, where they do not run, its
-    `opt` tool for each text.
-    """
+    """The MLIR tools of one toolchain: a worker with its Python bindings, and its `opt` program."""
 
     def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
         self._tools, self._stop = tools, stop
@@ -30,40 +28,39 @@ class Reader:
         self.bindings = True  # until they fail
 
     def generic(self, path: Path, *, elide: bool = False) -> str | None:
-        """The generic form of a file, with locations; None when it does not parse. elide: without large constants, which
-        no compiler reads before something is put in their place.
+        """Return the generic form of a file with locations; None when it does not parse.
+
+        elide: leave out large constants. The result does not compile until other values replace them.
         """
         options = [*_GENERIC, "--mlir-print-debuginfo"]
         if elide:
             options += [f"--mlir-elide-elementsattrs-if-larger={_LARGE}", "--mlir-elide-resource-strings-if-larger=64"]
         return self._printed([*options, str(path)])
 
-    def complaint(self, path: Path) -> str:
-        """What the toolchain's tools say of a file that does not parse: their first error, or how they ended."""
-        with TemporaryDirectory() as place:
-            execution = self._run([str(self._tools.optimizer), str(path), "-o", os.devnull], Path(place))
+    def parse_error(self, path: Path) -> str:
+        """Return the first error of the tools for a file that does not parse, or how they ended."""
+        execution = self._parsed(path)
         lines = [line.strip() for line in execution.stderr.text.splitlines() if line.strip()]
-        found = next((line for line in lines if "error:" in line), lines[0] if lines else "")
-        return found or f"the tools ended with {execution.ending}, and said nothing"
+        first = next((line for line in lines if "error:" in line), lines[0] if lines else "")
+        return first or f"the tools ended with {execution.ending} and printed nothing"
 
     def readable(self, path: Path) -> bool:
-        """Whether the toolchain's tools parse a file."""
-        with TemporaryDirectory() as place:
-            return self._run([str(self._tools.optimizer), str(path), "-o", os.devnull], Path(place)).ok
+        """Return whether the toolchain parses a file."""
+        return self._parsed(path).ok
 
     def pretty(self, text: str) -> str | None:
-        """The text in the syntax people write; None when it does not parse."""
+        """Return the text in the custom syntax; None when it does not parse."""
         return self.transformed(text, ())
 
     def transformed(self, text: str, options: tuple[str, ...]) -> str | None:
-        """The text after the passes that `options` name, in the syntax that they name; None when that fails."""
-        with TemporaryDirectory() as place:
-            source = Path(place, "source.mlir")
+        """Return the text after the passes that `options` name; None when one fails."""
+        with TemporaryDirectory() as folder:
+            source = Path(folder, "source.mlir")
             source.write_text(text, "utf-8")
             return self._printed([*options, str(source)])
 
     def valid(self, text: str) -> str | None:
-        """The generic form of a valid module, printed by the toolchain; None when it does not parse or verify."""
+        """Return the generic form of a module, as the toolchain prints it; None when it does not parse or verify."""
         if self.bindings:
             with self._lock:
                 answer = self._ask(text)
@@ -76,14 +73,19 @@ class Reader:
         with self._lock:
             self._end()
 
+    def _parsed(self, path: Path) -> Execution:
+        with TemporaryDirectory() as folder:
+            return self._run([str(path), "-o", os.devnull], Path(folder))
+
     def _printed(self, arguments: list[str]) -> str | None:
-        with TemporaryDirectory() as place:
-            target = Path(place, "printed")
-            execution = self._run([str(self._tools.optimizer), *arguments, "-o", str(target)], Path(place))
+        with TemporaryDirectory() as folder:
+            target = Path(folder, "printed")
+            execution = self._run([*arguments, "-o", str(target)], Path(folder))
             return target.read_text("utf-8", "replace") if execution.ok else None
 
-    def _run(self, argv: list[str], place: Path) -> Execution:
-        return run(argv, _LIMITS, place, env={"LLVM_DISABLE_SYMBOLIZATION": "1"}, stop=self._stop)
+    def _run(self, arguments: list[str], folder: Path) -> Execution:
+        argv = [str(self._tools.optimizer), *arguments]
+        return run(argv, _LIMITS, folder, env={"LLVM_DISABLE_SYMBOLIZATION": "1"}, stop=self._stop)
 
     def _ask(self, text: str) -> str | None:
         """Return the worker's answer; None when the worker does not work at all. A text that kills it is not valid."""

@@ -70,7 +70,7 @@ def _options(bench: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str,
 def _read(reader: Reader, path: Path, name: str) -> Module:
     text = reader.generic(path, elide=True)
     if text is None:
-        raise BadInput(reader.complaint(path).replace(str(path), name))
+        raise BadInput(reader.parse_error(path).replace(str(path), name))
     try:
         return parse_module(text)
     except UnparsableError as error:

@@ -1,1 +1,1 @@
-"""The field's words as frozen values: standard library only, imported by every other room."""
+"""Frozen values that every package shares. Standard library only."""

@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 class TriageError(Exception):
-    """Base of every error that is told to the user as a sentence, never as a traceback."""
+    """Base of the errors that are shown as a message, without a traceback."""
 
     exit_code = 2
 
 
 class BadInput(TriageError):
-    """What the user wrote cannot be used: a recipe, an option, a path. Exit 2."""
+    """A recipe, an option or a path cannot be used. Exit 2."""
 
 
 class EnvironmentFailure(TriageError):
@@ -24,10 +24,10 @@ class EnvironmentFailure(TriageError):
 
 
 class Unobtainable(EnvironmentFailure):
-    """There is no toolchain of this revision, today or tomorrow: its build fails, its artifact is gone or damaged. It
-    says nothing about any bug. `log`: what was printed while it was tried, where that was kept.
+    """There will never be a toolchain of this revision: its build fails, or its artifact is gone or damaged.
 
-    What may go better another time (the network, the disk, a missing token) is a plain EnvironmentFailure.
+    `log`: the output of the attempt, where it was kept. A problem that may pass, such as the network, the disk or a missing
+    token, is a plain EnvironmentFailure.
     """
 
     def __init__(self, reason: str, log: Path | None = None) -> None:
@@ -37,14 +37,14 @@ class Unobtainable(EnvironmentFailure):
 
 
 class Interrupted(TriageError):
-    """Work was stopped from outside before it ended; what was finished is kept. Exit 130."""
+    """The work was stopped before it ended; finished work is kept. Exit 130."""
 
     exit_code = 130
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a file. `line` and `column` count from 1; None where the file as a whole is meant."""
+    """One mistake in a file. `line` and `column` count from 1; None for the file as a whole."""
 
     path: str
     line: int | None
@@ -52,12 +52,12 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
-        return f"{place}: {self.message}"
+        position = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{position}: {self.message}"
 
 
 class BadFiles(BadInput):
-    """All problems of all files given, told at once."""
+    """All problems of all files, reported together."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

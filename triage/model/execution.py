@@ -1,4 +1,4 @@
-"""Facts of one process run. No meaning is attached here."""
+"""Facts of one process run, not judged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Ending(StrEnum):
-    """How a process came to its end. `EXITED` covers every exit status; the others were signals, ours or not."""
+    """How a process ended. EXITED covers every exit status; the others are signals, limits and failures to start."""
 
     EXITED = "exited"
     SIGNALLED = "signalled"
@@ -20,8 +20,8 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use. timeout: wall seconds, time waited for a core not counted; memory: resident bytes of the
-    whole process group; output: bytes kept of each stream, half of them from its end.
+    """What one run may use. timeout: wall seconds, without the time spent waiting for a core; memory: resident bytes of
+    the process group; output: bytes kept of each stream, half of them from its end.
     """
 
     timeout: float = 300.0
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A stream's head and tail as text; `dropped` bytes between them were read and not kept."""
+    """The head and the tail of a stream as text; `dropped` bytes between them were not kept."""
 
     head: str = ""
     tail: str = ""
@@ -39,7 +39,7 @@ class Captured:
 
     @property
     def text(self) -> str:
-        """Head and tail with a line that counts what stands between."""
+        """The head and the tail, with a line between them that counts the dropped bytes."""
         if not self.dropped:
             return self.head + self.tail
         return f"{self.head}\n... {self.dropped} bytes not kept ...\n{self.tail}"
@@ -51,7 +51,7 @@ class Captured:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing but white space was written."""
+        """Whether the stream has only white space."""
         return not self.dropped and not (self.head + self.tail).strip()
 
 
@@ -60,8 +60,8 @@ class Execution:
     """One run of one process group. Times in seconds, memory in MiB, sizes in bytes.
 
     exit_code: None unless it exited; signal: number of the signal that ended it, else None.
-    cpu_seconds and peak_rss_mb come from the operating system's account of the process, its reaped children included.
-    phase, metrics: where it ended and what it measured, of a compiler that tells such things of itself.
+    cpu_seconds, peak_rss_mb: as the operating system accounts for the process and its reaped children.
+    phase, metrics: the last phase and the measurements, from compilers that print them.
     """
 
     argv: tuple[str, ...]
@@ -85,5 +85,5 @@ class Execution:
 
     @property
     def ok(self) -> bool:
-        """Exit status zero, by its own will."""
+        """Whether it exited with status 0."""
         return self.ending is Ending.EXITED and self.exit_code == 0

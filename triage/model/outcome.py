@@ -1,4 +1,4 @@
-"""What a compiler's output means when it failed."""
+"""Outcomes of probes: failures, what a probe says, and what it measured."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ class Failure:
 
 
 class Cause(StrEnum):
-    """Why a probe says nothing about the bug."""
+    """Why a probe is untestable."""
 
-    FLAG = "flag"  # the version does not know a flag
+    FLAG = "flag"  # the version does not have a flag
     INPUT = "input"  # the version cannot parse the input
     TARGET = "target"  # the version lacks the backend
-    TOOLCHAIN = "toolchain"  # there is none, or it does not run
-    ENVIRONMENT = "environment"  # disk, memory beside other jobs: never cached
+    TOOLCHAIN = "toolchain"  # it cannot be obtained, or it does not run
+    ENVIRONMENT = "environment"  # the disk, or the memory that other programs use: never cached
     RECIPE = "recipe"  # the generator or importer failed
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """It compiled. `warnings` are failures' texts printed all the same, with exit 0."""
+    """The case compiled. warnings: failures that it printed although it exited with 0."""
 
     warnings: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It failed. `others` are further failures in the same output; `flaky` when a second run did not agree."""
+    """The case failed. others: further failures in the same output; flaky: another run ended differently."""
 
     failure: Failure
     others: tuple[Failure, ...] = ()
@@ -81,7 +81,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Untestable:
-    """The probe says nothing about the bug, and why. `failure` is what the compiler said, where it was asked at all."""
+    """The probe says nothing about the bug. failure: what the compiler printed, if it ran."""
 
     cause: Cause
     reason: str
@@ -92,7 +92,7 @@ Outcome = Compiled | Failed | Untestable
 
 
 class Verdict(StrEnum):
-    """What an outcome says about the bug being chased."""
+    """What an outcome says about the failure that is being bisected."""
 
     GOOD = "good"
     BAD = "bad"
@@ -100,7 +100,7 @@ class Verdict(StrEnum):
 
 
 class Status(StrEnum):
-    """An outcome seen against what the recipe expects; the words of test runners."""
+    """An outcome compared with what the recipe expects, in the words of test runners."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -111,7 +111,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a probe cost and produced. seconds: wall; peak_rss_mb: MiB; metrics: name -> value (bytes, seconds, counts)."""
+    """What a probe used and produced. seconds: wall time; metrics: name to value (bytes, seconds, counts)."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -121,7 +121,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The outcome of a case at a revision. `version`: PEP 440, None where unknown; `cached`: nothing was run for it."""
+    """The outcome of a case at a revision. version: PEP 440, None when unknown; cached: it was not run again."""
 
     case: Case
     revision: Revision

@@ -1,4 +1,4 @@
-"""Where long work tells how far it is. The command line draws it; everything below only speaks."""
+"""Ports through which long work reports its progress. The command line draws it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Protocol
 
 
 class Task(Protocol):
-    """One thing under way. Calls may come from any thread."""
+    """A task in progress. Calls may come from any thread."""
 
     def advance(self, amount: float = 1.0) -> None:
         """Count `amount` more of the total as done."""
 
     def describe(self, text: str) -> None:
-        """Replace what is said beside the bar."""
+        """Replace the text beside the bar."""
 
     def finish(self) -> None:
-        """Take the bar away (nothing more will be said about it)."""
+        """Remove the bar."""
 
 
 class Progress(Protocol):
-    """Begins tasks and passes notes on."""
+    """Shows tasks and notes."""
 
     def task(self, text: str, total: float | None = None) -> Task:
-        """A new bar; `total` None where the size is not known."""
+        """Show a new bar; `total`: None when it is not known."""
 
     def note(self, text: str) -> None:
-        """One line that stays."""
+        """Print a line that stays."""
 
 
 class _NoTask:
@@ -40,7 +40,7 @@ class _NoTask:
 
 
 class Silent:
-    """A progress that says nothing."""
+    """Shows nothing."""
 
     def task(self, text: str, total: float | None = None) -> Task:  # noqa: ARG002 - the port's names
         return _NoTask()

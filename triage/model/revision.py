@@ -1,4 +1,4 @@
-"""Places on the timeline, and the compilers installed for them."""
+"""Revisions of a compiler, and the compilers installed for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A release, nightly or commit. `name` is how the user writes it; date is ISO `YYYY-MM-DD`; commit a full sha."""
+    """A release, nightly or commit. name: as the user writes it; date: ISO `YYYY-MM-DD`; commit: the full sha."""
 
     name: str
     commit: str | None = None
@@ -19,8 +19,8 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a compiler says it can do, asked once and cached. `flags` are spelled without dashes; `switches` are those of
-    them that are on or off, `choices` those that take one of a few words, and the words.
+    """What a compiler supports, as it reports it. flags: without dashes; switches: the flags that are on or off; choices:
+    the flags that take one of a few words, with these words.
     """
 
     backends: frozenset[str] = frozenset()
@@ -32,8 +32,8 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """One installed compiler. `identity` names its content (wheel hash or a digest of the binary) and keys evidence;
-    `program` is the native binary that is run; `version` is a PEP 440 release or None for a local build that tells none.
+    """One installed compiler. identity: a hash of its content, part of every evidence key; program: the native binary;
+    version: a PEP 440 release, None for a local build that reports none.
     """
 
     family: str
@@ -47,7 +47,7 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A path that a commit changed against its first parent; lines added and removed, 0 for a binary file."""
+    """A path that a commit changed against its first parent. added, removed: lines, 0 for a binary file."""
 
     path: str
     added: int
@@ -56,8 +56,8 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """`sha` is full; `parent` the first parent's, None for the root; `date` the committer's, ISO 8601 with its offset.
-    `files` are the changes against the first parent, so that a merge shows what it brought to the line.
+    """A commit of a first-parent line. sha: full; parent: the first parent's sha, None for the root; date: the committer's,
+    ISO 8601 with its offset; files: changes against the first parent, so that a merge shows what it brought to the line.
     """
 
     sha: str

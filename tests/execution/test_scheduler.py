@@ -1,0 +1,192 @@
+"""The scheduler, with functions in place of toolchains, compiles and evidence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from triage.execution.runner import ProbeJob, Scheduler
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
+from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
+from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.toolchains.registry import ToolchainRef
+
+PATIENCE = 20.0  # seconds for what must happen
+
+
+def job(name: str, release: str = "1.0.0") -> ProbeJob:
+    path = Path(f"{name}.mlir")
+    case = Case(name, name, "", "iree", path, Input(path, InputKind.MLIR), Target("llvm-cpu"))
+    return ProbeJob(case, ToolchainRef("iree", Revision(release)))
+
+
+def obtain(ref: ToolchainRef) -> Toolchain:
+    name = ref.revision.name
+    return Toolchain(ref.family, ref.revision, name, Path(), Path("compiler"), Capabilities(), name)
+
+
+def compiled(job: ProbeJob, toolchain: Toolchain) -> Probe:
+    return Probe(job.case, toolchain.revision, toolchain.version, Compiled(), Measured(seconds=1.0), cached=False)
+
+
+def scheduler(
+    probe: Callable[[ProbeJob, Toolchain], Probe] = compiled,
+    *,
+    obtain: Callable[[ToolchainRef], Toolchain] = obtain,
+    reservation: Callable[[Case], float] = lambda case: 100.0,
+    jobs: int = 4,
+    memory_mb: float = 1e6,
+) -> Scheduler:
+    return Scheduler(obtain, probe, reservation, threading.Event(), jobs, memory_mb)
+
+
+@dataclass
+class Gate:
+    """Compiles that wait until they are let through, and the most that ran at once."""
+
+    together: int  # how many must run at the same time before any ends
+    running: int = 0
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    full: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        with self.lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            if self.running == self.together:
+                self.full.set()
+        assert self.full.wait(PATIENCE)
+        with self.lock:
+            self.running -= 1
+        return compiled(job, toolchain)
+
+
+def names(probes: list[Probe]) -> list[str]:
+    return [probe.case.name for probe in probes]
+
+
+def test_every_job_is_probed_once() -> None:
+    jobs = [job(f"case-{number}", f"1.{number % 3}.0") for number in range(20)]
+    probes = list(scheduler().run(jobs))
+    assert sorted(names(probes)) == sorted(job.case.name for job in jobs)
+
+
+def test_with_one_worker_jobs_run_in_order() -> None:
+    jobs = [job(f"case-{number}") for number in range(6)]
+    assert names(list(scheduler(jobs=1).run(jobs))) == [job.case.name for job in jobs]
+
+
+def test_as_many_jobs_run_at_once_as_allowed_and_no_more() -> None:
+    gate = Gate(together=3)
+    assert len(list(scheduler(gate, jobs=3).run([job(f"case-{number}") for number in range(9)]))) == 9
+    assert gate.most == 3
+
+
+def test_jobs_run_together_only_within_the_memory() -> None:
+    gate = Gate(together=2)
+    assert len(list(scheduler(gate, memory_mb=250.0).run([job(f"case-{number}") for number in range(6)]))) == 6
+    assert gate.most == 2
+
+
+def test_a_job_larger_than_the_memory_runs_alone() -> None:
+    gate = Gate(together=1)
+    assert len(list(scheduler(gate, memory_mb=50.0).run([job("large"), job("other"), job("third")]))) == 3
+    assert gate.most == 1
+
+
+def test_a_small_job_overtakes_one_that_does_not_fit() -> None:
+    sizes = {"first": 200.0, "large": 200.0, "small": 50.0}
+    gate = Gate(together=2)
+    probes = scheduler(gate, reservation=lambda case: sizes[case.name], memory_mb=250.0).run(map_jobs(sizes))
+    assert set(names([next(probes), next(probes)])) == {"first", "small"}
+    assert names(list(probes)) == ["large"]
+
+
+def map_jobs(cases: dict[str, float]) -> list[ProbeJob]:
+    return [job(name) for name in cases]
+
+
+def test_a_toolchain_is_obtained_once() -> None:
+    asked: list[str] = []
+
+    def note(ref: ToolchainRef) -> Toolchain:
+        asked.append(ref.revision.name)
+        return obtain(ref)
+
+    list(scheduler(obtain=note).run([job("a"), job("b"), job("a", "1.1.0")]))
+    assert sorted(asked) == ["1.0.0", "1.1.0"]
+
+
+def test_a_slow_toolchain_does_not_hold_up_the_others() -> None:
+    slow = threading.Event()
+
+    def wait_for_it(ref: ToolchainRef) -> Toolchain:
+        assert ref.revision.name != "slow" or slow.wait(PATIENCE)
+        return obtain(ref)
+
+    probes = scheduler(obtain=wait_for_it, jobs=1).run([job("late", "slow"), job("early")])
+    assert next(probes).case.name == "early"
+    slow.set()
+    assert names(list(probes)) == ["late"]
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [(Unobtainable("does not build"), Cause.TOOLCHAIN), (EnvironmentFailure("no network"), Cause.ENVIRONMENT)],
+)
+def test_a_toolchain_that_cannot_be_obtained_makes_its_probes_untestable(error: Exception, cause: Cause) -> None:
+    def refuse(ref: ToolchainRef) -> Toolchain:
+        if ref.revision.name == "1.1.0":
+            raise error
+        return obtain(ref)
+
+    probes = {probe.revision.name: probe.outcome for probe in scheduler(obtain=refuse).run([job("a"), job("a", "1.1.0")])}
+    assert isinstance(probes["1.0.0"], Compiled)
+    assert probes["1.1.0"] == Untestable(cause, str(error))
+
+
+@dataclass
+class UntilStopped:
+    """Compiles that run until they are stopped, as processes do; a case named `first` ends at once."""
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    started: threading.Event = field(default_factory=threading.Event)
+    stopped: int = 0
+
+    def __call__(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        if job.case.name == "first":
+            assert self.started.wait(PATIENCE)
+            return compiled(job, toolchain)
+        self.started.set()
+        assert self.stop.wait(PATIENCE)
+        self.stopped += 1
+        raise Interrupted("stopped")
+
+
+def test_closing_the_iterator_stops_what_runs() -> None:
+    compile_ = UntilStopped()
+    probes = Scheduler(obtain, compile_, lambda case: 1.0, compile_.stop, 2, 1e6).run([job("first"), job("b"), job("c")])
+    assert next(probes).case.name == "first"
+    probes.close()  # type: ignore[attr-defined]
+    assert compile_.stop.is_set()
+    assert compile_.stopped == 1  # the third never started
+
+
+def test_an_error_of_one_probe_stops_the_others() -> None:
+    compile_ = UntilStopped()
+
+    def fail(job: ProbeJob, toolchain: Toolchain) -> Probe:
+        if job.case.name != "broken":
+            return compile_(job, toolchain)
+        assert compile_.started.wait(PATIENCE)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(Scheduler(obtain, fail, lambda case: 1.0, compile_.stop, 2, 1e6).run([job("broken"), job("b")]))
+    assert compile_.stopped == 1
