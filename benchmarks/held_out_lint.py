@@ -17,10 +17,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.held_out_faults import FAULTS, knotty
 from benchmarks.held_out_models import Made, model_of
 from triage.compilers.iree import Iree
+from triage.compilers.lint import LintFinding, Severity
 from triage.execution.mlir_tools import Reader
-from triage.lint.finding import LintFinding, Severity
-from triage.lint.program import Program
-from triage.lint.rules import check
 from triage.mlir import parse_module
 from triage.toolchains.home import open_home
 from triage.toolchains.registry import ToolchainRegistry
@@ -69,7 +67,7 @@ def findings(shed: ToolchainRegistry, version: str, made: Made) -> list[LintFind
         reader = Reader(tools, threading.Event())
         generic = reader.generic(path, elide=True)
         assert generic, f"{reader.complaint(path)}\n{text}"
-        return list(check(Program(parse_module(generic), Iree().placement(), options, backend, chip)))
+        return list(Iree().linter().check(parse_module(generic), options, backend, chip).findings)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import triage.report
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
-from triage.lint.rules import RULES
+from triage.compilers.registry import Families
 from triage.recipes.schema import recipe_schema
 from triage.report.registry import Report
 
@@ -71,7 +71,8 @@ def classes_page() -> str:
 
 def lint_page() -> str:
     """Return the table of lint rules."""
-    rows = "".join(f"| `{rule.name}` | {rule.severity} | {rule.summary} |\n" for rule in RULES)
+    linters = (linter for family in Families().values() if (linter := family.linter()) is not None)
+    rows = "".join(f"| `{rule.name}` | {rule.severity} | {rule.summary} |\n" for linter in linters for rule in linter.rules)
     return (
         f"# Lint rules\n\nThe severity is the worst that a rule reports.\n\n| rule | severity | finds |\n|---|---|---|\n{rows}"
     )

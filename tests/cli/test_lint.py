@@ -1,4 +1,4 @@
-"""`triage lint` as its users call it. The compiler is the one that came with the program."""
+"""`triage lint` on the command line, with the installed compiler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_undeclared_device_with_its_line_and_the_flags(home: Path, triage: Tr
     [error] = [one for one in told["findings"] if one["severity"] == "error"]
     assert (error["rule"], error["location"]) == ("undeclared-device", "seven.mlir:2:8")
     assert "@__device_7" in error["message"]
-    assert f"`{DEVICE}hip[7]` is missing" in error["message"]
+    assert f"`{DEVICE}hip[7]`" in error["message"]
     assert told["suggested_flags"] == [f"{DEVICE}hip[{at}]" for at in range(8)]
     assert [one["name"] for one in told["devices"]] == [f"__device_{at}" for at in range(8)]
     assert [one["declared"] is None for one in told["devices"]] == [False] * 7 + [True]
@@ -39,25 +39,25 @@ def test_an_undeclared_device_with_its_line_and_the_flags(home: Path, triage: Tr
     assert not [one for one in enough["findings"] if one["rule"] == "undeclared-device"]
 
 
-def test_devices_bind_by_position(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_unnamed_devices_are_numbered_by_position(home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "seven.mlir").write_text(SEVEN)
     [error] = [
         one
         for one in lint(triage, tmp_path / "seven.mlir", f"--flag={DEVICE}local[7]", code=1)["findings"]
         if one["severity"] == "error"
     ]
-    assert "bind by position" in error["message"]
+    assert "position" in error["message"]
 
 
-def test_without_any_flag_it_is_said_what_is_needed_and_is_no_error(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_without_flags_undeclared_devices_are_a_warning(home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "one.mlir").write_text(UNKNOWN_DEVICE)
     told = lint(triage, tmp_path / "one.mlir")
     assert [(one["rule"], one["severity"]) for one in told["findings"]] == [("undeclared-device", "warning")]
     assert told["suggested_flags"][0] == f"{DEVICE}missing=local[0]"
-    assert any("no backend is named" in note for note in told["cases"][0]["notes"])
+    assert any("backend" in note for note in told["cases"][0]["notes"])
 
 
-def test_a_recipe_is_looked_at_with_its_target(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_recipe_is_linted_with_its_target(home: Path, triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
     told = lint(triage, path, code=1)
     assert [(one["rule"], one["case"]) for one in told["findings"] if one["severity"] == "error"] == [
@@ -65,10 +65,8 @@ def test_a_recipe_is_looked_at_with_its_target(home: Path, triage: Triage, tmp_p
     ]
     said = triage("lint", path)
     assert said.returncode == 1
-    assert "[undeclared-device] @missing is declared by nothing" in said.stdout
-    assert "beside `--iree-hal-target-backends=llvm-cpu` no flag declares a device, so that it must go" in " ".join(
-        said.stdout.split()
-    )
+    assert "[undeclared-device] @missing" in said.stdout
+    assert "--iree-hal-target-backends=llvm-cpu" in said.stdout
     assert "1 error, no warnings, no advice in 1 case" in said.stdout
     good = lint(triage, recipe(tmp_path, "good", GOOD))
     assert (good["findings"], good["suggested_flags"]) == ([], [])
@@ -109,7 +107,7 @@ def test_sarif_has_what_github_reads(home: Path, triage: Triage, tmp_path: Path)
     assert place == {"artifactLocation": {"uri": "device.mlir"}, "region": {"startLine": 2, "startColumn": 8}}
 
 
-def test_of_a_generated_program_sarif_points_at_the_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_sarif_points_at_the_recipe_of_a_generated_program(home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "work" / "made.py").write_text(f"print('''{UNKNOWN_DEVICE}''')\n")
     (tmp_path / "work" / "made.yaml").write_text("name: made\ninput: made.py\ntarget: {backend: llvm-cpu}\n")
     [result] = json.loads(triage("lint", "made.yaml", "--format", "sarif").stdout)["runs"][0]["results"]
@@ -117,7 +115,7 @@ def test_of_a_generated_program_sarif_points_at_the_recipe(home: Path, triage: T
     assert "line 2 of the generated program" in result["message"]["text"]
 
 
-def test_bytecode_is_read_and_its_places_are_those_it_was_made_from(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_bytecode_findings_have_the_positions_of_its_source(home: Path, triage: Triage, tmp_path: Path) -> None:
     import subprocess
     import sys
 
@@ -133,7 +131,7 @@ def test_bytecode_is_read_and_its_places_are_those_it_was_made_from(home: Path, 
     assert {one["location"] for one in told["findings"] if one["rule"] == "undeclared-device"} == {"model.mlir:2:8"}
 
 
-def test_several_programs_and_what_cannot_be_read(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_an_unreadable_program_does_not_hide_other_findings(home: Path, triage: Triage, tmp_path: Path) -> None:
     good, broken = recipe(tmp_path, "good", GOOD), recipe(tmp_path, "broken", GOOD.replace("arith.addf", "arith.adf"))
     done = triage("lint", good, tmp_path / "broken.mlir", "--format", "json")
     assert done.returncode == 2
@@ -146,17 +144,17 @@ def test_several_programs_and_what_cannot_be_read(home: Path, triage: Triage, tm
     ("words", "code", "said"),
     [
         (["lint"], 2, "INPUT|RECIPE"),
-        (["lint", "nothing.mlir"], 2, "nothing.mlir: is no file"),
+        (["lint", "nothing.mlir"], 2, "nothing.mlir"),
         (["lint", "nothing.yaml"], 2, "nothing.yaml"),
-        (["lint", "{folder}/note.txt"], 2, "a program ends in .mlir"),
+        (["lint", "{folder}/note.txt"], 2, ".mlir"),
         (["lint", "{folder}/empty.mlirbc"], 2, "empty.mlirbc"),
         (["lint", "{folder}/good.mlir", "-t", "banana"], 2, "names no revision"),
         (["lint", "{folder}/good.mlir", "-t", "path:/nowhere"], 4, "there is no /nowhere"),
-        (["lint", "{folder}/good.mlir", "--flag", "O3"], 2, "is no flag"),
-        (["lint", "{folder}/kernel.yaml"], 2, "none of the cases is an MLIR program"),
+        (["lint", "{folder}/good.mlir", "--flag", "O3"], 2, "O3"),
+        (["lint", "{folder}/kernel.yaml"], 2, "no lint rules for compiler command"),
     ],
 )
-def test_wrong_words_end_with_the_right_code(
+def test_bad_arguments_end_with_the_right_code(
     home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, said: str
 ) -> None:
     (tmp_path / "note.txt").write_text("x")

@@ -1,4 +1,4 @@
-"""Programs read with the compiler that came with this program."""
+"""Programs parsed with the installed compiler."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.compilers.iree.devices import IreePlacement
+from triage.compilers.iree.lint.program import LintProgram
 from triage.execution.mlir_tools import Reader
-from triage.lint.program import Program
 from triage.mlir import parse_module
 from triage.model.revision import Revision, Toolchain
 
-Read = Callable[..., Program]
+Read = Callable[..., LintProgram]
 
 
 @pytest.fixture
@@ -31,11 +30,11 @@ def read(tmp_path: Path) -> Read:
     assert tools
     reader = Reader(tools, threading.Event())
 
-    def made(text: str, options: Sequence[str] = (), backend: str | None = None, chip: str | None = None) -> Program:
+    def made(text: str, options: Sequence[str] = (), backend: str | None = None, chip: str | None = None) -> LintProgram:
         path = tmp_path / "planted.mlir"
         path.write_text(text)
         generic = reader.generic(path, elide=True)
         assert generic, reader.complaint(path)
-        return Program(parse_module(generic), IreePlacement(), options, backend, chip)
+        return LintProgram(parse_module(generic), options, backend, chip)
 
     return made

@@ -1,4 +1,4 @@
-"""Faults planted in healthy programs are found, where they are; healthy programs are left alone."""
+"""Planted faults are found at their line; healthy programs have no errors and warnings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
 from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
-from triage.lint.finding import Severity
-from triage.lint.rules import RULES, check
+from triage.compilers.iree.lint import CHECKS
+from triage.compilers.iree.lint.program import LintProgram
+from triage.compilers.lint import LintFinding, Severity
+
+
+def check(program: LintProgram) -> list[LintFinding]:
+    return [finding for find in CHECKS.values() for finding in find(program)]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("count", [2, 8])
-def test_a_planted_fault_is_found_where_it_is(read: Read, fault: str, count: int) -> None:
+def test_a_planted_fault_is_found_at_its_line(read: Read, fault: str, count: int) -> None:
     rule, plant = FAULTS[fault]
     planted = plant(count)
     found = check(read(planted.text, planted.options, planted.backend, planted.chip))
@@ -27,17 +32,17 @@ def test_a_planted_fault_is_found_where_it_is(read: Read, fault: str, count: int
         assert named[0].place is None
     elif planted.line != ANYWHERE:
         assert planted.line in [one.place.line for one in named if one.place], [str(one) for one in named]
-    # A fault of the program brings no errors and warnings beside its own.
+    # A fault causes no other errors and warnings.
     others = {one.rule for one in found if one.severity is not Severity.ADVICE} - {rule}
     assert others <= BESIDE.get(fault, set()), others
 
 
-#: A device that the module lacks is an error, and where its number is left out that is told too.
+#: Other rules that a fault triggers.
 BESIDE = {"unknown symbol": {"unused-device"}, "half named": {"undeclared-device"}}
 
 
-def test_every_rule_has_a_fault_that_is_planted_for_it() -> None:
-    assert {rule for rule, _ in FAULTS.values()} == {rule.name for rule in RULES if rule.check}
+def test_every_rule_has_a_planted_fault() -> None:
+    assert {rule for rule, _ in FAULTS.values()} == {rule.name for rule in CHECKS}
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -50,13 +55,13 @@ def test_a_healthy_program_has_no_errors_and_no_warnings(read: Read, count: int,
 
 
 def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) -> None:
-    """Those that the newest release compiles. Two alarms are true: a device that nothing uses is declared."""
+    """Recipes that the newest release compiles have no alarms but a true one: an unused device."""
     done = triage("lint", ROOT / "recipes", "--format", "json")
-    told = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
     healthy = {name for name, states in read_statuses().items() if states[-1] == "P"}
-    looked_at = {one["case"] for one in told["cases"]}
+    looked_at = {one["case"] for one in answer["cases"]}
     assert len(healthy & looked_at) >= 25
-    alarms = {(one["case"], one["rule"]) for one in told["findings"] if one["severity"] != "advice"}
+    alarms = {(one["case"], one["rule"]) for one in answer["findings"] if one["severity"] != "advice"}
     assert {one for one in alarms if one[0] in healthy} == {("sharded-barriers", "unused-device")}
     assert {case for case, rule in alarms if rule == "undeclared-device"} == {
         "sharded-llama-undeclared-device",
@@ -64,7 +69,7 @@ def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) 
     }
 
 
-def test_a_global_that_is_placed_places_what_is_loaded_from_it(read: Read) -> None:
+def test_a_placed_global_places_its_loads(read: Read) -> None:
     planted = FAULTS["global on a device"][1](4)
     placed = planted.text.replace("@weight = dense", "@weight {stream.affinity = #hal.device.promise<@__device_3>} = dense")
     found = check(read(placed, planted.options, planted.backend, planted.chip))

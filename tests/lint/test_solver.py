@@ -1,11 +1,11 @@
-"""The smallest number that is enough, wherever the search begins, with each number asked for once."""
+"""The smallest sufficient number is found from any guess; each number is tested at most once."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.lint.solver import smallest
+from triage.lint.solver import smallest_sufficient
 
 MOST = 4096
 
@@ -18,7 +18,7 @@ def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
         asked.append(number)
         return number >= truth
 
-    assert smallest(enough, guess, MOST) == (truth if truth <= MOST else None)
+    assert smallest_sufficient(enough, guess, MOST) == (truth if truth <= MOST else None)
     assert len(set(asked)) == len(asked)
     assert all(1 <= number <= MOST for number in asked)
 
@@ -26,5 +26,5 @@ def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
 @given(truth=st.integers(1, 1000), off=st.integers(-3, 3))
 def test_a_good_guess_makes_it_short(truth: int, off: int) -> None:
     asked: list[int] = []
-    smallest(lambda number: asked.append(number) or number >= truth, max(1, truth + off), MOST)
+    smallest_sufficient(lambda number: asked.append(number) or number >= truth, max(1, truth + off), MOST)
     assert len(asked) <= 6

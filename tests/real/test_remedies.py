@@ -75,8 +75,7 @@ def test_a_remedy_holds_on_its_own_and_the_search_can_be_planned(shared_home: Pa
     again = answer(triage, "remedy", CUDA, "-t", "3.3.0")
     assert again == told
     shown = " ".join(triage("remedy", CUDA, "-t", "3.3.0").stdout.split())
-    assert f"{TILE} what" in shown
-    assert "It compiles on 3.3.0 with this." in shown
+    assert TILE in shown
     assert compiles_with(triage, tmp_path, CUDA, "3.3.0", *told["remedies"][0]["flags"])
     assert not compiles_with(triage, tmp_path, CUDA, "3.3.0")
 

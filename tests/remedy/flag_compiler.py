@@ -1,4 +1,4 @@
-"""A bench whose compiler is a function of the flags it is given, and cases for it."""
+"""A probe runner whose compiler is a function of its flags, and cases for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.toolchains.registry import ToolchainRef
 
 Behaviour = Callable[[frozenset[str], str], Outcome]
-"""What comes of flags on the revision of that name."""
+"""The outcome of flags on the revision of that name."""
 
 SWITCHES = frozenset(
     {
@@ -91,7 +91,7 @@ class FlagBench:
         return probe
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
-        for job in reversed(jobs):  # answers come in any order
+        for job in reversed(jobs):  # probes come in any order
             flags, name = frozenset(flag.text for flag in job.case.flags), job.place.revision.name
             self.asked.append((name, flags))
             spent = self.seconds(flags)
@@ -99,7 +99,7 @@ class FlagBench:
             yield Probe(job.case, job.place.revision, name, self.behaviour(flags, name), measured, cached=False)
 
 
-def mended_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:
-    """Compiles when all of these are given."""
+def fixed_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:
+    """Compile if all of these flags are passed."""
     wanted = frozenset(flags)
     return lambda given, _: Compiled() if wanted <= given else otherwise or failed()

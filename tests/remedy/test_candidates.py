@@ -1,4 +1,4 @@
-"""What is tried, and in which order, follows from the failure, the recipe and what the compiler says it has."""
+"""Candidates and their order follow from the failure, the recipe and the compiler's options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
 from triage.classify import packaged_rules
 from triage.classify.rules import GiveFlag, LeastValue
+from triage.compilers.iree.remedies import IreeRemedyHints
+from triage.compilers.registry import family_of
 from triage.model.case import Case, Flag, KernelSpec
 from triage.model.outcome import Failure
 from triage.remedy.candidates import Situation, first_tier, second_tier
@@ -18,7 +20,8 @@ IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 
 
 def situation(case: Case, *failures: Failure, **more: object) -> Situation:
-    return Situation(case, failures or (failed().failure,), a_toolchain(), **more)  # type: ignore[arg-type]
+    hints = family_of(case).remedy_hints()
+    return Situation(case, failures or (failed().failure,), a_toolchain(), hints, **more)  # type: ignore[arg-type]
 
 
 def texts(changes: tuple[CaseChange, ...]) -> list[str]:
@@ -30,13 +33,13 @@ def texts(changes: tuple[CaseChange, ...]) -> list[str]:
     ["affinity-non-convergence", "shared-memory-overflow", "fold-memref-alias", "padding-bounds", "undeclared-device",
      "assertion", "stack-limit", "partition-affinity", "distribution", "address-space-mismatch", "verifier", "segfault"],
 )  # fmt: skip
-def test_the_failures_this_is_for_have_candidates(name: str) -> None:
+def test_important_classes_have_candidates(name: str) -> None:
     rule = packaged_rules().by_name[name]
     assert rule
     assert rule.candidates
 
 
-def test_the_class_comes_first_and_only_what_the_version_knows() -> None:
+def test_known_remedies_come_first_if_the_version_has_them() -> None:
     tried = texts(first_tier(situation(a_case())))
     assert tried[:2] == [IGEMM, "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"]
     assert {text.lstrip("-").partition("=")[0] for text in tried} <= FLAGS
@@ -50,7 +53,7 @@ def test_another_backend_s_flags_are_never_tried() -> None:
     assert not [text for text in texts(second_tier(situation(a_case()))) if "llvmcpu" in text]
 
 
-def test_the_recipe_s_own_flags_are_left_away_but_not_its_target() -> None:
+def test_own_flags_are_dropped_but_not_the_target() -> None:
     case = a_case("--iree-opt-level=O3", "--iree-hip-target=gfx942")
     case = replace(case, flags=(*case.flags, Flag("--iree-old", until="3.0.0")))
     tried = texts(first_tier(situation(case)))
@@ -58,18 +61,18 @@ def test_the_recipe_s_own_flags_are_left_away_but_not_its_target() -> None:
     assert not [text for text in tried if "hip-target" in text or "iree-old" in text]
 
 
-def test_what_is_given_already_is_not_tried_again() -> None:
+def test_own_flags_are_not_tried_again() -> None:
     assert IGEMM not in texts(first_tier(situation(a_case(IGEMM))))
     assert "--iree-opt-level=O3" not in texts(second_tier(situation(a_case("--iree-opt-level=O3"))))
 
 
-def test_a_flag_of_the_recipe_is_replaced_for_it_may_stand_once_only() -> None:
+def test_an_own_flag_is_replaced() -> None:
     case = a_case("--iree-opt-level=O3", "--other")
     [change] = [one for one in second_tier(situation(case)) if one.text == "--iree-opt-level=O1"]
     assert [flag.text for flag in change.applied(case).flags] == ["--other", "--iree-opt-level=O1"]
 
 
-def test_switches_by_nearness_both_values_and_none_that_only_prints() -> None:
+def test_switches_near_the_failure_come_first_with_both_values() -> None:
     tried = texts(second_tier(situation(a_case())))
     assert not [text for text in tried if "dump" in text or "stream" in text]
     names = ("opt-level=O3", "opt-data-tiling=false", "codegen-llvmgpu-use-igemm=true", "codegen-new-thing=false")
@@ -78,29 +81,29 @@ def test_switches_by_nearness_both_values_and_none_that_only_prints() -> None:
     assert "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=false" not in tried
 
 
-def test_the_phase_that_failed_decides_which_switches() -> None:
+def test_the_failing_phase_selects_the_switches() -> None:
     silent = Failure("silent-failure", "silent-failure", "silent-failure", "nothing", phase="stream")
     tried = [text for text in texts(second_tier(situation(a_case(), silent))) if "opt-" not in text]
     assert tried[0] == "--iree-stream-emulate-memset=false"
     assert not [text for text in tried if "codegen" in text]
 
 
-def test_what_the_good_compiler_does_not_have_comes_first() -> None:
+def test_options_that_the_good_compiler_lacks_come_first() -> None:
     older = a_toolchain("3.2.0", FLAGS - {"iree-codegen-new-thing"}, SWITCHES - {"iree-codegen-new-thing"})
-    changes = [one for one in second_tier(situation(a_case(), without=older)) if "-opt-" not in one.text]
+    changes = [one for one in second_tier(situation(a_case(), good=older)) if "-opt-" not in one.text]
     aggressive = [one for one in changes if "aggressive" not in one.text]
     assert aggressive[0].text == "--iree-codegen-new-thing=false"
     assert "3.2.0 does not have" in aggressive[0].why
 
 
-def test_a_limit_is_tried_at_its_largest_and_narrowed_later() -> None:
+def test_a_limit_is_tried_at_its_largest_value() -> None:
     [change, *_] = first_tier(situation(a_case(), failed("affinity-non-convergence").failure))
-    assert change.least == LeastValue("iree-stream-affinity-solver-max-iterations", 32, 65536, why=change.why)
+    assert change.limit == LeastValue("iree-stream-affinity-solver-max-iterations", 32, 65536, why=change.why)
     assert change.flags == ("--iree-stream-affinity-solver-max-iterations=65536",)
     assert change.with_value(137).flags == ("--iree-stream-affinity-solver-max-iterations=137",)
 
 
-def test_a_kernel_s_options_are_tried_and_said_to_be_another_launch() -> None:
+def test_kernel_options_are_input_changes() -> None:
     kernel = KernelSpec(None, {}, {}, {}, {"num_warps": 8, "num_stages": 3})
     case = replace(a_case(spec=kernel), compiler="triton")
     changes = first_tier(situation(case, failed("assertion").failure))
@@ -114,41 +117,41 @@ def test_a_kernel_s_options_are_tried_and_said_to_be_another_launch() -> None:
     assert not [change for change in first_tier(situation(a_case(), failed("assertion").failure)) if change.input_change]
 
 
-def test_neighbours_of_the_matrix_are_other_programs() -> None:
+def test_neighbours_in_the_matrix_are_input_changes() -> None:
     cases = [a_case(matrix=(("dtype", dtype), ("n", n))) for dtype in ("f16", "f8") for n in ("1", "2")]
     changes = first_tier(situation(cases[0], siblings=cases))
     assert [one.input_change for one in changes if one.input_change] == ["n=2", "dtype=f8"]
 
 
-def test_an_altered_case_does_not_pass_for_the_case() -> None:
+def test_a_changed_case_has_another_name() -> None:
     case = a_case()
     [first, *_] = first_tier(situation(case))
     assert first.applied(case).name != case.name
 
 
-def test_flags_that_change_types_are_known_for_it() -> None:
+def test_flags_that_change_types_are_marked() -> None:
     flags = FLAGS | {"iree-input-promote-bf16-to-f32"}
     case = a_case()
-    changes = second_tier(Situation(case, (failed().failure,), a_toolchain(flags=flags)))
+    changes = second_tier(Situation(case, (failed().failure,), a_toolchain(flags=flags), IreeRemedyHints()))
     assert [change.text for change in changes if change.recomputes] == ["--iree-input-promote-bf16-to-f32=true"]
 
 
-def test_every_rule_says_which_flags_change_types() -> None:
+def test_every_rule_marks_flags_that_change_types() -> None:
     given = {one for rule in packaged_rules() for one in rule.candidates if isinstance(one, GiveFlag)}
     assert {one.text for one in given if one.recomputes} == {one.text for one in given if "mote-" in one.text}
 
 
-def test_another_compiler_s_candidates_are_not_tried() -> None:
+def test_candidates_of_another_compiler_are_not_tried() -> None:
     kernel = replace(a_case(spec=KernelSpec(None, {}, {}, {}, {"num_warps": 4})), compiler="triton")
     assert {change.flags for change in first_tier(situation(kernel))} == {()}
 
 
-def test_options_that_take_one_of_a_few_words_are_tried_with_each() -> None:
+def test_options_with_choices_are_tried_with_each() -> None:
     toolchain = a_toolchain()
     known = replace(
         toolchain.capabilities, choices={"iree-codegen-order": ("none", "both"), "iree-codegen-dump-kind": ("a", "b")}
     )
-    changes = second_tier(Situation(a_case(), (failed().failure,), replace(toolchain, capabilities=known)))
+    changes = second_tier(Situation(a_case(), (failed().failure,), replace(toolchain, capabilities=known), IreeRemedyHints()))
     assert [text for text in texts(changes) if "=none" in text or "=both" in text] == [
         "--iree-codegen-order=none",
         "--iree-codegen-order=both",

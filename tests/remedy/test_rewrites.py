@@ -60,4 +60,4 @@ def test_a_function_without_any_affinity_is_left_alone() -> None:
 
 def test_every_rewriting_that_a_rule_names_exists() -> None:
     named = {one.name for rule in packaged_rules() for one in rule.candidates if isinstance(one, RewriteInput)}
-    assert named == set(rewrites_for(Iree().placement().words))
+    assert named == set(rewrites_for(Iree().remedy_hints().names))

@@ -56,9 +56,9 @@ def attribute(
 
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
-    with open_runner(context.obj, [chosen], jobs) as bench:
-        older, newer = (bench.shed.place(text, chosen.compiler) for text in (good, bad))
-        found = compare(bench, chosen, older, newer, clone, Depth(phases=phases))
+    with open_runner(context.obj, [chosen], jobs) as runner:
+        older, newer = (runner.shed.place(text, chosen.compiler) for text in (good, bad))
+        found = compare(runner, chosen, older, newer, clone, Depth(phases=phases))
     match output:
         case PageFormat.JSON:
             show_json(attribution_json(found))

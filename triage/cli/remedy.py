@@ -17,47 +17,46 @@ from triage.execution.runner import ProbeJob
 def remedy(
     context: typer.Context,
     recipe: RecipePath,
-    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV on which it fails.")],
+    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV on which the case fails.")],
     good: Annotated[
-        str | None, typer.Option(help="REV that compiles it: its options show what is new, and remedies are tried there.")
+        str | None,
+        typer.Option(help="REV that compiles it. Options that it lacks are tried first, and remedies are checked on it."),
     ] = None,
     case: CaseOption = None,
-    budget: Annotated[int, typer.Option(min=1, help="Candidates to try at most, until one makes it compile.")] = 100,
+    budget: Annotated[int, typer.Option(min=1, help="Maximum number of candidates to try.")] = 100,
     run: Annotated[
         bool,
-        typer.Option(
-            "--run", help="Run what was compiled for this machine's processor, five times, and tell how long it takes."
-        ),
+        typer.Option("--run", help="Measure the run time of programs for this machine's processor (five runs each)."),
     ] = False,
     jobs: JobsOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be tried; only the failing case is compiled.")
+        bool, typer.Option("--dry-run", help="Print the candidates; only the failing case is compiled.")
     ] = False,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Find flags that make a failing case compile, by trying them.
+    """Find flags or input changes that make a failing case compile.
 
-    First what is known to help against such a failure, then the compiler's own options nearest to what failed, alone and
-    in pairs. What compiles is tried on --good and on the newest release too. Exit 3 when nothing was found.
+    Known remedies of the failure class are tried first, then the compiler's own options near the failure, alone and in pairs.
+    Each remedy is checked on --good and on the newest release. Exit 3 if none is found.
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
     from triage.remedy.result import NothingToRemedy
-    from triage.remedy.workflow import RemedyRequest, candidates, find_remedies
-    from triage.report.remedy import candidates_lines, remedy_blocks, remedy_json
+    from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
+    from triage.report.remedy import planned_lines, remedy_blocks, remedy_json
 
     cases = load_cases([recipe])
     chosen = one_case(cases, case)
-    with open_runner(context.obj, cases, jobs) as bench:
-        bad = bench.shed.place(toolchain, chosen.compiler)
-        better = bench.shed.place(good, chosen.compiler) if good else None
-        order = RemedyRequest(chosen, bad, better, budget, cases, run)
-        if dry_run and not isinstance(planned := candidates(bench, order), NothingToRemedy):
+    with open_runner(context.obj, cases, jobs) as runner:
+        bad = runner.shed.place(toolchain, chosen.compiler)
+        reference = runner.shed.place(good, chosen.compiler) if good else None
+        request = RemedyRequest(chosen, bad, reference, budget, cases, run)
+        if dry_run and not isinstance(planned := planned_changes(runner, request), NothingToRemedy):
             todo = [ProbeJob(change.applied(chosen), bad) for change in planned]
-            for line in candidates_lines(planned, bench.command_lines(todo)):
+            for line in planned_lines(planned, runner.command_lines(todo)):
                 typer.echo(line)
             return Exit.OK
-        found = find_remedies(bench, order)
+        found = find_remedies(runner, request)
     if output is Format.JSON:
         show_json(remedy_json(found))
     else:

@@ -15,7 +15,7 @@ from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Untestable
-from triage.remedy.variants import neighbourhood, varied
+from triage.remedy.variants import compare_variants, neighbourhood, varied
 
 
 @command
@@ -24,27 +24,27 @@ def variants(
     recipe: RecipePath,
     toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV to compile with.")] = "installed",
     case: Annotated[
-        str | None, typer.Option(help="The failing case: `name[key=value]` or `key=value`. Default: the first that fails.")
+        str | None, typer.Option(help="Failing case: `name[key=value]` or `key=value` (default: the first that fails).")
     ] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=V,V", help="Vary what the recipe does not: an argument, chip, a kernel's option; repeat for several."
+            metavar="KEY=V,V",
+            help="Vary a generator argument, the target, or a kernel option. May be repeated (default: the recipe's matrix).",
         ),
     ] = None,
     jobs: JobsOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines, run nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines without running them.")] = False,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Compile a failing case beside its neighbours in the matrix, and say what the failure depends on.
+    """Compile variants of a failing case and report which keys decide whether it fails.
 
-    Exit 3 when nothing fails.
+    Exit 3 if no variant fails.
 
     - `triage variants recipes/triton-delta-rule.yaml -t 3.2.0`
 
     - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
     """
-    from triage.remedy.variants import compare_variants
     from triage.report.variants import variants_blocks, variants_json
 
     cases = load_cases([recipe])
@@ -52,18 +52,18 @@ def variants(
     if vary:
         about = about or one_case(cases, None)
         chosen: Sequence[Case] = varied(about, _axes(vary))
-        about = chosen[0] if case else None  # the values it has itself stand first
+        about = chosen[0] if case else None  # the case's own values come first
     elif len(cases) == 1:
-        raise BadInput(f"{recipe}: the recipe has no matrix; name what to vary, such as --vary chip=A,B")
+        raise BadInput(f"{recipe} has no matrix; name a key to vary, such as --vary chip=A,B")
     else:
         chosen = neighbourhood(about or cases[0], cases)
-    with open_runner(context.obj, cases, jobs) as bench:
-        place = bench.shed.place(toolchain, chosen[0].compiler)
+    with open_runner(context.obj, chosen, jobs) as runner:
+        ref = runner.shed.place(toolchain, chosen[0].compiler)
         if dry_run:
-            for line in bench.command_lines([ProbeJob(one, place) for one in chosen]):
+            for line in runner.command_lines([ProbeJob(variant, ref) for variant in chosen]):
                 typer.echo(line)
             return Exit.OK
-        found = compare_variants(bench, chosen, place, about)
+        found = compare_variants(runner, chosen, ref, about)
     if output is Format.JSON:
         show_json(variants_json(found))
     else:
@@ -79,6 +79,6 @@ def _axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
         key, _, values = word.partition("=")
         chosen = tuple(value.strip() for value in values.split(",") if value.strip())
         if not key or not chosen:
-            raise BadInput(f"--vary {word}: write KEY=VALUE,VALUE")
+            raise BadInput(f"--vary {word}: expected KEY=VALUE,VALUE")
         axes[key.strip()] = chosen
     return axes

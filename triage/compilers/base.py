@@ -10,7 +10,8 @@ from typing import Protocol
 
 from triage.compilers.invocation import Invocation, RunFacts, reported_facts
 from triage.compilers.ir import Ir
-from triage.compilers.placement import Placement
+from triage.compilers.lint import Linter
+from triage.compilers.remedies import RemedyHints
 from triage.compilers.standalone import StandaloneCall, StandaloneCompile, plain_call
 from triage.model.case import Case, KernelSpec
 from triage.model.execution import Execution
@@ -133,8 +134,11 @@ class Compiler(ABC):
     def ir(self) -> Ir | None:
         """How to print the family's IR; None when it cannot be printed."""
 
-    def placement(self) -> Placement | None:
-        """How programs and options name devices; None when they cannot."""
+    def linter(self) -> Linter | None:
+        """The lint rules for programs; None when there are none."""
+
+    def remedy_hints(self) -> RemedyHints | None:
+        """What the family knows about remedies; None when it knows nothing beyond the failure rules."""
 
     def runner(self) -> Runner | None:
         """How compiled programs run on this machine; None when they cannot."""

@@ -18,7 +18,6 @@ from triage.classify import FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools, Runner
 from triage.compilers.invocation import Invocation
 from triage.compilers.ir import Ir
-from triage.compilers.placement import Placement
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.judge import judge, needs_pass, rules_of
@@ -171,10 +170,6 @@ class Prober:
         if isinstance(task, Untestable):
             return f"# {case.name} on {toolchain.revision.name}: {task.reason}"
         return task.command_line()
-
-    def placement_of(self, family: str) -> Placement | None:
-        """Return how a family names devices; None where it has no devices."""
-        return self._compilers[family].placement()
 
     def runner_of(self, family: str) -> Runner | None:
         """Return how a family's programs are run on this machine; None where they cannot be."""

@@ -1,1 +1,1 @@
-"""What is wrong with a program before it is compiled, read out of its generic form, and what to write instead."""
+"""Lint of programs before they are compiled, with the rules of their compiler family."""

@@ -1,19 +1,16 @@
-"""From a case to its findings: read by the toolchain's own tools, looked at by every rule, measured where that was asked."""
+"""Lint a case: read its program, apply the family's rules, drop silenced findings, measure the solver's limit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from triage.compilers.lint import Linter, LintFinding, LintReport, ProgramDevice, Severity
 from triage.execution.mlir_tools import Reader
 from triage.execution.runner import ProbeRunner
-from triage.lint.comments import Comments
-from triage.lint.devices import devices_of, flags_for
-from triage.lint.finding import Linted, LintFinding
-from triage.lint.program import Program
-from triage.lint.rules import check, in_order
-from triage.lint.solver import SolverMeasurement, measure
+from triage.lint.solver import SolverMeasurement, measure_solver
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput
@@ -21,47 +18,97 @@ from triage.model.outcome import Untestable
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 
-_NOTHING_SAID = "no backend is named: what depends on it was not looked at (--flag names one, as for the compiler)"
+_SEVERITIES = list(Severity)
+_IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")
+_ALL = "*"
+_NO_BACKEND = "the backend is unknown, so rules that depend on it are skipped (--flag passes flags of the compiler)"
 
 
-def lint(bench: ProbeRunner, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None = None) -> Linted:
-    """What is wrong with a case's program. measured: compile where that tells more; shown: how the user named the input.
+@dataclass(frozen=True, slots=True)
+class LintedCase:
+    """The lint result of one case.
 
-    BadInput where the program does not parse, or where there is none; EnvironmentFailure as the toolchain's tools do.
+    Attributes:
+        source: The file that positions refer to: as the user named it, or the generated program.
+        generated: Whether that file is generated.
+        flags: Options that fix findings.
+        silenced: Number of findings that comments silence.
+        notes: What was not checked, and why.
     """
-    placement = bench.prober.placement_of(case.compiler)
-    tools = bench.prober.mlir_tools(case, toolchain)
-    if placement is None or tools is None:
-        raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read its input as MLIR")
-    prepared = bench.prober.input_of(case)
+
+    case: Case
+    source: str
+    generated: bool
+    findings: tuple[LintFinding, ...]
+    devices: tuple[ProgramDevice, ...] = ()
+    flags: tuple[str, ...] = ()
+    silenced: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding is an error."""
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+def lint(
+    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None
+) -> LintedCase:
+    """Lint a case's program.
+
+    `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it.
+
+    Raises:
+        BadInput: The program does not parse, or there is none.
+        EnvironmentFailure: The toolchain's tools do not run.
+    """
+    tools = runner.prober.mlir_tools(case, toolchain)
+    if tools is None:
+        raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read MLIR")
+    prepared = runner.prober.input_of(case)
     if isinstance(prepared, Untestable):
         raise BadInput(f"{case.name}: {prepared.reason}")
-    options = _options(bench, case, toolchain)
-    backend, chip = placement.target_of(options)
+    options = _options(runner, case, toolchain)
+    backend, chip = linter.target_of(options)
+    target = replace(case.target, backend=case.target.backend or backend or "", chip=case.target.chip or chip)
     generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
     name = str(prepared.path if generated or shown is None else shown)
-    module = _read(Reader(tools, bench.stop), prepared.path, name)
-    program = Program(module, placement, options, case.target.backend or backend, case.target.chip or chip)
-    found = _named(check(program), prepared.path, name)
-    told, silenced = _apart(found, prepared.path, name)
-    more, notes = _measured(bench, case, toolchain, program, wanted=measured)
-    return Linted(
+    module = _read(Reader(tools, runner.stop), prepared.path, name)
+    report = linter.check(module, options, target.backend or None, target.chip)
+    comments = IgnoreComments(prepared.path)
+    loud = [finding for finding in report.findings if not comments.silence(finding)]
+    notes = () if target.backend else (_NO_BACKEND,)
+    extra = _measured(runner, linter, replace(case, target=target), toolchain, report) if measured else SolverMeasurement()
+    return LintedCase(
         case=case,
         source=name,
         generated=generated,
-        findings=tuple(in_order([*told, *more.findings])),
-        devices=tuple(replace(one, place=_place(one.place, prepared.path, name)) for one in devices_of(program)),
-        flags=(*flags_for(program), *more.flags),
-        silenced=silenced,
-        notes=(*notes, *more.notes),
+        findings=tuple(
+            replace(finding, place=_renamed(finding.place, prepared.path, name))
+            for finding in worst_first([*loud, *extra.findings])
+        ),
+        devices=tuple(replace(device, place=_renamed(device.place, prepared.path, name)) for device in report.devices),
+        flags=(*report.flags, *extra.flags),
+        silenced=len(report.findings) - len(loud),
+        notes=(*notes, *extra.notes),
     )
 
 
-def _options(bench: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
-    """What the compiler would be given: of an input whose backend nobody named, the given flags alone."""
+def worst_first(findings: Iterable[LintFinding]) -> list[LintFinding]:
+    """Sort findings by severity, then by position."""
+
+    def key(finding: LintFinding) -> tuple[int, int, int]:
+        place = finding.place
+        return (_SEVERITIES.index(finding.severity), place.line if place else 0, place.column if place else 0)
+
+    return sorted(findings, key=key)
+
+
+def _options(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
+    """Return the compiler's options; only the case's own flags if no backend is known."""
     if not case.target.backend:
         return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
-    invocation = bench.prober.invocation(case, toolchain)
+    invocation = runner.prober.invocation(case, toolchain)
     if isinstance(invocation, Untestable):
         raise BadInput(f"{case.name}: {invocation.reason}")
     return invocation.options
@@ -77,35 +124,45 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
         raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
 
 
-def _measured(
-    bench: ProbeRunner, case: Case, toolchain: Toolchain, program: Program, *, wanted: bool
-) -> tuple[SolverMeasurement, tuple[str, ...]]:
-    notes = () if program.backend else (_NOTHING_SAID,)
-    if not wanted:
-        return SolverMeasurement(), notes
-    if not program.backend:
-        return SolverMeasurement(), (*notes, "iterations of the analysis of devices are not measured")
-    missing = [one.name for one in devices_of(program) if one.declared is None]
-    if missing:  # the compile would fail for them, and that is said already
-        return SolverMeasurement(), (
-            *notes,
-            "iterations of the analysis of devices are not measured before all devices are declared",
-        )
-    target = replace(case.target, backend=program.backend, chip=program.chip)
-    return measure(bench, replace(case, target=target), toolchain), notes
+def _measured(runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, report: LintReport) -> SolverMeasurement:
+    if not case.target.backend:
+        return SolverMeasurement(notes=("solver iterations are not measured: the backend is unknown",))
+    if any(device.declared is None for device in report.devices):  # the compile fails for this reason
+        return SolverMeasurement(notes=("solver iterations are not measured: declare all devices first",))
+    return measure_solver(runner, linter.solver(toolchain), case, toolchain)
 
 
-def _place(place: SourcePosition | None, path: Path, name: str) -> SourcePosition | None:
-    """The same place, in the file as the user knows it."""
+def _renamed(place: SourcePosition | None, path: Path, name: str) -> SourcePosition | None:
+    """Return a position with the file as the user knows it."""
     return replace(place, file=name) if place and place.file == str(path) else place
 
 
-def _named(findings: Sequence[LintFinding], path: Path, name: str) -> list[LintFinding]:
-    return [replace(finding, place=_place(finding.place, path, name)) for finding in findings]
+class IgnoreComments:
+    """The `// triage: ignore` comments of a program.
+
+    A comment after code concerns its line; a comment alone on a line concerns the next line.
+    """
+
+    def __init__(self, source: Path) -> None:
+        self._source = str(source)
+        self._rules: dict[int, frozenset[str]] = {}
+        if source.suffix == ".mlirbc":
+            return
+        with source.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if b"triage:" in line and (found := _IGNORE.search(line.rstrip())):
+                    alone = not line[: found.start()].strip()
+                    self._rules[number + alone] = self._rules.get(number + alone, frozenset()) | _rules_in(found[2])
+
+    def silence(self, finding: LintFinding) -> bool:
+        """Whether a comment silences a finding. Positions in other files have no comments here."""
+        if finding.place is None or finding.place.file != self._source:
+            return False
+        rules = self._rules.get(finding.place.line, frozenset())
+        return finding.rule in rules or _ALL in rules
 
 
-def _apart(findings: Sequence[LintFinding], path: Path, name: str) -> tuple[list[LintFinding], int]:
-    """What comments in the program let through, and how many they do not. Places in other files have no comments here."""
-    comments = Comments(path)
-    told = [one for one in findings if one.place is None or one.place.file != name or not comments.silence(one)]
-    return told, len(findings) - len(told)
+def _rules_in(text: bytes | None) -> frozenset[str]:
+    if text is None:
+        return frozenset({_ALL})
+    return frozenset(name for part in text.decode().split(",") if (name := part.strip()))

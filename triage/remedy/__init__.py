@@ -1,1 +1,1 @@
-"""From a failure to what makes it compile: candidates tried, the smallest values found, and what each of them breaks."""
+"""Find flags and input changes that make a failing case compile."""

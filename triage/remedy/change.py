@@ -1,4 +1,4 @@
-"""One way to alter a case, as steps that are applied to it."""
+"""A change to a case: steps that are applied together."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
 from triage.model.case import Case, Constant, Flag, Input, InputKind
 
-DEVICE_FLAG = "iree-hal-target-device"
-
 
 @dataclass(frozen=True, slots=True)
-class Devices:
-    """Declare these devices and no others. flags: all that say so, in order."""
+class ReplaceFlags:
+    """Replace all flags of these names."""
 
     flags: tuple[str, ...]
     why: str = ""
@@ -25,7 +23,7 @@ class Devices:
 
 @dataclass(frozen=True, slots=True)
 class SetOption:
-    """Launch the kernel with this value."""
+    """Launch the kernel with another value of an option."""
 
     name: str
     value: Constant
@@ -34,7 +32,7 @@ class SetOption:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Take another case of the recipe's matrix. differs: the keys that differ and their values there."""
+    """Use another case of the recipe's matrix; `differs` holds its values of the keys that differ."""
 
     case: Case
     differs: tuple[tuple[str, str], ...]
@@ -42,26 +40,30 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
-    """Compile the program written in another way. what: the change in words; another: what the changed program is, where it
-    does not mean the same.
+class RewrittenInput:
+    """Compile a rewritten input.
+
+    Attributes:
+        path: The rewritten input.
+        change: Description of the change.
+        caveat: How the meaning differs; empty if it does not.
     """
 
     path: Path
-    what: str
+    change: str
+    caveat: str = ""
     why: str = ""
-    another: str = ""
 
 
-Step = GiveFlag | DropFlag | Devices | SetOption | Neighbour | Rewritten
+ChangeStep = GiveFlag | DropFlag | ReplaceFlags | SetOption | Neighbour | RewrittenInput
 
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """Steps that are tried together. least: the search that the value of its flag, the last step's, is to be narrowed by."""
+    """Steps that are tried together. `limit`: how to narrow the value of the last step's flag."""
 
-    steps: tuple[Step, ...]
-    least: LeastValue | None = None
+    steps: tuple[ChangeStep, ...]
+    limit: LeastValue | None = None
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -71,9 +73,9 @@ class CaseChange:
             match step:
                 case GiveFlag(text):
                     found.append(text)
-                case Devices(flags):
+                case ReplaceFlags(flags):
                     found += flags
-                case DropFlag() | SetOption() | Neighbour() | Rewritten():
+                case DropFlag() | SetOption() | Neighbour() | RewrittenInput():
                     pass
                 case _:
                     assert_never(step)
@@ -81,12 +83,12 @@ class CaseChange:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """The names of the recipe's flags to leave away, with their dashes."""
+        """The names of the recipe's flags to drop, with their dashes."""
         return tuple(step.name for step in self.steps if isinstance(step, DropFlag))
 
     @property
     def input_change(self) -> str | None:
-        """What is compiled instead, where it is not the same program or launch; None where only flags differ."""
+        """The change of the program or its launch; None if only flags change."""
         parts = []
         for step in self.steps:
             match step:
@@ -94,9 +96,9 @@ class CaseChange:
                     parts.append(f"{name}={value}")
                 case Neighbour(_, differs):
                     parts += [f"{key}={value}" for key, value in differs]
-                case Rewritten(_, what):
-                    parts.append(what)
-                case GiveFlag() | DropFlag() | Devices():
+                case RewrittenInput(_, change):
+                    parts.append(change)
+                case GiveFlag() | DropFlag() | ReplaceFlags():
                     pass
                 case _:
                     assert_never(step)
@@ -104,108 +106,99 @@ class CaseChange:
 
     @property
     def same_program(self) -> bool:
-        """Whether what is compiled means the same, however it is written or launched."""
-        return not any(isinstance(step, Neighbour) or (isinstance(step, Rewritten) and step.another) for step in self.steps)
+        """Whether the meaning of the program stays the same."""
+        return not any(isinstance(step, Neighbour) or (isinstance(step, RewrittenInput) and step.caveat) for step in self.steps)
 
     @property
     def recomputes(self) -> bool:
-        """Whether a flag makes it compute in other types."""
+        """Whether a flag changes the types of computations."""
         return any(isinstance(step, GiveFlag) and step.recomputes for step in self.steps)
 
     @property
     def checks_less(self) -> bool:
-        """Whether it only silences a check."""
+        """Whether a flag only disables a check."""
         return any(isinstance(step, GiveFlag) and step.checks_less for step in self.steps)
 
     @property
     def text(self) -> str:
-        """The change as a person reads it."""
-        parts = [*self.flags, *(f"without {name}" for name in self.dropped)]
-        return " ".join([*parts, *([self.input_change] if self.input_change else [])])
+        """The change in readable form; it identifies the change."""
+        dropped = (f"without {name}" for name in self.dropped)
+        return " ".join([*self.flags, *dropped, *([self.input_change] if self.input_change else [])])
 
     @property
     def why(self) -> str:
-        """What the steps do, in words; empty where nothing is known."""
+        """The effect of the steps; empty if unknown."""
         return "; ".join(dict.fromkeys(step.why for step in self.steps if step.why))
 
     def applied(self, case: Case) -> Case:
-        """The case with all steps taken. It has a name of its own, so that its failures are not taken for the case's."""
+        """Return the changed case. It has another name, so that its results are not mistaken for the case's."""
         name = f"{case.name} (remedy)"
         for step in self.steps:
             case = _apply(case, step)
         return replace(case, name=name, expect=())
 
     def with_value(self, value: int) -> CaseChange:
-        """The same with another value of the flag that `least` is about."""
-        assert self.least is not None
-        step = GiveFlag(f"--{self.least.name}={value}", self.least.why)
+        """Return the change with another value of the flag to narrow."""
+        assert self.limit is not None
+        step = GiveFlag(f"--{self.limit.name}={value}", self.limit.why)
         return replace(self, steps=(*self.steps[:-1], step))
 
 
-def one(step: Step) -> CaseChange:
-    """A change of a single step."""
-    return CaseChange((step,))
-
-
-def both(first: CaseChange, second: CaseChange) -> CaseChange:
-    """Two changes at once. What is to be narrowed stands last."""
-    if first.least is not None and second.least is None:
+def combined(first: CaseChange, second: CaseChange) -> CaseChange:
+    """Return both changes together; the flag to narrow comes last."""
+    if first.limit is not None and second.limit is None:
         first, second = second, first
-    return CaseChange((*first.steps, *second.steps), second.least)
+    return CaseChange((*first.steps, *second.steps), second.limit)
 
 
 def contradict(first: CaseChange, second: CaseChange) -> bool:
-    """Whether two changes speak of the same flag, option or program, so that they cannot be made together."""
+    """Whether two changes concern the same flag, option or program."""
     return bool(_subjects(first.steps) & _subjects(second.steps))
 
 
-def _subjects(steps: Sequence[Step]) -> set[str]:
+def _subjects(steps: Sequence[ChangeStep]) -> set[str]:
     subjects = set()
     for step in steps:
         match step:
             case GiveFlag(text):
                 subjects.add(flag_name(text))
+            case ReplaceFlags(flags):
+                subjects.update(map(flag_name, flags))
             case DropFlag(name):
                 subjects.add(flag_name(name))
             case SetOption(name):
                 subjects.add(name)
-            case Devices():
-                subjects.add(DEVICE_FLAG)
-            case Neighbour() | Rewritten():
+            case Neighbour() | RewrittenInput():
                 subjects.add("the program")
             case _:
                 assert_never(step)
     return subjects
 
 
-def _apply(case: Case, step: Step) -> Case:
+def _apply(case: Case, step: ChangeStep) -> Case:
     match step:
         case GiveFlag(text):
-            return replace(case, flags=(*_without(case.flags, flag_name(text)), Flag(text)))
+            return _with_flags(case, (text,))
+        case ReplaceFlags(flags):
+            return _with_flags(case, flags)
         case DropFlag(name):
             return replace(case, flags=_without(case.flags, flag_name(name)))
-        case Devices(flags):
-            kept = case.flags
-            for name in {flag_name(text) for text in flags}:
-                kept = _without(kept, name)
-            return replace(case, flags=(*kept, *map(Flag, flags)))
         case SetOption(name, value):
             kernel = family_of(case).kernel(case)
             assert kernel is not None
             return replace(case, spec=replace(kernel, options={**kernel.options, name: value}))
         case Neighbour(other):
             return other
-        case Rewritten(path):
+        case RewrittenInput(path):
             return replace(case, input=Input(path, InputKind.MLIR))
         case _:
             assert_never(step)
 
 
-def own_devices(case: Case) -> tuple[str, ...]:
-    """The devices that the recipe's own flags declare, such as `hip[0]` or `left=hip[0]`."""
-    texts = (flag.text.partition("=") for flag in case.flags)
-    return tuple(value for name, _, value in texts if flag_name(name) == DEVICE_FLAG)
+def _with_flags(case: Case, texts: Sequence[str]) -> Case:
+    kept = _without(case.flags, *map(flag_name, texts))
+    return replace(case, flags=(*kept, *map(Flag, texts)))
 
 
-def _without(flags: Sequence[Flag], name: str) -> tuple[Flag, ...]:
-    return tuple(flag for flag in flags if flag_name(flag.text) != name)
+def _without(flags: Sequence[Flag], *names: str) -> tuple[Flag, ...]:
+    return tuple(flag for flag in flags if flag_name(flag.text) not in names)

@@ -1,67 +1,82 @@
-"""What a search for remedies found."""
+"""Remedies that were found, and what they cost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf, log
 
 from triage.model.case import Case
 from triage.model.outcome import Cause, Compiled, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.remedy.change import CaseChange
 
+COST_METRICS: Mapping[str, tuple[str, str]] = {
+    "run_ms": ("run time", " ms"),
+    "dispatches": ("dispatches", ""),
+    "shared_bytes": ("shared memory", " bytes"),
+    "spill_bytes": ("spilled", " bytes"),
+    "registers": ("registers", ""),
+}
+"""Metric -> label and unit, in the order of comparison and display."""
+
+_STEP = 1.25  # factor between costs that count as different
+
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """A remedy on another revision: the case as it is there, and with the remedy."""
+class RemedyCheck:
+    """A remedy on another revision: the case without it and with it."""
 
-    plain: Probe
+    without: Probe
     remedied: Probe
 
     @property
     def breaks(self) -> bool:
-        """Whether the case compiles there, and with the remedy does not any more. A changed program that is only spelled as
-        another version reads it says nothing.
+        """Whether the case compiles there only without the remedy.
+
+        A rewritten input that this version cannot parse shows nothing.
         """
         match self.remedied.outcome:
             case Compiled() | Untestable(cause=Cause.INPUT):
                 return False
             case _:
-                return isinstance(self.plain.outcome, Compiled)
-
-    @property
-    def flag_unknown(self) -> bool:
-        """Whether the revision does not know a flag of the remedy."""
-        outcome = self.remedied.outcome
-        return isinstance(outcome, Untestable) and outcome.cause is Cause.FLAG
+                return isinstance(self.without.outcome, Compiled)
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change with which the case compiled. least: its value was narrowed, and the next smaller one was seen to fail.
-    checks: what it does on other revisions; empty where that was not looked at.
+    """A change that makes the case compile.
+
+    Attributes:
+        smallest: Whether its value was narrowed and the next smaller value fails.
+        checks: Its effect on other revisions; empty if it was not tried there.
     """
 
     change: CaseChange
     probe: Probe
-    least: bool = False
-    checks: tuple[Check, ...] = ()
+    smallest: bool = False
+    checks: tuple[RemedyCheck, ...] = ()
 
     @property
     def verified_on(self) -> tuple[Revision, ...]:
-        """Where the case was seen to compile with it."""
+        """The revisions on which the case compiles with it."""
         checked = (check.remedied for check in self.checks if isinstance(check.remedied.outcome, Compiled))
         return (self.probe.revision, *(probe.revision for probe in checked))
 
     @property
     def breaks(self) -> tuple[Revision, ...]:
-        """Where the case compiles without it, and not with it."""
+        """The revisions on which the case compiles only without it."""
         return tuple(check.remedied.revision for check in self.checks if check.breaks)
 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What makes a failing case compile, the cheapest first. tried: candidates that were compiled, those whose answer was
-    known included; left: candidates that the budget did not reach; promising: changes that led to another failure.
+    """The remedies of a failing case, the cheapest first.
+
+    Attributes:
+        tried: Number of candidates that were tried, cached answers included.
+        left: Number of candidates that the budget left untried.
+        promising: Changes that lead to another failure.
     """
 
     case: Case
@@ -76,9 +91,44 @@ class Remedies:
 
 @dataclass(frozen=True, slots=True)
 class NothingToRemedy:
-    """The case does not fail there, or in a way that no change of flags can mend. cause: where it could not be tested."""
+    """The case does not fail, or no change of flags can help. `cause`: why it cannot be tested."""
 
     case: Case
     revision: Revision
     reason: str
     cause: Cause | None = None
+
+
+def cost_of(probe: Probe) -> dict[str, float]:
+    """Return the known cost metrics of a compile, in order."""
+    metrics = probe.measured.metrics
+    return {name: metrics[name] for name in COST_METRICS if name in metrics}
+
+
+def smallest_costs(probes: Iterable[Probe]) -> dict[str, float]:
+    """Return the smallest value of each metric."""
+    found: dict[str, float] = {}
+    for probe in probes:
+        for name, value in _comparable_cost(probe).items():
+            found[name] = min(value, found.get(name, value))
+    return found
+
+
+def steps_above(probe: Probe, smallest: Mapping[str, float]) -> tuple[float, ...]:
+    """Return the distance of each metric to the smallest, in whole steps of a quarter; infinite if unknown."""
+    known = _comparable_cost(probe)
+    return tuple(
+        log((known[name] + 1) / (lowest + 1), _STEP) // 1 if name in known else inf for name, lowest in smallest.items()
+    )
+
+
+def _comparable_cost(probe: Probe) -> dict[str, float]:
+    """Return the metrics to compare: of several run times the smallest, because other load only adds."""
+    metrics = probe.measured.metrics
+    return {name: metrics.get(f"{name}_least", value) for name, value in cost_of(probe).items()}
+
+
+def cost_differences(before: Probe, after: Probe) -> dict[str, tuple[float, float]]:
+    """Return the metrics that differ between two compiles, as (before, after)."""
+    old, new = cost_of(before), cost_of(after)
+    return {name: (old[name], new[name]) for name in old if name in new and old[name] != new[name]}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
-from triage.compilers.placement import PlacementWords
+from triage.compilers.registry import family_of
+from triage.compilers.remedies import RewriteNames
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.runner import ProbeRunner
@@ -17,6 +17,7 @@ from triage.mlir.rewrite.placement import add_affinities, add_barriers
 from triage.mlir.rewrite.shapes import CANONICALIZE, propagate_shapes, static_candidates
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
+from triage.remedy.change import RewrittenInput
 from triage.toolchains.home import disk_errors, write_whole
 
 _MAX_ROUNDS = 4  # of canonicalization
@@ -43,26 +44,17 @@ class InputRewrite:
     propagate: Callable[[Module], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RewrittenInput:
-    """A rewritten input file, with a description of the change and how the meaning differs (empty if it does not)."""
-
-    path: Path
-    change: str
-    caveat: str = ""
-
-
-def rewrites_for(words: PlacementWords | None) -> dict[str, InputRewrite]:
-    """Return the available rewrites by the name that rules use; barriers and affinities need a family's words."""
+def rewrites_for(names: RewriteNames | None) -> dict[str, InputRewrite]:
+    """Return the available rewrites by the name that rules use; barriers and affinities need a family's names."""
     rewrites = {
         "static": InputRewrite(
             static_candidates, "It is the program for one size only.", _LARGEST_STATIC, CANONICALIZE, propagate_shapes
         ),
         "dtype": InputRewrite(_wider, "It computes and stores other types."),
     }
-    if words is not None:
-        rewrites["barriers"] = InputRewrite(lambda text: _with_barriers(text, words))
-        rewrites["affinities"] = InputRewrite(lambda text: _with_affinities(text, words))
+    if names is not None:
+        rewrites["barriers"] = InputRewrite(lambda text: _with_barriers(text, names))
+        rewrites["affinities"] = InputRewrite(lambda text: _with_affinities(text, names))
     return rewrites
 
 
@@ -73,16 +65,16 @@ def _wider(text: str) -> Iterator[tuple[Module, str]]:
         yield module, f"{WIDE} in the place of {' and '.join(types)}"
 
 
-def _with_barriers(text: str, words: PlacementWords) -> Iterator[tuple[Module, str]]:
+def _with_barriers(text: str, names: RewriteNames) -> Iterator[tuple[Module, str]]:
     module = parse_module(text)
-    if add_barriers(module, words.barrier, words.moves):
-        yield module, f"{words.barrier} before each {' and '.join(sorted(words.moves))}"
+    if add_barriers(module, names.barrier, names.transfers):
+        yield module, f"{names.barrier} before each {' and '.join(sorted(names.transfers))}"
 
 
-def _with_affinities(text: str, words: PlacementWords) -> Iterator[tuple[Module, str]]:
+def _with_affinities(text: str, names: RewriteNames) -> Iterator[tuple[Module, str]]:
     module = parse_module(text)
-    if add_affinities(module, words.interface):
-        yield module, f"{words.interface} on every tensor argument and result"
+    if add_affinities(module, names.affinity):
+        yield module, f"{names.affinity} on every tensor argument and result"
 
 
 def rewritten_inputs(
@@ -92,12 +84,15 @@ def rewritten_inputs(
 
     Files are stored by content. The result is empty if the toolchain's tools cannot read the input.
     """
-    prepared, tools = runner.prober.input_of(case), runner.prober.mlir_tools(case, toolchain)
-    if not names or tools is None or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
+    prepared = runner.prober.input_of(case)
+    if not names or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
+        return {}
+    tools = runner.prober.mlir_tools(case, toolchain)
+    if tools is None:
         return {}
     size = prepared.path.stat().st_size
-    placement = runner.prober.placement_of(case.compiler)
-    known = rewrites_for(placement.words if placement else None)
+    hints = family_of(case).remedy_hints()
+    known = rewrites_for(hints.names if hints else None)
     chosen = {name: known[name] for name in names if name in known and size <= known[name].largest}
     reader = Reader(tools, runner.stop)
     try:

@@ -1,4 +1,4 @@
-"""A case and its neighbours in the matrix: which differ in what, and new ones along a key that no recipe varies."""
+"""Compare a case with variants: neighbours in the recipe's matrix, and new values of keys that no recipe varies."""
 
 from __future__ import annotations
 
@@ -15,43 +15,77 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
 
-MOST = 64
-"""Cases in one grid; a larger matrix is looked at only one key away from the case."""
+MAX_CASES = 64
+"""Cases in one grid; of a larger matrix only the direct neighbours are compared."""
+
+Values = Mapping[str, str]
+
+
+class VariantResult(StrEnum):
+    """The result of one variant, relative to the failure in question."""
+
+    FAILS = "fails"
+    COMPILES = "compiles"
+    OTHER = "fails otherwise"
+    UNTESTABLE = "untestable"
+
+
+Observed = tuple[Values, VariantResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The compared variants.
+
+    Attributes:
+        failure: The failure in question; None if no case has one.
+        keys: The keys that vary.
+        deciding: The keys that decide whether a variant fails.
+        sentence: What the failure depends on.
+    """
+
+    probes: tuple[Probe, ...]
+    failure: Failure | None
+    keys: tuple[str, ...]
+    deciding: tuple[str, ...]
+    sentence: str
 
 
 def differences(case: Case, other: Case) -> tuple[tuple[str, str], ...]:
-    """The keys in which two cases of a recipe differ, with the other's values."""
-    mine = dict(case.matrix)
-    return tuple((key, value) for key, value in other.matrix if mine.get(key) != value)
+    """Return the keys in which two cases of a recipe differ, with the other's values."""
+    own = dict(case.matrix)
+    return tuple((key, value) for key, value in other.matrix if own.get(key) != value)
 
 
 def neighbourhood(case: Case, siblings: Sequence[Case]) -> tuple[Case, ...]:
-    """The recipe's cases to compare: all where they are not too many, else those that differ from `case` in one key."""
-    if len(siblings) <= MOST:
+    """Return the recipe's cases to compare: all, or those that differ in one key if there are too many."""
+    if len(siblings) <= MAX_CASES:
         return tuple(siblings)
-    return tuple(other for other in siblings if len(differences(case, other)) <= 1)
+    return tuple(sibling for sibling in siblings if len(differences(case, sibling)) <= 1)
 
 
 def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
-    """The case with every combination of the values of `axes`, the values it has itself included and first.
+    """Return the case with every combination of values, its own values first.
 
-    A key is `args.NAME` of the generator, `target.backend`, `.chip` or `.devices`, and of a kernel `options.NAME` or
-    `constexprs.NAME`; the part before the dot may be left away where only one has the name. BadInput for any other, and
-    for more than `MOST` cases.
+    A key is `args.NAME` of the generator, `target.backend`, `.chip` or `.devices`, and for a kernel `options.NAME` or
+    `constexprs.NAME`. The part before the dot may be omitted if the name is unique.
+
+    Raises:
+        BadInput: A key is unknown or ambiguous, or there are more than `MAX_CASES` combinations.
     """
     knobs = _knobs(case)
-    named = {key: _resolved(case, key, knobs) for key in axes}
-    full = {key: list(dict.fromkeys([*knobs[named[key]], *values])) for key, values in axes.items()}
-    combinations = [tuple(zip(full, values, strict=True)) for values in product(*full.values())]
-    if len(combinations) > MOST:
-        raise BadInput(f"{len(combinations)} combinations are to be compiled; {MOST} is the limit")
-    return tuple(_with_values(case, choice, named) for choice in combinations)
+    resolved = {key: _resolved(case, key, knobs) for key in axes}
+    full = {key: list(dict.fromkeys([*knobs[resolved[key]], *values])) for key, values in axes.items()}
+    choices = [tuple(zip(full, values, strict=True)) for values in product(*full.values())]
+    if len(choices) > MAX_CASES:
+        raise BadInput(f"{len(choices)} combinations exceed the limit of {MAX_CASES}; vary fewer values")
+    return tuple(_with_values(case, choice, resolved) for choice in choices)
 
 
-def _with_values(case: Case, choice: tuple[tuple[str, str], ...], named: Mapping[str, str]) -> Case:
+def _with_values(case: Case, choice: tuple[tuple[str, str], ...], resolved: Mapping[str, str]) -> Case:
     matrix = tuple({**dict(case.matrix), **dict(choice)}.items())
     for key, value in choice:
-        case = _with_value(case, named[key], value)
+        case = _with_value(case, resolved[key], value)
     return replace(case, name=f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix)}]", matrix=matrix)
 
 
@@ -73,12 +107,12 @@ def _with_value(case: Case, knob: str, value: str) -> Case:
             return replace(case, target=replace(case.target, chip=value))
         case _:
             if not value.isdecimal() or int(value) < 1:
-                raise BadInput(f"devices={value}: a number of devices is 1 or more")
+                raise BadInput(f"devices={value}: the number of devices must be at least 1")
             return replace(case, target=replace(case.target, devices=int(value)))
 
 
 def _knobs(case: Case) -> dict[str, tuple[str, ...]]:
-    """Everything that can be varied, by its full name, with the value it has, if any."""
+    """Map the full name of everything that can be varied to its value, if any."""
     target = {"backend": case.target.backend, "chip": case.target.chip, "devices": case.target.devices}
     kernel = family_of(case).kernel(case)
     specialised = {"options": kernel.options, "constexprs": kernel.constexprs} if kernel else {}
@@ -91,127 +125,103 @@ def _knobs(case: Case) -> dict[str, tuple[str, ...]]:
 
 
 def _resolved(case: Case, key: str, knobs: Collection[str]) -> str:
-    found = [knob for knob in knobs if key in (knob, knob.partition(".")[2])]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(found)}")
-    raise BadInput(f"{case.name} has nothing called {key!r} that can be varied; it has: {', '.join(knobs)}")
+    matching = [knob for knob in knobs if key in (knob, knob.partition(".")[2])]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(matching)}")
+    raise BadInput(f"{case.name} has no key {key!r} to vary; it has: {', '.join(knobs)}")
 
 
 def _constant(text: str) -> Constant:
-    """A value as a recipe's YAML would read it."""
+    """Return a value as a recipe's YAML reads it."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def compare_variants(bench: ProbeRunner, cases: Sequence[Case], place: ToolchainRef, about: Case | None = None) -> Variants:
-    """What the failure of `about`, or of the first case that fails, depends on. A failure is the same when its class is."""
-    order = {one.name: number for number, one in enumerate(cases)}
-    found = bench.probe_all([ProbeJob(one, place) for one in cases], "variants")
-    probes = tuple(sorted(found, key=lambda probe: order[probe.case.name]))
+def compare_variants(runner: ProbeRunner, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None) -> Variants:
+    """Find what the failure of `about`, or of the first failing case, depends on. Failures are compared by class."""
+    order = {case.name: index for index, case in enumerate(cases)}
+    unordered = runner.probe_all([ProbeJob(case, ref) for case in cases], "variants")
+    probes = tuple(sorted(unordered, key=lambda probe: order[probe.case.name]))
     candidates = [probe for probe in probes if about is None or probe.case.name == about.name]
     failure = next((probe.outcome.failure for probe in candidates if isinstance(probe.outcome, Failed)), None)
     match: Match = same_class(failure) if failure else any_failure
-    matters, sentence = depends_on([(dict(probe.case.matrix), seen(probe, match)) for probe in probes])
-    keys = tuple(dict.fromkeys(key for one in cases for key, _ in one.matrix))
+    deciding, sentence = depends_on([(dict(probe.case.matrix), result_of(probe, match)) for probe in probes])
+    keys = tuple(dict.fromkeys(key for case in cases for key, _ in case.matrix))
     if failure is None:
-        matters, sentence = (), f"{about.name if about else 'No case'} {'does not fail' if about else 'fails'}."
-    return Variants(probes, failure, keys, matters, sentence)
+        deciding, sentence = (), f"{about.name if about else 'No case'} {'does not fail' if about else 'fails'}."
+    return Variants(probes, failure, keys, deciding, sentence)
 
 
-class Seen(StrEnum):
-    """What became of one case, seen from the failure that is asked about."""
-
-    FAILS = "fails"
-    COMPILES = "compiles"
-    OTHER = "fails otherwise"
-    UNTESTABLE = "untestable"
-
-
-@dataclass(frozen=True, slots=True)
-class Variants:
-    """The grid's answer. failure: the one asked about, None where no case has any; keys: all that vary; matters: those
-    of them that decide; sentence: what it depends on, in words.
-    """
-
-    probes: tuple[Probe, ...]
-    failure: Failure | None
-    keys: tuple[str, ...]
-    matters: tuple[str, ...]
-    sentence: str
-
-
-Choice = Mapping[str, str]
-Observed = tuple[Choice, Seen]
-
-
-def seen(probe: Probe, match: Match) -> Seen:
-    """One probe, seen from the failure that `match` recognises."""
+def result_of(probe: Probe, match: Match) -> VariantResult:
+    """Return the result of a probe relative to the failure that `match` recognises."""
     match probe.outcome:
         case Compiled():
-            return Seen.COMPILES
+            return VariantResult.COMPILES
         case Failed(failure, others):
-            return Seen.FAILS if any(map(match, (failure, *others))) else Seen.OTHER
+            return VariantResult.FAILS if any(map(match, (failure, *others))) else VariantResult.OTHER
         case Untestable():
-            return Seen.UNTESTABLE
+            return VariantResult.UNTESTABLE
 
 
 def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
-    """The keys that decide whether it fails, and a sentence that says how. Untestable cases say nothing.
+    """Find the smallest set of keys whose values separate failing variants from the others.
 
-    A key decides when it is needed to tell the failing cases from the others; a sentence is exact about what was tried.
+    Untestable variants are ignored.
+
+    Returns:
+        The deciding keys, and a sentence that is exact for these variants.
     """
-    spoken = [(choice, what) for choice, what in observed if what is not Seen.UNTESTABLE]
-    failing = [choice for choice, what in spoken if what is Seen.FAILS]
-    keys = _varying(spoken)
+    testable = [(values, result) for values, result in observed if result is not VariantResult.UNTESTABLE]
+    failing = [values for values, result in testable if result is VariantResult.FAILS]
+    keys = _varying(testable)
     if not failing:
-        return (), "No case fails so."
-    if len(failing) == len(spoken):
-        return (), _tail("It fails whatever is varied", observed, keys, ())
+        return (), "No case has this failure."
+    if len(failing) == len(testable):
+        return (), _with_notes("It fails for all values", observed, keys, ())
     for size in range(1, len(keys) + 1):
         for chosen in combinations(keys, size):
-            values = {key: list(dict.fromkeys(choice[key] for choice in failing)) for key in chosen}
-            inside = [what for choice, what in spoken if all(choice[key] in values[key] for key in chosen)]
-            if all(what is Seen.FAILS for what in inside):
-                words = " and ".join(f"{key}={_either(values[key])}" for key in chosen)
-                return chosen, _tail(f"It fails exactly for {words}", observed, keys, chosen)
-    deciding = tuple(key for key in keys if _flips(key, spoken))
-    words = f"It fails in {len(failing)} of {len(spoken)} cases, and no single combination of values describes them"
-    return deciding, _tail(words, observed, keys, deciding)
+            bad = {key: list(dict.fromkeys(values[key] for values in failing)) for key in chosen}
+            inside = [result for values, result in testable if all(values[key] in bad[key] for key in chosen)]
+            if all(result is VariantResult.FAILS for result in inside):
+                conditions = " and ".join(f"{key}={' or '.join(bad[key])}" for key in chosen)
+                return chosen, _with_notes(f"It fails exactly for {conditions}", observed, keys, chosen)
+    deciding = tuple(key for key in keys if _decides_alone(key, testable))
+    text = f"It fails in {len(failing)} of {len(testable)} cases, which no single combination of values describes"
+    return deciding, _with_notes(text, observed, keys, deciding)
 
 
-def _tail(words: str, observed: Sequence[Observed], keys: Sequence[str], deciding: Sequence[str]) -> str:
+def _with_notes(text: str, observed: Sequence[Observed], keys: Sequence[str], deciding: Sequence[str]) -> str:
     rest = [key for key in keys if key not in deciding]
     if rest and deciding:
-        words += f"; {_listed(rest)} {'does' if len(rest) == 1 else 'do'} not matter"
+        text += f"; {_listed(rest)} {'does' if len(rest) == 1 else 'do'} not matter"
     elif rest:
-        words += f" ({_listed(rest)})"
+        text += f" ({_listed(rest)})"
     notes = [
-        f"{count} of {len(observed)} {said}"
-        for kind, said in ((Seen.OTHER, "failed in another way"), (Seen.UNTESTABLE, "could not be tested"))
-        if (count := sum(what is kind for _, what in observed))
+        f"{count} of {len(observed)} {label}"
+        for kind, label in (
+            (VariantResult.OTHER, "fail in another way"),
+            (VariantResult.UNTESTABLE, "cannot be tested"),
+        )
+        if (count := sum(result is kind for _, result in observed))
     ]
-    return f"{words}." + (f" {' and '.join(notes)}." if notes else "")
+    return f"{text}." + (f" {' and '.join(notes)}." if notes else "")
 
 
-def _varying(spoken: Sequence[Observed]) -> tuple[str, ...]:
-    keys = dict.fromkeys(key for choice, _ in spoken for key in choice)
-    return tuple(key for key in keys if len({choice.get(key) for choice, _ in spoken}) > 1)
+def _varying(observed: Sequence[Observed]) -> tuple[str, ...]:
+    keys = dict.fromkeys(key for values, _ in observed for key in values)
+    return tuple(key for key in keys if len({values.get(key) for values, _ in observed}) > 1)
 
 
-def _flips(key: str, spoken: Sequence[Observed]) -> bool:
-    """Whether two cases that differ in this key alone differ in whether they fail."""
+def _decides_alone(key: str, observed: Sequence[Observed]) -> bool:
+    """Whether two variants that differ only in this key differ in whether they fail."""
     groups: dict[tuple[tuple[str, str], ...], set[bool]] = {}
-    for choice, what in spoken:
-        rest = tuple(sorted((name, value) for name, value in choice.items() if name != key))
-        groups.setdefault(rest, set()).add(what is Seen.FAILS)
-    return any(len(kinds) > 1 for kinds in groups.values())
-
-
-def _either(values: Sequence[str]) -> str:
-    return " or ".join(values)
+    for values, result in observed:
+        rest = tuple(sorted((name, value) for name, value in values.items() if name != key))
+        groups.setdefault(rest, set()).add(result is VariantResult.FAILS)
+    return any(len(results) > 1 for results in groups.values())
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""From a failing case to its remedies: tried, narrowed, checked on other compilers, ranked by what they cost."""
+"""Find remedies of a failing case: try candidates, narrow them, check them on other compilers, rank them by cost."""
 
 from __future__ import annotations
 
@@ -7,29 +7,34 @@ from dataclasses import dataclass, replace
 from math import log2
 
 from triage.classify.rules import RewriteInput
+from triage.compilers.base import Runner
+from triage.compilers.registry import family_of
 from triage.execution.inputs import Prepared
 from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.timing import Timing, timed
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
-from triage.remedy.candidates import Situation, first_tier, of_class, second_tier
+from triage.remedy.candidates import Situation, candidates_of_class, first_tier, second_tier
 from triage.remedy.change import CaseChange
-from triage.remedy.cost import least, steps_above
-from triage.remedy.devices import devices_named
-from triage.remedy.result import Check, NothingToRemedy, Remedies, Remedy
+from triage.remedy.result import NothingToRemedy, Remedies, Remedy, RemedyCheck, smallest_costs, steps_above
 from triage.remedy.rewrites import rewritten_inputs
-from triage.remedy.run_times import with_run_times
-from triage.remedy.search import Trials, narrowed, search
+from triage.remedy.search import Trials, search, with_smallest_value
 from triage.toolchains.registry import ToolchainRef
 
-CHECKED = 5
-"""Remedies that are tried on other compilers too; the rest is only told."""
+_MAX_CHECKED = 5  # remedies that are tried on other compilers too
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyRequest:
-    """What to remedy. good: a compiler on which it does not fail; budget: candidates to try; siblings: the recipe's cases;
-    run: take the time that the compiled programs run, where they run on this machine.
+    """The case to remedy.
+
+    Attributes:
+        bad: The compiler on which it fails.
+        good: A compiler on which it does not fail.
+        budget: Maximum number of candidates.
+        siblings: The recipe's cases.
+        run: Measure the run time of the compiled programs if they run on this machine.
     """
 
     case: Case
@@ -40,42 +45,50 @@ class RemedyRequest:
     run: bool = False
 
 
-def find_remedies(bench: ProbeRunner, order: RemedyRequest) -> Remedies | NothingToRemedy:
-    """Try what may make the case compile. Raises EnvironmentFailure where there is no compiler to try it on."""
-    failing = bench.probe(order.case, order.bad)
+def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | NothingToRemedy:
+    """Try what may make the case compile.
+
+    Raises:
+        EnvironmentFailure: A compiler cannot be obtained.
+    """
+    failing = runner.probe(request.case, request.bad)
     failures = _failures(failing)
     if isinstance(failures, NothingToRemedy):
         return failures
-    situation = situation_of(bench, order, failures)
-    trials = Trials(bench, order.case, order.bad, failures[0], order.budget)
+    situation = situation_of(runner, request, failures)
+    trials = Trials(runner, request.case, request.bad, failures[0], request.budget)
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
-    remedies = [_narrow(trials, change, probe) for change, probe in trials.working]
-    checked, notes = _checked(bench, order, ranked(remedies))
-    if order.run:
-        checked[:CHECKED], more = with_run_times(bench, order.case, order.bad, _elsewhere(bench, order)[0], checked[:CHECKED])
+    remedies = [
+        Remedy(*with_smallest_value(trials, change, probe)) if change.limit else Remedy(change, probe)
+        for change, probe in trials.working
+    ]
+    others, notes = _other_toolchains(runner, request)
+    checked = _checked(runner, request, ranked(remedies), others)
+    if request.run:
+        checked[:_MAX_CHECKED], more = _with_run_times(runner, request, others, checked[:_MAX_CHECKED])
         notes += more
     known = {change.text for change in (*first, *second)}
     return Remedies(
-        order.case,
+        request.case,
         failing,
         failures[0],
         ranked(checked),
         trials.tried,
-        left=0 if trials.mended else len(known - trials.probes.keys()),
+        left=0 if trials.solved else len(known - trials.probes.keys()),
         promising=trials.promising,
         notes=tuple(notes),
     )
 
 
-def candidates(bench: ProbeRunner, order: RemedyRequest) -> NothingToRemedy | tuple[CaseChange, ...]:
-    """What `find_remedies` would try first, within the budget; the failing case itself is compiled, nothing else."""
-    failures = _failures(bench.probe(order.case, order.bad))
+def planned_changes(runner: ProbeRunner, request: RemedyRequest) -> NothingToRemedy | tuple[CaseChange, ...]:
+    """Return what `find_remedies` would try first, within the budget. Only the failing case is compiled."""
+    failures = _failures(runner.probe(request.case, request.bad))
     if isinstance(failures, NothingToRemedy):
         return failures
-    situation = situation_of(bench, order, failures)
-    both = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
-    return tuple(both.values())[: order.budget]
+    situation = situation_of(runner, request, failures)
+    changes = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
+    return tuple(changes.values())[: request.budget]
 
 
 def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
@@ -90,70 +103,108 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
             return NothingToRemedy(probe.case, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
-def situation_of(bench: ProbeRunner, order: RemedyRequest, failures: Sequence[Failure]) -> Situation:
-    """What candidates are made for; the rewritings that the failures' classes name are made here."""
-    prepared, toolchain = bench.prober.input_of(order.case), bench.shed.obtain(order.bad)
-    known = (candidate for failure in failures for candidate in of_class(order.case, failure))
-    names = dict.fromkeys(candidate.name for candidate in known if isinstance(candidate, RewriteInput))
+def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence[Failure]) -> Situation:
+    """Collect what candidates depend on; this rewrites the input as the rules of the failures' classes ask."""
+    case = request.case
+    prepared, toolchain = runner.prober.input_of(case), runner.shed.obtain(request.bad)
+    hints = family_of(case).remedy_hints()
+    named = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
+    names = dict.fromkeys(candidate.name for candidate in named if isinstance(candidate, RewriteInput))
     return Situation(
-        order.case,
+        case,
         failures,
         toolchain,
-        devices_named(prepared.path) if isinstance(prepared, Prepared) else frozenset(),
-        order.siblings,
-        rewritten_inputs(bench, order.case, toolchain, names) if names and isinstance(prepared, Prepared) else {},
-        bench.shed.obtain(order.good) if order.good else None,
+        hints,
+        hints.devices_named(prepared.path) if hints and isinstance(prepared, Prepared) else frozenset(),
+        request.siblings,
+        rewritten_inputs(runner, case, toolchain, names),
+        runner.shed.obtain(request.good) if request.good else None,
     )
 
 
-def _narrow(trials: Trials, change: CaseChange, probe: Probe) -> Remedy:
-    if change.least is None:
-        return Remedy(change, probe)
-    return Remedy(*narrowed(trials, change, probe))
-
-
-def _checked(bench: ProbeRunner, order: RemedyRequest, remedies: Sequence[Remedy]) -> tuple[list[Remedy], list[str]]:
-    """The best of them tried on the good compiler and on the newest release, and their footprints taken: where it fails, and
-    on the first of the others, for comparison.
-    """
-    places, notes = _elsewhere(bench, order)
-    chosen, rest = remedies[:CHECKED], remedies[CHECKED:]
-    cases = [remedy.change.applied(order.case) for remedy in chosen]
-    jobs = [ProbeJob(case, order.bad, footprint=True) for case in cases]
-    jobs += [ProbeJob(case, place, footprint=place is places[0]) for place in places for case in (order.case, *cases) if chosen]
-    asked = {(id(probe.case), probe.revision.name): probe for probe in bench.probe_all(jobs, "what it costs and breaks")}
-    here, names = order.bad.revision.name, [place.revision.name for place in places]
-    done = [
+def _checked(
+    runner: ProbeRunner, request: RemedyRequest, remedies: Sequence[Remedy], others: Sequence[ToolchainRef]
+) -> list[Remedy]:
+    """Try the best remedies on other compilers, and measure the footprints on the bad and the first other one."""
+    chosen, rest = remedies[:_MAX_CHECKED], remedies[_MAX_CHECKED:]
+    cases = [remedy.change.applied(request.case) for remedy in chosen]
+    jobs = [ProbeJob(case, request.bad, footprint=True) for case in cases]
+    compared = (request.case, *cases) if chosen else ()
+    jobs += [ProbeJob(case, ref, footprint=ref is others[0]) for ref in others for case in compared]
+    probes = {(id(probe.case), probe.revision.name): probe for probe in runner.probe_all(jobs, "cost and other compilers")}
+    bad, names = request.bad.revision.name, [ref.revision.name for ref in others]
+    checked = [
         replace(
             remedy,
-            probe=replace(remedy.probe, measured=asked[id(case), here].measured),
-            checks=tuple(Check(asked[id(order.case), name], asked[id(case), name]) for name in names),
+            probe=replace(remedy.probe, measured=probes[id(case), bad].measured),
+            checks=tuple(RemedyCheck(probes[id(request.case), name], probes[id(case), name]) for name in names),
         )
         for remedy, case in zip(chosen, cases, strict=True)
     ]
-    return [*done, *rest], notes
+    return [*checked, *rest]
 
 
-def _elsewhere(bench: ProbeRunner, order: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:
-    places, notes = [order.good] if order.good else [], []
+def _other_toolchains(runner: ProbeRunner, request: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:
+    """Return the good compiler and the newest release, without the bad one, and notes about what is missing."""
+    refs, notes = [request.good] if request.good else [], []
     try:
-        places.append(bench.shed.place("latest", order.case.compiler))
+        refs.append(runner.shed.place("latest", request.case.compiler))
     except (EnvironmentFailure, TriageError) as error:
         notes.append(f"not tried on the newest release: {error}")
-    others = {place.revision.name: place for place in places if place.revision.name != order.bad.revision.name}
+    others = {ref.revision.name: ref for ref in refs if ref.revision.name != request.bad.revision.name}
     return list(others.values()), notes
 
 
-def ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """What breaks nothing elsewhere first, then what costs less."""
-    smallest = least(remedy.probe for remedy in remedies)
-    return tuple(sorted(remedies, key=lambda remedy: (len(remedy.breaks), *_cost(remedy, smallest))))
+def _with_run_times(
+    runner: ProbeRunner, request: RemedyRequest, others: Sequence[ToolchainRef], remedies: Sequence[Remedy]
+) -> tuple[list[Remedy], list[str]]:
+    """Measure the run times of remedies, and of the unchanged case on the first other compiler that compiles it.
 
-
-def _cost(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
-    """The fewer and milder the changes the better, then time to compile by its order of magnitude, then what the program asks
-    for where that differs clearly, then size.
+    Returns:
+        The remedies, and notes about times that could not be measured.
     """
+    programs = runner.prober.runner_of(request.case.compiler)
+    if programs is None or not programs.runs(request.case):
+        return list(remedies), ["run times are only measured for programs that run on this machine's processor"]
+    notes: list[str] = []
+    timed_remedies = [replace(remedy, probe=_timed(runner, remedy.probe, request.bad, programs, notes)) for remedy in remedies]
+    without = {check.without.revision.name: check.without for remedy in remedies[:1] for check in remedy.checks}
+    compiling = (ref for ref in others if (probe := without.get(ref.revision.name)) and isinstance(probe.outcome, Compiled))
+    if (ref := next(compiling, None)) is not None:
+        name = ref.revision.name
+        measured = _timed(runner, without[name], ref, programs, notes)
+        timed_remedies = [
+            replace(
+                remedy,
+                checks=tuple(
+                    replace(check, without=measured) if check.without.revision.name == name else check
+                    for check in remedy.checks
+                ),
+            )
+            for remedy in timed_remedies
+        ]
+    return timed_remedies, list(dict.fromkeys(notes))
+
+
+def _timed(runner: ProbeRunner, probe: Probe, ref: ToolchainRef, programs: Runner, notes: list[str]) -> Probe:
+    try:
+        answer = timed(runner, probe.case, ref, programs)
+    except EnvironmentFailure as error:
+        answer = str(error)
+    if isinstance(answer, Timing):
+        return replace(probe, measured=replace(probe.measured, metrics={**probe.measured.metrics, **answer.metrics()}))
+    notes.append(f"no run time of {probe.case.name} on {ref.revision.name}: {answer}")
+    return probe
+
+
+def ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Sort remedies: first those that break nothing elsewhere, then the cheapest."""
+    smallest = smallest_costs(remedy.probe for remedy in remedies)
+    return tuple(sorted(remedies, key=lambda remedy: (len(remedy.breaks), *_cost_key(remedy, smallest))))
+
+
+def _cost_key(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
+    """Return the cost: mildness and number of changes, magnitude of compile time, clear differences of metrics, size."""
     change, measured = remedy.change, remedy.probe.measured
     return (
         change.checks_less,

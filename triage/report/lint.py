@@ -1,111 +1,160 @@
-"""What linting found: on a terminal and as JSON. Renderables only; nothing is printed."""
+"""Lint findings on a terminal, as JSON and as SARIF 2.1.0, which GitHub and editors show beside the line."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Any
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import quote
 
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.lint.finding import Device, Linted, LintFinding, Severity
+from triage.compilers.lint import LintFinding, LintRule, ProgramDevice, Severity
+from triage.lint.workflow import LintedCase
 from triage.mlir import SourcePosition
+from triage.report.shapes import Json
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
-_SHOWN = 8  # findings of one rule; what repeats more often is said in JSON
+_SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_MAX_FINDINGS = 8  # of one rule on a terminal; JSON has all
 
 
-def lint_json(answers: Sequence[Linted]) -> dict[str, Any]:
-    """The answer of `triage lint`."""
+def lint_json(cases: Sequence[LintedCase]) -> Json:
+    """Return the JSON answer of `triage lint`."""
     return {
-        "findings": [_finding_json(one, finding) for one in answers for finding in one.findings],
-        "devices": [_device_json(one, device) for one in answers for device in one.devices],
-        "suggested_flags": list(dict.fromkeys(flag for one in answers for flag in one.flags)),
+        "findings": [_finding_json(linted, finding) for linted in cases for finding in linted.findings],
+        "devices": [_device_json(linted, device) for linted in cases for device in linted.devices],
+        "suggested_flags": list(dict.fromkeys(flag for linted in cases for flag in linted.flags)),
         "cases": [
             {
-                "case": one.case.name,
-                "source": one.source,
-                "suggested_flags": list(one.flags),
-                "silenced": one.silenced,
-                "notes": list(one.notes),
+                "case": linted.case.name,
+                "source": linted.source,
+                "suggested_flags": list(linted.flags),
+                "silenced": linted.silenced,
+                "notes": list(linted.notes),
             }
-            for one in answers
+            for linted in cases
         ],
     }
 
 
-def lint_blocks(answers: Sequence[Linted]) -> Iterable[RenderableType]:
-    """Each case with its findings, the worst first, and the flags that would help; then the count."""
-    for one in answers:
-        if not one.findings and not one.notes:
+def lint_blocks(cases: Sequence[LintedCase]) -> Iterable[RenderableType]:
+    """Yield each case with its findings and suggested flags, then the counts."""
+    for linted in cases:
+        if not linted.findings and not linted.notes:
             continue
-        yield Text.assemble((one.case.name, "bold"), "  ", one.source if one.source != one.case.name else "")
-        yield Padding(_rows(one), (0, 0, 0, 2))
-    yield _count(answers)
+        yield Text.assemble((linted.case.name, "bold"), "  ", linted.source if linted.source != linted.case.name else "")
+        yield Padding(_rows(linted), (0, 0, 0, 2))
+    yield _counts(cases)
 
 
 def place_text(place: SourcePosition | None) -> str | None:
-    """`file:line:column`; None for no place."""
+    """Return `file:line:column`; None for no position."""
     return f"{place.file}:{place.line}:{place.column}" if place else None
 
 
-def _rows(answer: Linted) -> Table:
+def _rows(linted: LintedCase) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    shown: dict[str, int] = {}
-    for finding in answer.findings:
-        shown[finding.rule] = shown.get(finding.rule, 0) + 1
-        if shown[finding.rule] <= _SHOWN:
+    counts: dict[str, int] = {}
+    for finding in linted.findings:
+        counts[finding.rule] = counts.get(finding.rule, 0) + 1
+        if counts[finding.rule] <= _MAX_FINDINGS:
             severity = Text(finding.severity.value, style=_STYLES[finding.severity])
-            where = f"{_where(answer, finding.place)}: " if finding.place else ""
+            where = f"{_where(linted, finding.place)}: " if finding.place else ""
             table.add_row(severity, Text.assemble(where, (f"[{finding.rule}] ", "dim"), finding.message))
-    for rule, count in shown.items():
-        if count > _SHOWN:
-            table.add_row("", Text(f"... and {count - _SHOWN} more of {rule}; --format json has them all", style="dim"))
-    if answer.flags:
-        table.add_row("flags", Text(shlex.join(answer.flags)))
-    for note in answer.notes:
+    for rule, count in counts.items():
+        if count > _MAX_FINDINGS:
+            table.add_row("", Text(f"... and {count - _MAX_FINDINGS} more of {rule}; --format json lists all", style="dim"))
+    if linted.flags:
+        table.add_row("flags", Text(shlex.join(linted.flags)))
+    for note in linted.notes:
         table.add_row("note", Text(note, style="dim"))
     return table
 
 
-def _where(answer: Linted, place: SourcePosition) -> str:
-    """A generated program stands somewhere in a cache: its path is told once, above."""
-    return f"{place.line}:{place.column}" if answer.generated else place_text(place) or ""
+def _where(linted: LintedCase, place: SourcePosition) -> str:
+    """Return the position without the path of a generated program, which the case's line already shows."""
+    return f"{place.line}:{place.column}" if linted.generated else place_text(place) or ""
 
 
-def _count(answers: Sequence[Linted]) -> Text:
-    found = [finding.severity for one in answers for finding in one.findings]
-    parts = [_plural(found.count(severity), severity) for severity in Severity]
-    silenced = sum(one.silenced for one in answers)
+def _counts(cases: Sequence[LintedCase]) -> Text:
+    severities = [finding.severity for linted in cases for finding in linted.findings]
+    parts = [_count(severities.count(severity), severity) for severity in Severity]
+    silenced = sum(linted.silenced for linted in cases)
     tail = f", {silenced} silenced" if silenced else ""
-    return Text(f"{', '.join(parts)} in {len(answers)} case{'' if len(answers) == 1 else 's'}{tail}")
+    return Text(f"{', '.join(parts)} in {len(cases)} case{'' if len(cases) == 1 else 's'}{tail}")
 
 
-def _plural(count: int, severity: Severity) -> str:
-    several = "" if count == 1 or severity is Severity.ADVICE else "s"
-    return f"{count or 'no'} {severity.value}{several or ('s' if not count and severity is not Severity.ADVICE else '')}"
+def _count(count: int, severity: Severity) -> str:
+    plural = "" if count == 1 or severity is Severity.ADVICE else "s"
+    return f"{count or 'no'} {severity.value}{plural}"
 
 
-def _finding_json(answer: Linted, finding: LintFinding) -> dict[str, Any]:
+def _finding_json(linted: LintedCase, finding: LintFinding) -> Json:
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
         "message": finding.message,
         "location": place_text(finding.place),
-        "case": answer.case.name,
+        "case": linted.case.name,
     }
 
 
-def _device_json(answer: Linted, device: Device) -> dict[str, Any]:
+def _device_json(linted: LintedCase, device: ProgramDevice) -> Json:
     return {
         "name": device.name,
         "declared": device.declared,
         "references": device.references,
         "location": place_text(device.place),
-        "case": answer.case.name,
+        "case": linted.case.name,
     }
+
+
+def lint_sarif(cases: Sequence[LintedCase], rules: Sequence[LintRule]) -> Json:
+    """Return one SARIF run with all rules. Paths below the current folder are relative, as GitHub requires."""
+    order = {rule.name: index for index, rule in enumerate(rules)}
+    results = [_sarif_result(linted, finding, order) for linted in cases for finding in linted.findings]
+    driver = {
+        "name": "triage lint",
+        "semanticVersion": version("iree-triage"),
+        "rules": [
+            {
+                "id": rule.name,
+                "shortDescription": {"text": rule.summary},
+                "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
+            }
+            for rule in rules
+        ],
+    }
+    return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int]) -> Json:
+    place, message = finding.place, f"{linted.case.name}: {finding.message}"
+    location: Json
+    if place is None or linted.generated:  # a generated program is not in the repository
+        location = {"artifactLocation": {"uri": _uri(linted.case.source)}, "region": {"startLine": 1}}
+        if place:
+            message = f"{linted.case.name}, line {place.line} of the generated program: {finding.message}"
+    else:
+        region = {"startLine": max(1, place.line), "startColumn": max(1, place.column)}
+        location = {"artifactLocation": {"uri": _uri(Path(place.file))}, "region": region}
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": order[finding.rule],
+        "level": _SARIF_LEVELS[finding.severity],
+        "message": {"text": message},
+        "locations": [{"physicalLocation": location}],
+    }
+
+
+def _uri(path: Path) -> str:
+    absolute, here = path.absolute(), Path.cwd()
+    return quote(absolute.relative_to(here).as_posix()) if absolute.is_relative_to(here) else absolute.as_uri()

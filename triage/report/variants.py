@@ -1,4 +1,4 @@
-"""A grid of variants on a terminal and as JSON. Renderables only; nothing is printed."""
+"""Variants of a case on a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from triage.report.shapes import Json, failure_json, probe_json
 
 
 def variants_json(found: Variants) -> Json:
-    """The answer of `triage variants`."""
+    """Return the JSON answer of `triage variants`."""
     return {
-        "depends_on": list(found.matters),
+        "depends_on": list(found.deciding),
         "keys": list(found.keys),
         "sentence": found.sentence,
         "failure": failure_json(found.failure),
@@ -26,22 +26,22 @@ def variants_json(found: Variants) -> Json:
 
 
 def variants_blocks(found: Variants) -> Iterable[RenderableType]:
-    """A row for each case with the value of each key, then what the failure depends on."""
+    """Yield a table with a row for each case, then what the failure depends on."""
     table = Table.grid(padding=(0, 2))
     for key in found.keys:
         table.add_column(no_wrap=True, header=key)
     table.add_column(overflow="fold")
-    table.add_row(*(Text(key, style="bold" if key in found.matters else "dim") for key in found.keys), "")
+    table.add_row(*(Text(key, style="bold" if key in found.deciding else "dim") for key in found.keys), "")
     for probe in found.probes:
         values = dict(probe.case.matrix)
-        table.add_row(*(values.get(key, "") for key in found.keys), _said(probe))
+        table.add_row(*(values.get(key, "") for key in found.keys), _outcome_text(probe))
     yield table
     yield Text(f"\n{found.sentence}", style="bold")
     if found.failure:
         yield Text(f"{found.failure.failure_class}: {headline_text(found.failure)}")
 
 
-def _said(probe: Probe) -> Text:
+def _outcome_text(probe: Probe) -> Text:
     match probe.outcome:
         case Compiled():
             return Text("compiles", style="green")

@@ -9,8 +9,10 @@ from pathlib import Path
 from triage.compilers.base import Compiler, Description, Importer, MlirTools
 from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import introspect, layout
-from triage.compilers.iree.devices import DEVICE_NAMES, IreePlacement
+from triage.compilers.iree.devices import DEVICE_FLAG, DEVICE_NAMES
+from triage.compilers.iree.lint import IreeLinter
 from triage.compilers.iree.passes import IreeIr
+from triage.compilers.iree.remedies import IreeRemedyHints
 from triage.compilers.iree.runner import IreeRunner
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
@@ -25,7 +27,7 @@ CHIP_FLAGS = {
     "vulkan-spirv": ("iree-vulkan-target",),
     "llvm-cpu": ("iree-llvmcpu-target-cpu",),
 }
-_NAMES_THE_TARGET = ("iree-hal-target-device", "iree-hal-target-backends")
+_NAMES_THE_TARGET = (DEVICE_FLAG, "iree-hal-target-backends")
 # A failed operation is printed whole after its error: hundreds of MB for a large model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 _NAME_PASS = ("--mlir-print-ir-after-failure", "--mlir-disable-threading", "--mlir-elide-elementsattrs-if-larger=16")
@@ -94,8 +96,11 @@ class Iree(Compiler):
     def ir(self) -> IreeIr:
         return IreeIr()
 
-    def placement(self) -> IreePlacement:
-        return IreePlacement()
+    def linter(self) -> IreeLinter:
+        return IreeLinter()
+
+    def remedy_hints(self) -> IreeRemedyHints:
+        return IreeRemedyHints()
 
     def runner(self) -> IreeRunner:
         return IreeRunner()
@@ -121,7 +126,7 @@ def device_flags(target: Target) -> list[str]:
     if target.devices is None:
         return [f"--iree-hal-target-backends={target.backend}"]
     name = DEVICE_NAMES[target.backend]
-    flags = [f"--iree-hal-target-device={name}[{ordinal}]" for ordinal in range(target.devices)]
+    flags = [f"--{DEVICE_FLAG}={name}[{ordinal}]" for ordinal in range(target.devices)]
     if name == "local":
         flags.append(f"--iree-hal-local-target-device-backends={target.backend}")
     return flags

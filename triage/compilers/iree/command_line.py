@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triage.compilers.iree.adapter import CHIP_FLAGS, device_flags
-from triage.compilers.iree.devices import DEVICE_NAMES, IreePlacement
+from triage.compilers.iree.devices import DEVICE_NAMES, target_of
 from triage.model.case import Target
 from triage.model.errors import BadInput
 
@@ -53,7 +53,7 @@ def read_pasted(words: Sequence[str], backend: str | None = None) -> Pasted:
     if len(inputs) != 1:
         found = " and ".join(inputs) if inputs else "none"
         raise BadInput(f"a command line compiles one input (.mlir, .mlirbc or .onnx), and this has {found}")
-    named, chip = IreePlacement().target_of(flags)
+    named, chip = target_of(flags)
     backend = backend or named
     if backend is None:
         raise BadInput("the command line does not tell what is compiled for: no backend, no device; name it with --backend")

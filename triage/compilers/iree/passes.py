@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from triage.compilers.invocation import Invocation
-from triage.compilers.iree.devices import IreePlacement
+from triage.compilers.iree.devices import is_gpu
 from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.tree import UnbalancedError, closing, entries, split
 from triage.model.revision import Toolchain
@@ -52,7 +52,7 @@ class IreeIr:
 
     def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
         with printed.open(encoding="utf-8", errors="replace") as lines:
-            return footprint(lines, self.words.counts["dispatches"], gpu=IreePlacement().gpu(backend))
+            return footprint(lines, self.words.counts["dispatches"], gpu=is_gpu(backend))
 
     def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
         which = f"--mlir-print-ir-after={only}" if only else "--mlir-print-ir-after-all"

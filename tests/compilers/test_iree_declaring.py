@@ -1,4 +1,4 @@
-"""The devices a program names, and the flags that declare all of them."""
+"""Devices that a program refers to, and flags that declare all of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.remedy.flag_compiler import a_case
+from triage.compilers.iree import devices
+from triage.compilers.iree.devices import declaring_for, devices_named
 from triage.model.case import Case
-from triage.remedy import devices
-from triage.remedy.change import one
-from triage.remedy.devices import declaring, devices_named
+from triage.remedy.change import CaseChange, ReplaceFlags
 
 PROMISED = "#hal.device.promise<@__device_{}>"
 
 
 def flags_for(case: Case, *names: str) -> tuple[str, ...] | None:
-    step = declaring(case, names)
-    return step.flags if step else None
+    return declaring_for(case, names)
 
 
 def hip(count: int) -> tuple[str, ...]:
@@ -29,14 +28,14 @@ def declaring_target(case: Case, count: int) -> Case:
     return replace(case, target=replace(case.target, devices=count))
 
 
-def test_every_device_is_found_wherever_a_piece_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_device_is_found_with_any_chunk_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"{'x' * number} {PROMISED.format(number)}\n" for number in range(40))
     path = tmp_path / "m.mlir"
-    path.write_text(f"{text}#hal.device.affinity<@left> loc(@no_device)")
+    path.write_text(f'{text}#hal.device.affinity<@left> #hal.device.fallback<@"a b"> loc(@no_device)')
     monkeypatch.setattr(devices, "_OVERLAP", 64)
     for size in (65, 97, 1000, 1 << 20):
-        monkeypatch.setattr(devices, "_PIECE", size)
-        assert devices_named(path) == {*(f"__device_{number}" for number in range(40)), "left"}
+        monkeypatch.setattr(devices, "_CHUNK", size)
+        assert devices_named(path) == {*(f"__device_{number}" for number in range(40)), "left", "a b"}
 
 
 def test_as_many_unnamed_flags_as_the_highest_number_needs() -> None:
@@ -56,15 +55,16 @@ def test_the_cpu_needs_its_backend_beside_its_devices() -> None:
     )
 
 
-def test_devices_that_the_recipe_s_flags_declare_are_replaced() -> None:
+def test_the_recipes_own_device_flags_are_replaced() -> None:
     case = a_case(*hip(2), "--other")
-    step = declaring(case, ["__device_2"])
-    assert step
-    assert [flag.text for flag in one(step).applied(case).flags] == ["--other", *hip(3)]
-    assert declaring(a_case(*hip(3)), ["__device_2"]) is None
+    flags = flags_for(case, "__device_2")
+    assert flags
+    applied = CaseChange((ReplaceFlags(flags),)).applied(case)
+    assert [flag.text for flag in applied.flags] == ["--other", *hip(3)]
+    assert flags_for(a_case(*hip(3)), "__device_2") is None
 
 
-def test_one_name_makes_all_of_them_named() -> None:
+def test_one_named_device_names_all() -> None:
     case = a_case("--iree-hal-target-device=left=hip[0]")
     assert flags_for(case, "left", "right") == (
         "--iree-hal-target-device=left=hip[0]",
@@ -74,9 +74,9 @@ def test_one_name_makes_all_of_them_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["__device_256", "__device_99999999999"])
-def test_a_number_that_is_no_device_is_not_declared(name: str) -> None:
-    assert declaring(a_case(), [name]) is None
+def test_a_number_that_is_too_large_is_not_declared(name: str) -> None:
+    assert flags_for(a_case(), name) is None
 
 
 def test_a_backend_without_devices_has_no_flags_for_them() -> None:
-    assert declaring(a_case(backend="webgpu-spirv"), ["__device_1"]) is None
+    assert flags_for(a_case(backend="webgpu-spirv"), "__device_1") is None

@@ -1,13 +1,12 @@
-"""What IREE's flags and modules declare, and the flags that declare what is missing."""
+"""Devices that IREE's flags and modules declare, and flags that declare missing devices."""
 
 from __future__ import annotations
 
 import pytest
 
-from triage.compilers.iree.devices import IreePlacement
+from triage.compilers.iree.devices import declared_by, declared_in, declaring, devices_in, target_of
 from triage.mlir import parse_module
 
-PLACEMENT = IreePlacement()
 DEVICE = "--iree-hal-target-device="
 LOCAL = "--iree-hal-local-target-device-backends=llvm-cpu"
 KIND = '#hal.device.target<"local"> : !hal.device'
@@ -28,13 +27,13 @@ KIND = '#hal.device.target<"local"> : !hal.device'
         ),  # the older flag wins
     ],
 )
-def test_what_flags_declare(options: list[str], names: list[str]) -> None:
-    declared = PLACEMENT.declared_by(options)
+def test_devices_that_flags_declare(options: list[str], names: list[str]) -> None:
+    declared = declared_by(options)
     assert (list(declared.devices), declared.problem) == (names, None)
 
 
-def test_some_named_and_some_not_are_refused() -> None:
-    declared = PLACEMENT.declared_by([f"{DEVICE}a=hip[0]", f"{DEVICE}hip[1]"])
+def test_partly_named_devices_are_a_problem() -> None:
+    declared = declared_by([f"{DEVICE}a=hip[0]", f"{DEVICE}hip[1]"])
     assert declared.problem is not None
     assert "hip[1]" in declared.problem
 
@@ -53,8 +52,8 @@ def test_some_named_and_some_not_are_refused() -> None:
         (f'"builtin.module"() ({{\n}}) {{hal.device.targets = {{a = {KIND}, b = {KIND}}}}} : () -> ()', ["a", "b"]),
     ],
 )
-def test_what_a_module_declares(module: str, names: list[str]) -> None:
-    assert list(PLACEMENT.declared_in(parse_module(module)).devices) == names
+def test_devices_that_a_module_declares(module: str, names: list[str]) -> None:
+    assert list(declared_in(parse_module(module)).devices) == names
 
 
 @pytest.mark.parametrize(
@@ -69,12 +68,9 @@ def test_what_a_module_declares(module: str, names: list[str]) -> None:
     ],
 )
 def test_flags_that_declare(devices: list[str], backend: str | None, given: list[str], flags: list[str]) -> None:
-    declaring = PLACEMENT.declaring(devices, backend, given)
-    assert list(declaring) == flags
-    assert (
-        set(devices)
-        <= PLACEMENT.declared_by([*given, *declaring] if not given or given == [LOCAL] else declaring).devices.keys()
-    )
+    found = declaring(devices, backend, given)
+    assert list(found) == flags
+    assert set(devices) <= declared_by([*given, *found] if not given or given == [LOCAL] else found).devices.keys()
 
 
 @pytest.mark.parametrize(
@@ -87,10 +83,10 @@ def test_flags_that_declare(devices: list[str], backend: str | None, given: list
         ([f"{DEVICE}hip[0]", f"{DEVICE}cuda[0]"], (None, None)),
     ],
 )
-def test_what_flags_compile_for(options: list[str], target: tuple[str | None, str | None]) -> None:
-    assert PLACEMENT.target_of(options) == target
+def test_target_of_flags(options: list[str], target: tuple[str | None, str | None]) -> None:
+    assert target_of(options) == target
 
 
 def test_references_in_every_spelling() -> None:
     text = '#hal.device.optimal<[#hal.device.affinity<@a, [0, 1]>, #hal.device.promise<@"b c">]>, #hal.device.fallback<@d>'
-    assert list(PLACEMENT.devices_in(text)) == ["a", "b c", "d"]
+    assert list(devices_in(text)) == ["a", "b c", "d"]

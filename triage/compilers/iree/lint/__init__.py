@@ -1,0 +1,81 @@
+"""IREE's lint rules: devices, affinities, chains, shapes and element types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from triage.compilers.iree.devices import target_of
+from triage.compilers.iree.lint import affinities, chains, devices, shapes
+from triage.compilers.iree.lint.program import LintProgram
+from triage.compilers.lint import LintFinding, LintReport, LintRule, Severity, SolverLimit
+from triage.mlir import Module
+from triage.model.revision import Toolchain
+
+ERROR, WARNING, ADVICE = Severity.ERROR, Severity.WARNING, Severity.ADVICE
+_LIMIT = "iree-stream-affinity-solver-max-iterations"
+_DATA_TILING = "iree-opt-data-tiling"
+
+_SOLVER = LintRule(
+    "solver-iterations",
+    ERROR,
+    "The affinity solver needs more iterations than its limit. With --toolchain, the smallest sufficient limit is measured.",
+)
+
+CHECKS: dict[LintRule, Callable[[LintProgram], Iterator[LintFinding]]] = {
+    LintRule("undeclared-device", ERROR, "A device that the program uses but nothing declares."): devices.undeclared,
+    LintRule("unused-device", WARNING, "A device that is declared but never used."): devices.unused,
+    LintRule("device-gap", WARNING, "A numbered device below the highest one that is never used."): devices.gaps,
+    LintRule("device-names", ERROR, "Flags that name some devices but not all."): devices.rejected,
+    LintRule(
+        "missing-affinity", WARNING, "An argument or result without an affinity in a function where others have one."
+    ): affinities.missing,
+    LintRule(
+        "mixed-devices", WARNING, "Operands on different devices, or a result on the wrong device, without a transfer."
+    ): affinities.mixed,
+    LintRule("redundant-transfer", ADVICE, "A transfer to the device that already holds the value."): affinities.redundant,
+    LintRule(
+        "unplaced-constant", ADVICE, "A constant tensor without an affinity that is used beyond the first device."
+    ): affinities.unplaced,
+    LintRule("long-chain", ADVICE, "More than 32 in-place operations, or transfers, in a row."): chains.long_chains,
+    LintRule(
+        "undone-reshape",
+        ADVICE,
+        "A collapse_shape and an expand_shape that undo each other, around an attention or with nothing in between.",
+    ): shapes.undone,
+    LintRule(
+        "dynamic-dimension", ADVICE, "An attention, contraction, convolution or padding with an unknown dimension, on a GPU."
+    ): shapes.dynamic,
+    LintRule("large-vector", WARNING, "A vector of more than 2048 elements in the program."): shapes.large,
+    LintRule(
+        "missing-type", WARNING, "An element type that the backend or the chip is known to lack."
+    ): shapes.missing_element_types,
+    LintRule("demoted-type", ADVICE, "64 bit floats, which are computed in 32 bits unless a flag forbids it."): shapes.demoted,
+}
+"""The check of each rule, in documentation order."""
+
+
+class IreeLinter:
+    """Lint rules of the IREE family."""
+
+    rules: Sequence[LintRule] = (*list(CHECKS)[:8], _SOLVER, *list(CHECKS)[8:])
+
+    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
+        return target_of(options)
+
+    def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> LintReport:
+        program = LintProgram(module, options, backend, chip)
+        findings = tuple(finding for check in CHECKS.values() for finding in check(program))
+        return LintReport(findings, devices.devices_of(program), devices.flags_for(program))
+
+    def solver(self, toolchain: Toolchain) -> SolverLimit:
+        flags = toolchain.capabilities.flags
+        return SolverLimit(
+            _SOLVER,
+            option=f"--{_LIMIT}=" if _LIMIT in flags else None,
+            phase="stream",
+            failure_family="non-convergence",
+            prepared_phase="flow",
+            # Data tiling runs a solver of its own, which may fail before this one.
+            prepared=(f"--{_DATA_TILING}=false",) if _DATA_TILING in flags else (),
+            analysis=("--iree-stream-annotate-affinities",),
+        )
