@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from tests.bisect.history_of import case_named, failure
+from tests.bisect.letters import case_named, failure
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.mlir.ir_reader import PassName
 from triage.model.outcome import Compiled, Failed, Measured, Probe

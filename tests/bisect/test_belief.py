@@ -7,40 +7,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.belief import EXACT, FLAKY, Belief, Noise, learnt_noise
-from triage.model.outcome import Verdict
+from triage.bisect.belief import EXACT, FLAKY, Belief, Noise
+from triage.bisect.result import Side
 
-GOOD, BAD, SKIP = Verdict.GOOD, Verdict.BAD, Verdict.SKIP
+OLD, NEW, SKIP = Side.OLD, Side.NEW, None
 RATES = st.sampled_from([0.01, 0.1, 0.3])
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> tuple[list[float], list[tuple[int, Verdict]]]:
+def lines(draw: st.DrawFn) -> tuple[list[float], list[tuple[int, Side | None]]]:
     """Weights of a short line and evidence on its inner places, with repeats and skips."""
     weights = draw(st.lists(st.floats(0.01, 10), min_size=2, max_size=9))
     inner = st.integers(1, max(1, len(weights) - 2))
-    evidence = draw(st.lists(st.tuples(inner, st.sampled_from([GOOD, BAD, SKIP])), max_size=8))
+    evidence = draw(st.lists(st.tuples(inner, st.sampled_from([OLD, NEW, SKIP])), max_size=8))
     return weights, evidence if len(weights) > 2 else []
 
 
-def by_enumeration(weights: list[float], evidence: list[tuple[int, Verdict]], noise: Noise) -> list[float]:
+def by_enumeration(weights: list[float], evidence: list[tuple[int, Side | None]], noise: Noise) -> list[float]:
     """Bayes' rule hypothesis by hypothesis, with known rates."""
     posterior = [0.0]
     for first_bad in range(1, len(weights)):
         chance = weights[first_bad]
         for index, verdict in evidence:
-            says_bad = 1 - noise.false_good if index >= first_bad else noise.false_bad
-            chance *= {GOOD: 1 - says_bad, BAD: says_bad, SKIP: 1.0}[verdict]
+            says_bad = 1 - noise.false_old if index >= first_bad else noise.false_new
+            chance *= {OLD: 1 - says_bad, NEW: says_bad, SKIP: 1.0}[verdict]
         posterior.append(chance)
     return [chance / sum(posterior) for chance in posterior]
 
 
 @given(lines(), RATES, RATES)
 def test_the_posterior_is_what_enumeration_gives(
-    line: tuple[list[float], list[tuple[int, Verdict]]], false_good: float, false_bad: float
+    line: tuple[list[float], list[tuple[int, Side | None]]], false_old: float, false_new: float
 ) -> None:
     weights, evidence = line
-    noise = Noise(false_good, false_bad)
+    noise = Noise(false_old, false_new)
     belief = Belief.from_weights(weights, noise).observe_all(evidence)
     assert belief.probabilities == pytest.approx(by_enumeration(weights, evidence, noise))
     assert belief.learnt == noise
@@ -48,7 +48,7 @@ def test_the_posterior_is_what_enumeration_gives(
 
 @given(lines(), st.floats(0.02, 0.3), st.floats(2, 50))
 def test_unknown_rates_are_integrated_over(
-    line: tuple[list[float], list[tuple[int, Verdict]]], rate: float, certainty: float
+    line: tuple[list[float], list[tuple[int, Side | None]]], rate: float, certainty: float
 ) -> None:
     weights, evidence = line
     belief = Belief.from_weights(weights, Noise(rate, rate, certainty)).observe_all(evidence)
@@ -60,14 +60,14 @@ def test_unknown_rates_are_integrated_over(
             if verdict is SKIP:
                 continue
             after = index >= first_bad
-            is_wrong = (verdict is BAD) != after
+            is_wrong = (verdict is NEW) != after
             mean = (rate * certainty + wrong[after]) / (certainty + seen[after])
             chance *= mean if is_wrong else 1 - mean
             wrong[after] += is_wrong
             seen[after] += 1
         posterior.append(chance)
     assert belief.probabilities == pytest.approx([chance / sum(posterior) for chance in posterior])
-    assert 0 <= belief.learnt.false_bad < 1
+    assert 0 <= belief.learnt.false_new < 1
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=2, max_size=40), st.data())
@@ -76,12 +76,12 @@ def test_true_exact_evidence_leaves_what_it_does_not_exclude(weights: list[float
     truth = data.draw(st.integers(1, places - 1))
     untestable = data.draw(st.sets(st.integers(1, places - 1), max_size=places))
     asked = data.draw(st.lists(st.integers(0, places - 1), max_size=12))
-    evidence = [(i, SKIP if i in untestable else BAD if i >= truth else GOOD) for i in asked]
+    evidence = [(i, SKIP if i in untestable else NEW if i >= truth else OLD) for i in asked]
     belief = Belief.from_weights(weights).observe_all(evidence)
     left = {
         first_bad
         for first_bad in range(1, places)
-        if all(verdict is SKIP or (verdict is BAD) == (i >= first_bad) for i, verdict in evidence)
+        if all(verdict is SKIP or (verdict is NEW) == (i >= first_bad) for i, verdict in evidence)
     }
     assert {index for index, _ in belief.suspects()} == left >= {truth}
     share = {index: weights[index] / sum(weights[one] for one in left) for index in left}
@@ -91,7 +91,7 @@ def test_true_exact_evidence_leaves_what_it_does_not_exclude(weights: list[float
 
 @given(lines(), st.sampled_from([EXACT, FLAKY, Noise(0.2, 0.0), Noise(0.0, 0.2, 10)]))
 def test_any_evidence_in_any_order_gives_probabilities(
-    line: tuple[list[float], list[tuple[int, Verdict]]], noise: Noise
+    line: tuple[list[float], list[tuple[int, Side | None]]], noise: Noise
 ) -> None:
     weights, evidence = line
     belief = Belief.from_weights(weights, noise).observe_all(evidence)
@@ -108,23 +108,23 @@ def test_any_evidence_in_any_order_gives_probabilities(
 def test_a_skipped_place_keeps_its_probability() -> None:
     belief = Belief.uniform(6)
     assert belief.observe(3, SKIP).probabilities == pytest.approx(belief.probabilities)
-    narrowed = belief.observe_all([(3, SKIP), (2, GOOD), (4, BAD)])
+    narrowed = belief.observe_all([(3, SKIP), (2, OLD), (4, NEW)])
     assert narrowed.suspects() == ((3, 0.5), (4, 0.5))
     assert narrowed.is_resolved()
     assert (narrowed.leading().first, narrowed.leading().last) == (3, 4)
 
 
 def test_of_several_changes_the_one_nearest_to_the_bad_end_is_pursued() -> None:
-    belief = Belief.uniform(10).observe_all([(3, BAD), (5, GOOD), (8, BAD)])
+    belief = Belief.uniform(10).observe_all([(3, NEW), (5, OLD), (8, NEW)])
     assert belief.bounds == (5, 8)
     assert {index for index, _ in belief.suspects()} == {6, 7, 8}
 
 
 def test_a_place_that_contradicts_itself_loses_its_say() -> None:
-    belief = Belief.uniform(10).observe_all([(4, BAD), (4, GOOD)])
+    belief = Belief.uniform(10).observe_all([(4, NEW), (4, OLD)])
     assert belief.bounds == (0, 9)
     assert belief.contradictory == {4}
-    narrowed = belief.observe_all([(3, GOOD), (5, BAD)])
+    narrowed = belief.observe_all([(3, OLD), (5, NEW)])
     assert (narrowed.leading().first, narrowed.leading().last) == (4, 5)
 
 
@@ -133,7 +133,7 @@ def test_a_prior_alone_convicts_nobody() -> None:
     assert sure.probabilities[2] > 0.999
     assert not sure.is_resolved()
     assert sure.missing_witnesses(sure.leading()) == (1, 2)
-    seen = sure.observe_all([(1, GOOD), (2, BAD)])
+    seen = sure.observe_all([(1, OLD), (2, NEW)])
     assert seen.is_resolved()
     assert seen.missing_witnesses(seen.leading()) == ()
 
@@ -144,20 +144,12 @@ def test_closed_places_join_their_neighbours() -> None:
     assert [block.probability for block in blocks] == pytest.approx([0.2, 0.6, 0.2])
 
 
-def test_the_flake_rate_is_learnt_from_repeats() -> None:
-    assert learnt_noise([[GOOD], [BAD]]).false_good == pytest.approx(FLAKY.false_good)
-    steady, shaky = learnt_noise([[BAD] * 10, [GOOD] * 10]), learnt_noise([[BAD, GOOD] * 5, [GOOD] * 10])
-    assert steady.false_good < FLAKY.false_good < shaky.false_good == shaky.false_bad
-    assert steady.certainty == FLAKY.certainty + 20
-    assert learnt_noise([[BAD, GOOD]], Noise(0.1, 0.1)) == Noise(0.1, 0.1)
-
-
 def test_contradictions_raise_the_learnt_rate() -> None:
     belief = Belief.uniform(50, FLAKY)
-    clean = belief.observe_all([(20, GOOD)] * 5 + [(30, BAD)] * 5)
-    torn = belief.observe_all([(20, GOOD), (20, BAD)] * 3 + [(10, GOOD), (40, BAD)])
-    assert clean.learnt.false_bad < FLAKY.false_bad
-    assert max(torn.learnt.false_bad, torn.learnt.false_good) > FLAKY.false_bad
+    clean = belief.observe_all([(20, OLD)] * 5 + [(30, NEW)] * 5)
+    torn = belief.observe_all([(20, OLD), (20, NEW)] * 3 + [(10, OLD), (40, NEW)])
+    assert clean.learnt.false_new < FLAKY.false_new
+    assert max(torn.learnt.false_new, torn.learnt.false_old) > FLAKY.false_new
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 0], [1, -1], [1, math.nan], [1, math.inf], [[1, 1]]])
@@ -172,8 +164,8 @@ def test_other_wrong_values_are_refused() -> None:
             Noise(*rates)
     with pytest.raises(ValueError, match="certainty"):
         Noise(0.1, 0.1, 0)
-    with pytest.raises(ValueError, match="no place"):
-        Belief.uniform(3).observe(3, BAD)
+    with pytest.raises(ValueError, match="no candidate"):
+        Belief.uniform(3).observe(3, NEW)
     with pytest.raises(ValueError, match="confidence"):
         Belief.uniform(3).credible(0)
 

@@ -97,7 +97,7 @@ def test_ctrl_c_costs_nothing_that_was_finished(
     (tmp_path / "hang").unlink(missing_ok=True)
     calls.unlink()
     second = Terminal([*asked, "--resume"], tmp_path / "second.json", tmp_path)
-    second.wait_for("3 verdicts of the journal are used again")
+    second.wait_for("resumed: 3 verdicts")
     second.wait_for(r"> ")
     second.type("auto\n")
     assert second.end() == 0, second.said

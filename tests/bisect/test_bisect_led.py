@@ -27,15 +27,15 @@ def test_a_person_leads(
     done = typed(triage, lines, asked)
     assert done.returncode == 130, done.stderr
     assert "KernelConfig.c" in done.stderr or "FormDispatchRegions.c" in done.stderr or "ScheduleExecution.c" in done.stderr
-    assert "taken back: " in done.stderr
+    assert "removed: " in done.stderr
     assert f"next: {near[:10]}" in done.stderr
     assert f"good  {small.shas[101][:10]}  person" in done.stderr
-    assert "'nothing' is none of the 100 places" in done.stderr
+    assert "'nothing' is not one of the 100 candidates" in done.stderr
     first = counted(calls)
     assert first[near] == 1
     calls.unlink()
     done = typed(triage, "\n\nauto\n", [*asked, "--resume"])
-    assert "3 verdicts of the journal are used again" in done.stderr
+    assert "resumed: 3 verdicts" in done.stderr
     assert is_culprit(answered(done), small)
     again = counted(calls)
     assert not {sha for sha in again if sha in first} - {small.shas[CULPRIT - 1], small.sha}

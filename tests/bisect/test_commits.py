@@ -1,4 +1,4 @@
-"""Commit bisects over a real git repository, with a bench whose compiler is a string of letters."""
+"""Commit bisects over a real git repository, with a probe runner whose compiler is a string of letters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.history_of import case_named, outcome
-from triage.bisect.commits import CommitSearch, bisect_commits
-from triage.bisect.line import CommitLine, spots_of
+from tests.bisect.letters import case_named, outcome
+from triage.bisect.candidates import CommitCandidates, commit_candidates
 from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import CommitPosition, Timeline
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
@@ -43,7 +43,7 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return Timeline(repo)
 
 
-class EverySpot:
+class EverySource:
     """A source with a compiler for every commit but those named."""
 
     name = "every"
@@ -53,12 +53,12 @@ class EverySpot:
         self.seconds = seconds
 
     def offers(self, timeline: Timeline, indices: range) -> list[Offer]:
-        from triage.bisect.line import revision_of
+        from triage.bisect.candidates import commit_revision
 
         return [
             Offer(
                 self.name,
-                revision_of(timeline.commits[index]),
+                commit_revision(timeline.commits[index]),
                 CommitPosition(index, timeline.commits[index].sha),
                 self.seconds,
                 "",
@@ -68,10 +68,10 @@ class EverySpot:
         ]
 
     def obtain(self, offer: Offer) -> Path:
-        raise AssertionError("the bench asks for nothing")
+        raise AssertionError("no compiler is needed")
 
 
-class LetterBench:
+class CommitRunner:
     progress = Silent()
 
     def __init__(self, timeline: Timeline, letters: str, jobs: int = 1) -> None:
@@ -90,11 +90,11 @@ class LetterBench:
 
 
 def bisect(timeline: Timeline, letters: str, jobs: int = 1, missing: Sequence[int] = (), **more: object):
-    bench = LetterBench(timeline, letters, jobs)
+    runner = CommitRunner(timeline, letters, jobs)
     commits = timeline.commits
     span = timeline.between(commits[0].sha, commits[len(letters) - 1].sha)
-    line = CommitLine(timeline, "iree", 0, spots_of(timeline, span, [EverySpot(missing)]), {})
-    return bisect_commits(CommitSearch(bench, case_named("case"), line, **more)), bench
+    line = CommitCandidates(timeline, "iree", 0, commit_candidates(timeline, span, [EverySource(missing)]), {})
+    return run_search(BisectSearch(runner, case_named("case"), line, **more)), runner
 
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
@@ -103,14 +103,14 @@ def names(timeline: Timeline, found: Bisection) -> list[int]:
 
 
 def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
-    found, bench = bisect(timeline, "P" * 17 + "F" * 23)
+    found, runner = bisect(timeline, "P" * 17 + "F" * 23)
     assert found.answer is Answer.CULPRIT
     assert found.confirmed
     assert names(timeline, found) == [17]
     note = found.notes[timeline.commits[17].sha]
     assert (note.pull_request, note.url) == (117, "https://github.com/owner/project/pull/117")
     assert note.files == ("compiler/part2.cpp",)
-    assert len(set(bench.asked)) <= 9  # both ends, and log2(39) + 1 others
+    assert len(set(runner.asked)) <= 9  # both ends, and log2(39) + 1 others
 
 
 def test_a_fix_is_found_the_same_way(timeline: Timeline) -> None:
@@ -119,29 +119,29 @@ def test_a_fix_is_found_the_same_way(timeline: Timeline) -> None:
 
 
 def test_missing_artifacts_leave_suspects_and_never_a_wrong_culprit(timeline: Timeline) -> None:
-    found, bench = bisect(timeline, "P" * 17 + "F" * 23, missing=[16, 17, 18])
+    found, runner = bisect(timeline, "P" * 17 + "F" * 23, missing=[16, 17, 18])
     assert found.answer is Answer.SUSPECTS
     assert names(timeline, found) == [16, 17, 18, 19]
-    assert not set(bench.asked) & {16, 17, 18}
+    assert not set(runner.asked) & {16, 17, 18}
     assert {reason for _, reason in found.untestable} == {"the artifact has expired"}
 
 
 def test_ends_are_verified(timeline: Timeline) -> None:
-    found, bench = bisect(timeline, "F" * 40)
+    found, runner = bisect(timeline, "F" * 40)
     assert found.answer is Answer.INCONCLUSIVE
-    assert "was to compile but fails" in found.reason
-    assert bench.asked == [0, 39]
+    assert "expected" in found.reason
+    assert runner.asked == [0, 39]
 
 
 def test_a_probe_that_lied_once_does_not_convict(timeline: Timeline) -> None:
     letters = "P" * 17 + "F" * 23
     found, _ = bisect(timeline, letters)
     for liar in range(1, 39):
-        bench = LetterBench(timeline, letters)
-        bench.flips[liar] = ["P" if letters[liar] == "F" else "F"]
+        runner = CommitRunner(timeline, letters)
+        runner.flips[liar] = ["P" if letters[liar] == "F" else "F"]
         span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
-        line = CommitLine(timeline, "iree", 0, spots_of(timeline, span, [EverySpot()]), {})
-        found = bisect_commits(CommitSearch(bench, case_named("case"), line))
+        line = CommitCandidates(timeline, "iree", 0, commit_candidates(timeline, span, [EverySource()]), {})
+        found = run_search(BisectSearch(runner, case_named("case"), line))
         assert found.answer is not Answer.CULPRIT or names(timeline, found) == [17], liar
 
 
@@ -161,7 +161,7 @@ def test_the_suspects_always_contain_the_culprit(
     for index in range(1, COUNT - 1):
         if noise[index] != ".":
             letters[index] = noise[index]
-    found, bench = bisect(timeline, "".join(letters), jobs, sorted(set(missing)), kind=kind)
+    found, runner = bisect(timeline, "".join(letters), jobs, sorted(set(missing)), kind=kind)
     assert found.answer is not Answer.INCONCLUSIVE
     assert culprit in names(timeline, found)
     if found.answer is Answer.CULPRIT:
@@ -169,4 +169,4 @@ def test_the_suspects_always_contain_the_culprit(
         assert letters[culprit - 1] == old
         assert letters[culprit] == new
     assert abs(sum(chance for _, chance in found.suspects) - 1) < 0.01
-    assert not set(bench.asked) & set(missing)
+    assert not set(runner.asked) & set(missing)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.history_of import HistoryBench, case_named, places
+from tests.bisect.letters import HistoryRunner, case_named, release_refs
 from triage.bisect.history import histories
 from triage.model.case import Expectation
 
@@ -38,8 +38,8 @@ def found_changes(found: object) -> list[tuple[int, str, str]]:
 
 
 def test_every_asks_everything() -> None:
-    bench = HistoryBench(PATTERNS)
-    found = histories(bench, [case_named(name) for name in PATTERNS], places(16), share=1.0)
+    bench = HistoryRunner(PATTERNS)
+    found = histories(bench, [case_named(name) for name in PATTERNS], release_refs(16), share=1.0)
     assert len(bench.asked) == 160
     assert {one.case.name: found_changes(one) for one in found} == {name: changes(h) for name, h in PATTERNS.items()}
     [grouped] = [one for one in found if one.case.name == "grouped"]
@@ -47,8 +47,8 @@ def test_every_asks_everything() -> None:
 
 
 def test_half_the_compiles_find_the_changes_of_real_patterns() -> None:
-    bench = HistoryBench(PATTERNS)
-    found = histories(bench, [case_named(name) for name in PATTERNS], places(16))
+    bench = HistoryRunner(PATTERNS)
+    found = histories(bench, [case_named(name) for name in PATTERNS], release_refs(16))
     assert {one.case.name: found_changes(one) for one in found} == {name: changes(h) for name, h in PATTERNS.items()}
     assert len(bench.asked) <= 80
     assert sum(one.compiles for one in found) == len(bench.asked)
@@ -57,7 +57,7 @@ def test_half_the_compiles_find_the_changes_of_real_patterns() -> None:
 def test_a_window_named_by_the_recipe_is_looked_at() -> None:
     history = "PFPPPPPPPPPPPPPP"
     case = case_named("softmax", Expectation("stack-limit", since="1.1.0", until="1.2.0"))
-    found = histories(HistoryBench({"softmax": history}), [case], places(16), share=0.3)
+    found = histories(HistoryRunner({"softmax": history}), [case], release_refs(16), share=0.3)
     assert found_changes(found[0]) == changes(history)
 
 
@@ -65,7 +65,7 @@ def test_a_window_named_by_the_recipe_is_looked_at() -> None:
 @given(st.lists(st.text("PFU", min_size=9, max_size=9), min_size=1, max_size=4), st.floats(0.1, 1.0))
 def test_every_change_that_is_told_is_a_true_one(rows: list[str], share: float) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
-    bench = HistoryBench(patterns)
-    for one in histories(bench, [case_named(name) for name in patterns], places(9), share=share):
+    bench = HistoryRunner(patterns)
+    for one in histories(bench, [case_named(name) for name in patterns], release_refs(9), share=share):
         assert set(found_changes(one)) <= set(changes(patterns[one.case.name]))
     assert len(bench.asked) == len(set(bench.asked))

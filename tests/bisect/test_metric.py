@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.bisect.history_of import case_named, outcome, places
+from tests.bisect.letters import case_named, outcome, release_refs
 from triage.bisect.metric import threshold_between
 from triage.execution.metrics import Metric, MetricThreshold, value_of
 from triage.execution.runner import ProbeJob
@@ -14,7 +14,7 @@ from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Pro
 from triage.model.progress import Progress, Silent
 
 CASE = case_named("case")
-PLACES = places(3)
+PLACES = release_refs(3)
 
 
 def probe(seconds: float, index: int = 0, letter: str = "P") -> Probe:

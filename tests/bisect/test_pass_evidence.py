@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from triage.bisect.commits import CommitSearch, bisect_commits
+from triage.bisect.line import CommitLine, spots_of
+from triage.bisect.prior_clues import Clues
 
 from tests.bisect.history_of import case_named
 from tests.bisect.test_commits import COUNT, EverySpot, LetterBench
 from tests.bisect.test_commits import timeline as timeline
-from triage.bisect.commits import CommitSearch, bisect_commits
-from triage.bisect.line import CommitLine, spots_of
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import commit_prior
-from triage.bisect.prior_clues import Clues
 from triage.bisect.result import BisectKind
 from triage.git_history import Timeline
 from triage.model.revision import ChangedFile, Commit
@@ -85,10 +85,10 @@ def test_evidence_that_is_wrong_leads_to_the_same_culprit(timeline: Timeline, cu
 
 def test_the_answer_says_what_the_evidence_was(timeline: Timeline) -> None:
     found = bisect_commits(search(timeline, "P" * 20 + "F" * 20)[0])
-    assert found.evidence == TILE.told
-    assert TILE.told in BisectReport(found).markdown()
-    assert bisect_shape(found).evidence == TILE.told
-    assert TILE.told in TextFormat().render(BisectReport(found))
+    assert found.evidence == TILE.summary
+    assert TILE.summary in BisectReport(found).markdown()
+    assert bisect_shape(found).evidence == TILE.summary
+    assert TILE.summary in TextFormat().render(BisectReport(found))
 
 
 def test_nothing_is_said_where_there_was_none(timeline: Timeline) -> None:

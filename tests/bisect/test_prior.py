@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import math
+from hashlib import blake2b
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, commit_prior, explain, project_names
-from triage.bisect.prior_clues import Clues
-from triage.bisect.prior_features import feature_matrix, features
-from triage.bisect.prior_text import letters, project_table, same_name, topics
+from triage.bisect.prior import FLOOR, Clues, commit_prior, explain, feature_matrix, features
+from triage.bisect.project_tables import letters, project_names, project_table, same_name, topics
 from triage.model.outcome import Failure
 from triage.model.revision import ChangedFile, Commit
 
@@ -28,7 +27,7 @@ NOTHING = Clues()
 
 
 def commit(subject: str, *files: ChangedFile) -> Commit:
-    return Commit(f"{abs(hash(subject)):040x}"[:40], None, "2025-01-01T00:00:00+00:00", subject, files)
+    return Commit(blake2b(subject.encode(), digest_size=20).hexdigest(), None, "2025-01-01T00:00:00+00:00", subject, files)
 
 
 def odds(subjects: list[Commit], clues: Clues = NOTHING, project: str | None = "iree") -> list[float]:
@@ -143,10 +142,10 @@ def test_other_projects_have_tables_or_do_without() -> None:
     for project in ("triton", None):
         change = odds([commit("Change it", amd), commit("Change that", nvidia)], Clues(backend="rocm"), project)
         assert change[1] < 0.5
-    assert project_table("triton").sense("python/triton/compiler/compiler.py").kind == "compiler"
-    assert project_table("llvm").sense("compiler-rt/lib/a.c").kind == "runtime"
-    assert project_table(None).sense("src/a.cc").kind == "compiler"
-    assert project_table(None).sense("README.md").kind == "docs"
+    assert project_table("triton").meaning("python/triton/compiler/compiler.py").kind == "compiler"
+    assert project_table("llvm").meaning("compiler-rt/lib/a.c").kind == "runtime"
+    assert project_table(None).meaning("src/a.cc").kind == "compiler"
+    assert project_table(None).meaning("README.md").kind == "docs"
 
 
 def test_reasons_add_up_to_the_prior() -> None:

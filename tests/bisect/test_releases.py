@@ -1,128 +1,212 @@
+"""Bisects over releases: the same search as over commits, with the ends found where they are not named."""
+
 from __future__ import annotations
 
+import random
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.history_of import HistoryBench, case_named, places
-from triage.bisect.releases import bisect_releases
+from tests.bisect.letters import HistoryRunner, case_named
+from triage.bisect.plan import BisectRequest, bisect_between, open_session
 from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.session import Session
 from triage.execution.judge import any_failure, same_family
+from triage.model.outcome import Cause, Verdict
 
 
-def bisect(history: str, jobs: int = 1, **options: object) -> tuple[Bisection, HistoryBench]:
-    bench = HistoryBench({"case": history}, jobs)
-    return bisect_releases(bench, case_named("case"), places(len(history)), **options), bench
+def bisect(
+    history: str, jobs: int = 1, before: int | None = None, after: int | None = None, **options: object
+) -> tuple[Bisection, HistoryRunner]:
+    runner = HistoryRunner({"case": history}, jobs)
+    return run(runner, before, after, **options), runner
 
 
-def at(found: Bisection) -> tuple[int, int]:
+def run(runner: HistoryRunner, before: int | None = None, after: int | None = None, **options: object) -> Bisection:
+    ends = [None if index is None else f"1.{index}.0" for index in (before, after)]
+    return bisect_between(BisectRequest(runner, case_named("case"), **options), *ends)
+
+
+def pair(found: Bisection) -> tuple[int, int]:
     return int(found.before.name.split(".")[1]), int(found.after.name.split(".")[1])
 
 
-def test_a_regression_is_found_confirmed_and_costs_little() -> None:
-    found, bench = bisect("PPPPPPPPPPFFFFFF")
-    assert (found.answer, at(found), found.confirmed) == (Answer.CULPRIT, (9, 10), True)
-    assert [index for _, index, fresh in bench.asked if fresh] == [9, 10]
-    assert len([one for one in bench.asked if not one[2]]) <= 8
+def test_a_regression_is_confirmed_at_little_cost() -> None:
+    found, runner = bisect("PPPPPPPPPPFFFFFF")
+    assert (found.answer, pair(found), found.confirmed) == (Answer.CULPRIT, (9, 10), True)
+    assert sorted(index for _, index, fresh in runner.asked if fresh) == [9, 9, 10, 10]
+    assert len([fresh for _, _, fresh in runner.asked if not fresh]) <= 8
 
 
-def test_the_change_that_led_to_the_newest_state_is_found_and_not_an_older_one() -> None:
+@pytest.mark.parametrize(("confidence", "again"), [(0.9, 1), (0.995, 2), (0.9995, 3)])
+def test_a_release_pair_is_confirmed_as_often_as_the_confidence_asks(confidence: float, again: int) -> None:
+    found, runner = bisect("PPPPPFFF", confidence=confidence)
+    assert found.confirmed
+    assert [index for _, index, fresh in runner.asked if fresh].count(4) == again
+
+
+def test_of_several_changes_the_one_that_led_to_the_newest_state_is_found() -> None:
     found, _ = bisect("PFFFPPPPPPPPPFFF")
-    assert at(found) == (12, 13)
+    assert pair(found) == (12, 13)
 
 
 def test_a_fix_is_found_from_the_newest_passing_release() -> None:
     found, _ = bisect("PPFFFFFFPPPPPPPP", kind=BisectKind.FIX)
-    assert (found.kind, at(found), found.answer) == (BisectKind.FIX, (7, 8), Answer.CULPRIT)
+    assert (found.kind, pair(found), found.answer) == (BisectKind.FIX, (7, 8), Answer.CULPRIT)
 
 
-def test_the_bounds_given_are_verified() -> None:
-    found, bench = bisect("PPPPPPFF", before=0, after=4)
+def test_named_ends_are_verified() -> None:
+    found, runner = bisect("PPPPPPFF", before=0, after=4)
     assert found.answer is Answer.INCONCLUSIVE
-    assert "1.4.0 was to fail but compiles" in found.reason
-    assert len(bench.asked) == 2
+    assert "1.4.0" in found.reason
+    assert "--bad" in found.reason
+    assert len(runner.asked) == 2
     found, _ = bisect("FFFFFFFF", before=0, after=7)
-    assert "1.0.0 was to compile but fails" in found.reason
+    assert "1.0.0" in found.reason
+    assert "--good" in found.reason
 
 
 def test_a_passing_newest_release_is_no_regression() -> None:
     found, _ = bisect("PPFFPP")
     assert found.answer is Answer.INCONCLUSIVE
-    assert "was to fail but compiles" in found.reason
+    assert "1.5.0" in found.reason
 
 
 def test_what_never_worked_is_no_regression() -> None:
-    found, bench = bisect("FFFFFFFF")
+    found, runner = bisect("FFFFFFFF")
     assert found.answer is Answer.INCONCLUSIVE
-    assert "never worked" in found.reason
-    assert len(bench.asked) == 8
+    assert "never" in found.reason
+    assert len(runner.asked) == 8
 
 
-def test_a_short_good_window_is_found_even_where_the_strides_miss_it() -> None:
+def test_a_short_good_window_is_found_between_the_strides() -> None:
     found, _ = bisect("FFFFFPFFFFFF")
-    assert at(found) == (5, 6)
+    assert pair(found) == (5, 6)
 
 
 def test_untestable_releases_between_leave_suspects() -> None:
     found, _ = bisect("PPPPUUFFFF")
     assert found.answer is Answer.SUSPECTS
-    assert [one.name for one, _ in found.suspects] == ["1.4.0", "1.5.0", "1.6.0"]
-    assert sum(chance for _, chance in found.suspects) == 1 or abs(sum(c for _, c in found.suspects) - 1) < 0.001
-    assert not found.confirmed
-    assert {one.name for one, _ in found.untestable} == {"1.4.0", "1.5.0"}
+    assert [revision.name for revision, _ in found.suspects] == ["1.4.0", "1.5.0", "1.6.0"]
+    assert sum(chance for _, chance in found.suspects) == pytest.approx(1, abs=0.001)
+    assert {revision.name for revision, _ in found.untestable} == {"1.4.0", "1.5.0"}
 
 
 def test_another_failure_is_never_taken_for_this_one() -> None:
     found, _ = bisect("PPPPPGGGFFFF")
     assert found.answer is Answer.SUSPECTS
-    assert [one.name for one, _ in found.suspects] == ["1.5.0", "1.6.0", "1.7.0", "1.8.0"]
+    assert [revision.name for revision, _ in found.suspects] == ["1.5.0", "1.6.0", "1.7.0", "1.8.0"]
     assert {failure.failure_class for _, failure in found.other_failures} == {"class-G"}
 
 
 def test_a_family_is_followed_through_its_change_of_class() -> None:
     found, _ = bisect("PPPPPGGGFFFF", match=same_family)
-    assert (found.answer, at(found)) == (Answer.CULPRIT, (4, 5))
+    assert (found.answer, pair(found)) == (Answer.CULPRIT, (4, 5))
     found, _ = bisect("PPPPPGGGFFFF", match=lambda _: any_failure)
-    assert at(found) == (4, 5)
+    assert pair(found) == (4, 5)
 
 
-def test_the_newest_release_that_can_be_tested_is_the_end() -> None:
+def test_the_newest_testable_release_is_the_new_end() -> None:
     found, _ = bisect("PPPPFFFUU")
-    assert at(found) == (3, 4)
+    assert pair(found) == (3, 4)
+    assert {revision.name for revision, _ in found.untestable} == {"1.7.0", "1.8.0"}
 
 
 def test_nothing_testable_is_inconclusive() -> None:
     found, _ = bisect("UUUU")
+    assert (found.answer, found.cause) == (Answer.INCONCLUSIVE, Cause.FLAG)
+
+
+@pytest.mark.parametrize(
+    ("history", "before", "after"), [("XPFF", 0, 3), ("PPFX", 0, 3), ("XXXX", None, None), ("PPFX", None, 3)]
+)
+def test_an_end_that_cannot_be_obtained_is_the_cause(history: str, before: int | None, after: int | None) -> None:
+    found, _ = bisect(history, before=before, after=after)
+    assert (found.answer, found.cause) == (Answer.INCONCLUSIVE, Cause.TOOLCHAIN)
+
+
+def test_a_release_between_that_cannot_be_obtained_is_only_a_suspect() -> None:
+    found, _ = bisect("PPPXFFF")
+    assert (found.answer, found.cause) == (Answer.SUSPECTS, None)
+
+
+def test_a_release_that_contradicts_itself_is_no_culprit() -> None:
+    runner = HistoryRunner({"case": "PPPPPPPPFFFF"})
+    runner.flips["case", 8] = ["F", "P"]  # fails when searched, passes when confirmed
+    found = run(runner)
+    assert not (found.answer is Answer.CULPRIT and found.after.name != "1.8.0")
+
+
+def test_an_end_that_contradicts_itself_is_inconclusive() -> None:
+    runner = HistoryRunner({"case": "PF"})
+    runner.flips["case", 1] = ["F", "P", "P"]
+    found = run(runner, 0, 1)
     assert found.answer is Answer.INCONCLUSIVE
+    assert "1.1.0" in found.reason
 
 
-def test_a_pair_that_does_not_agree_with_itself_is_no_culprit() -> None:
-    bench = HistoryBench({"case": "PPPPPPPPFFFF"})
-    bench.flips["case", 8] = ["F", "P"]  # fails when searched, passes when confirmed
-    found = bisect_releases(bench, case_named("case"), places(12))
-    assert not (found.answer is Answer.CULPRIT and found.after.name == "1.8.0")
-    assert "1.8.0" in [one.name for one, _ in found.suspects]
+def test_an_end_that_was_wrong_once_is_probed_until_its_majority_is_clear() -> None:
+    runner = HistoryRunner({"case": "PF"})
+    runner.flips["case", 1] = ["F", "P"]
+    assert run(runner, 0, 1).answer is Answer.CULPRIT
+    assert [index for _, index, _ in runner.asked].count(1) == 5
 
 
-def test_an_end_that_does_not_agree_with_itself_is_inconclusive() -> None:
-    bench = HistoryBench({"case": "PF"})
-    bench.flips["case", 1] = ["F", "P"]
-    found = bisect_releases(bench, case_named("case"), places(2), before=0, after=1)
-    assert found.answer is Answer.INCONCLUSIVE
-
-
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.text("PFGU", min_size=2, max_size=40), st.integers(1, 4), st.sampled_from(BisectKind))
 def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> None:
-    found, bench = bisect(history, jobs, kind=kind)
-    assert len({index for _, index, fresh in bench.asked if not fresh}) <= len(history)
+    found, runner = bisect(history, jobs, kind=kind)
+    assert len({index for _, index, fresh in runner.asked if not fresh}) <= len(history)
     if found.answer is Answer.INCONCLUSIVE:
         assert found.reason
         assert not found.suspects
         return
-    low, high = at(found)
+    low, high = pair(found)
     reference = found.failure.failure_class[-1]
     old, new = ("P", reference) if kind is BisectKind.REGRESSION else (reference, "P")
     assert (history[low], history[high]) == (old, new)
     assert not set(history[low + 1 : high]) & {"P", reference}
-    assert [one.name for one, _ in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]
-    assert (found.answer is Answer.CULPRIT) == (high == low + 1) == found.confirmed
+    assert [revision.name for revision, _ in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]
+    assert (found.answer is Answer.CULPRIT) == (high == low + 1)
+    assert found.confirmed
+
+
+@pytest.mark.parametrize(("wrong", "runs"), [(0.05, 300), (0.1, 300)])
+def test_flaky_probes_name_a_wrong_release_in_one_bisect_of_a_hundred_at_most(wrong: float, runs: int) -> None:
+    named = errors = 0
+    for seed in range(runs):
+        randomly = random.Random(seed)
+        culprit = randomly.randrange(1, 16)
+        truth = "P" * culprit + "F" * (16 - culprit)
+        runner = HistoryRunner({"case": truth}, jobs=2)
+        for index, letter in enumerate(truth):
+            other = "F" if letter == "P" else "P"
+            runner.flips["case", index] = [other if randomly.random() < wrong else letter for _ in range(300)]
+        found = run(runner)
+        if found.answer is Answer.CULPRIT:
+            named += 1
+            errors += pair(found) != (culprit - 1, culprit)
+    assert errors <= 0.01 * named
+    assert named > 0.5 * runs
+
+
+def test_a_deterministic_bisect_of_sixteen_releases_needs_few_probes() -> None:
+    probes = rounds = 0
+    for culprit in range(1, 16):
+        found, _ = bisect("P" * culprit + "F" * (16 - culprit), jobs=2, before=0, after=15)
+        assert pair(found) == (culprit - 1, culprit)
+        probes += found.probes
+        rounds += found.rounds
+    assert probes <= 15 * 11  # both ends, four or five between, and the pair twice again
+    assert rounds <= 15 * 5
+
+
+@pytest.mark.parametrize("typed", [[(15, Verdict.GOOD), (9, Verdict.BAD)], [(9, Verdict.BAD), (15, Verdict.GOOD)]])
+def test_a_persons_good_is_the_new_side_of_a_fix(typed: list[tuple[int, Verdict]]) -> None:
+    runner = HistoryRunner({"case": "F" * 10 + "P" * 10})
+    session = open_session(BisectRequest(runner, case_named("case"), kind=BisectKind.FIX), "1.0.0", "1.19.0")
+    assert isinstance(session, Session)
+    for index, verdict in typed:
+        session.record(index, verdict)
+    assert [index for index, _ in session.search.belief.suspects()] == [10, 11, 12, 13, 14, 15]

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.bisect.history_of import case_named
-from tests.bisect.test_commits import EverySpot, LetterBench, timeline  # noqa: F401 - the fixture
-from triage.bisect.commits import CommitSearch
-from triage.bisect.journal import Entry, Journal, from_git_log, git_log
-from triage.bisect.line import CommitLine, spots_of
-from triage.bisect.result import Answer
-from triage.bisect.session import Session
+from tests.bisect.letters import case_named
+from tests.bisect.test_commits import CommitRunner, EverySource, timeline  # noqa: F401 - the fixture
+from triage.bisect.candidates import CommitCandidates, commit_candidates
+from triage.bisect.result import Answer, BisectKind
+from triage.bisect.search import BisectSearch
+from triage.bisect.session import Journal, JournalEntry, Session, from_git_log, git_log
 from triage.cli.interactive_bisect import lead
 from triage.git_history import Timeline
 from triage.model.errors import BadInput, Interrupted
@@ -27,9 +26,9 @@ LETTERS = "P" * 17 + "F" * 23
 
 def session_on(timeline: Timeline, folder: Path, letters: str = LETTERS, missing: tuple[int, ...] = ()) -> Session:  # noqa: F811
     span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
-    line = CommitLine(timeline, "iree", 0, spots_of(timeline, span, [EverySpot(missing)]), {})
-    search = CommitSearch(LetterBench(timeline, letters), case_named("case"), line)
-    assert search.begin() is None
+    line = CommitCandidates(timeline, "iree", 0, commit_candidates(timeline, span, [EverySource(missing)]), {})
+    search = BisectSearch(CommitRunner(timeline, letters), case_named("case"), line)
+    assert search.begin()
     return Session(search, Journal(folder, ["case"]))
 
 
@@ -56,24 +55,24 @@ def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed(timeline
 
 def test_a_persons_word_counts_and_is_not_called_confirmed(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path)
-    asked = len(session.search.bench.asked)
-    names = [session.search.line.revision(index).name for index in (16, 17)]
+    asked = len(session.search.runner.asked)
+    names = [session.search.range.revision(index).name for index in (16, 17)]
     found, _ = typed(session, f"good {names[0]}", f"bad {names[1]}")
     assert found.answer is Answer.SUSPECTS
     assert [one.commit for one, _ in found.suspects] == [timeline.commits[17].sha]
     assert not found.confirmed
-    assert len(session.search.bench.asked) == asked
+    assert len(session.search.runner.asked) == asked
 
 
 def test_back_takes_the_last_verdict_back(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path)
     before = session.search.belief.suspects()
     session.probe(20)
-    session.say(5, Verdict.GOOD)
-    assert session.back().verdict is Verdict.GOOD
-    assert session.back().by == "probe"
+    session.record(5, Verdict.GOOD)
+    assert session.undo().verdict is Verdict.GOOD
+    assert session.undo().by == "probe"
     assert session.search.belief.suspects() == before
-    assert session.back() is None
+    assert session.undo() is None
     assert session.journal.read() == ()
 
 
@@ -85,7 +84,7 @@ def test_jump_proposes_another_place_once(timeline: Timeline, tmp_path: Path) ->
     assert session.next() != 30
     with pytest.raises(BadInput, match="the artifact has expired"):
         session.jump(timeline.commits[9].sha)
-    with pytest.raises(BadInput, match="none of the 40 places"):
+    with pytest.raises(BadInput, match="deadbeef"):
         session.jump("deadbeef")
 
 
@@ -99,15 +98,15 @@ def test_quitting_keeps_everything_and_resume_repeats_no_probe(timeline: Timelin
     found, _ = typed(again, *[""] * 20)
     assert found.after.commit == timeline.commits[17].sha
     known = {entry.name for entry in first.entries}
-    probed = [timeline.commits[index].sha[:10] for index in again.search.bench.asked]
+    probed = [timeline.commits[index].sha[:10] for index in again.search.runner.asked]
     assert not known & set(probed[2:-2])  # all but the ends and the confirmation
 
 
 def test_a_bisect_that_is_not_resumed_begins_anew_and_keeps_the_old_words(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session_on(timeline, tmp_path).say(5, Verdict.GOOD)
+    session_on(timeline, tmp_path).record(5, Verdict.GOOD)
     again = session_on(timeline, tmp_path)
-    again.say(30, Verdict.BAD)
-    again.say(29, Verdict.BAD)
+    again.record(30, Verdict.BAD)
+    again.record(29, Verdict.BAD)
     assert [entry.verdict for entry in again.journal.read()] == [Verdict.BAD, Verdict.BAD]
     assert "good" in again.journal.path.with_suffix(".before").read_text()
 
@@ -116,34 +115,63 @@ def test_nonsense_is_answered_with_help_and_changes_nothing(timeline: Timeline, 
     session = session_on(timeline, tmp_path)
     before = session.search.belief.suspects()
     with pytest.raises(Interrupted):
-        typed(session, "frobnicate", "good nowhere", "jump", "show", "log", "other", "back", "quit")
+        typed(session, "frobnicate", "good nowhere", "jump", "show", "log", "other", "undo", "quit")
     assert session.search.belief.suspects() == before
 
 
 def test_the_other_failure_can_be_chased_instead(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path, "P" * 10 + "G" * 10 + "F" * 20)
     session.probe(15)
-    assert session.chase_other().failure_class == "class-G"
+    assert session.switch_failure().failure_class == "class-G"
     assert session.search.belief.bounds[1] == 15
 
 
 def test_a_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
     journal = Journal(tmp_path, ["a"])
-    journal.add(Entry("abc1234", Verdict.GOOD, "probe", "compiled"))
+    journal.add(JournalEntry("abc1234", Verdict.GOOD, "probe", "compiled"))
     with journal.path.open("a") as sink:
         sink.write('{"name": "def56')
     assert [entry.name for entry in journal.read()] == ["abc1234"]
     assert Journal(tmp_path, ["b"]).path != journal.path
 
 
-@given(st.lists(st.tuples(st.text("0123456789abcdef", min_size=40, max_size=40), st.sampled_from(Verdict)), max_size=8))
-def test_git_logs_go_out_and_come_in_again(verdicts: list[tuple[str, Verdict]]) -> None:
-    entries = [Entry(sha, verdict, "person", "because") for sha, verdict in verdicts]
-    text = git_log(entries, "a" * 40, "b" * 40)
-    back = [(entry.name, entry.verdict) for entry in from_git_log(text, "log")]
-    assert back[2:] == [(entry.name, entry.verdict) for entry in entries]
+@given(
+    st.lists(st.tuples(st.text("0123456789abcdef", min_size=40, max_size=40), st.sampled_from(Verdict)), max_size=8),
+    st.sampled_from(BisectKind),
+)
+def test_git_logs_are_written_and_read(verdicts: list[tuple[str, Verdict]], kind: BisectKind) -> None:
+    entries = [JournalEntry(sha, verdict, "person", "because") for sha, verdict in verdicts]
+    text = git_log(entries, kind, "a" * 40, "b" * 40)
+    ends, read = [], []
+    for number, entry in enumerate(from_git_log(text, kind, "log")):
+        (ends if number < 2 else read).append((entry.name, entry.verdict))
+    old, new = (Verdict.GOOD, Verdict.BAD) if kind is BisectKind.REGRESSION else (Verdict.BAD, Verdict.GOOD)
+    assert ends == [("a" * 40, old), ("b" * 40, new)]
+    assert read == [(entry.name, entry.verdict) for entry in entries]
 
 
-def test_a_line_that_is_no_git_log_is_named() -> None:
+def test_gits_words_mean_the_side_of_the_change() -> None:
+    """Git allows `good` only for the older side, whatever the words say about the failure."""
+    old, new, skipped = "1" * 40, "2" * 40, "3" * 40
+    logs = {
+        "good": f"git bisect good {old}\ngit bisect bad {new}\n",
+        "old": f"git bisect start\ngit bisect old {old}\ngit bisect new {new}\n",
+        "terms": "git bisect start '--term-old' 'broken' '--term-new' 'fixed'\n"
+        f"git bisect broken {old}\ngit bisect fixed {new}\n",
+    }
+    for text in logs.values():
+        entries = from_git_log(f"{text}git bisect skip {skipped}\n", BisectKind.FIX, "log")
+        assert [entry.verdict for entry in entries] == [Verdict.BAD, Verdict.GOOD, Verdict.SKIP]
+    with pytest.raises(BadInput, match="log:1:1"):
+        from_git_log(f"git bisect fixed {new}\n", BisectKind.FIX, "log")
+
+
+def test_a_log_that_contradicts_an_end_is_refused(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    session = session_on(timeline, tmp_path)
+    with pytest.raises(BadInput, match="wrong side"):
+        session.take_in([JournalEntry(timeline.commits[39].sha, Verdict.GOOD, "person")])
+
+
+def test_a_line_that_is_not_of_a_git_log_is_named() -> None:
     with pytest.raises(BadInput, match=r"bisect\.log:2:1"):
-        from_git_log("git bisect start\nrm -rf /\n", "bisect.log")
+        from_git_log("git bisect start\nrm -rf /\n", BisectKind.REGRESSION, "bisect.log")

@@ -131,12 +131,12 @@ def test_a_fix_is_found_in_the_model(compiler: SmallCompiler, models: History, a
 def test_people_are_told_the_same(compiler: SmallCompiler, models: History, ask) -> None:
     shas = twelve(models, "narrow", "narrow wide")
     text = ask("--format", "text")
-    assert "the model moved: its change alone is enough" in text.stdout
-    assert "the model moved" in text.stderr
+    assert "the model changed it" in text.stdout
+    assert "the model changed it" in text.stderr
     assert f"came with {shas[MOVE][:10]}" in text.stdout
     assert f"model {shas[0][:10]}: fails" not in text.stdout
     pasted = ask("--format", "markdown").stdout
-    assert "**The model moved" in pasted
+    assert "**The model changed it" in pasted
     assert f"came with {shas[MOVE][:10]}" in pasted
 
 
@@ -211,7 +211,7 @@ def test_what_lies_beside_the_recipes_folder_is_taken_as_well(compiler: SmallCom
         (["--model-good", "nothing"], "no branch, tag or commit 'nothing'"),
         (["--model-repo", "/"], "is not in a git repository"),
         (["--good", "main", "--bad", "main"], "name a compiler that stays as a release or with path:"),
-        (["--metric", "cpu_seconds"], "goes with neither --metric"),
+        (["--metric", "cpu_seconds"], "does not work with --metric"),
     ],
 )
 def test_what_cannot_be_bisected_is_told(compiler: SmallCompiler, models: History, ask, more: list[str], said: str) -> None:

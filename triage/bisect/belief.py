@@ -1,8 +1,8 @@
-"""What is believed about the first bad place of a line, as a value: no I/O, no clock, no callbacks.
+"""The probability of each candidate to be the first one of the new state. Pure values: no I/O, no clock, no callbacks.
 
-Places are numbered 0 .. N-1, oldest first. Place 0 is known to be good and place N-1 known to be bad, so one of
-1 .. N-1 is the first bad one: that is the hypothesis, and a place whose probability is not 0 is a suspect. A probe at `i`
-tells the suspects up to `i` from those after it. A place that could not be tested stays a suspect: nothing was learnt.
+Candidates are numbered 0 .. N-1, oldest first. Candidate 0 is known to be in the old state and N-1 in the new one, so one of
+1 .. N-1 is the first new one. A candidate whose probability is not 0 is a suspect. A probe at `i` separates the suspects up
+to `i` from those after it. A candidate that could not be tested stays a suspect.
 """
 
 from __future__ import annotations
@@ -15,19 +15,48 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from triage.bisect.belief_noise import EXACT, FLAKY, Noise, learnt_noise, log_chance
-from triage.model.outcome import Verdict
-
-__all__ = ["CONFIDENCE", "EXACT", "FLAKY", "Belief", "Block", "Evidence", "Floats", "Noise", "learnt_noise"]
+from triage.bisect.result import CONFIDENCE, Side
 
 Floats = NDArray[np.float64]
-CONFIDENCE = 0.995  # of a culprit; where the noise is what the belief takes it for, it is right at least about as often
-Evidence = tuple[tuple[int, Verdict], ...]
+Evidence = tuple[tuple[int, Side | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How often a probe shows the wrong side: `false_old` of those after the change, `false_new` of those before it.
+
+    Both lie in [0, 1). certainty: how many probes this knowledge is worth. The rates are the means of Beta distributions with
+    that many pseudo-observations, so the evidence itself moves them; infinite when they are known exactly.
+
+    Raises:
+        ValueError: A rate is out of range, or the rates sum to 1 or more, so that a probe would mean nothing.
+    """
+
+    false_old: float = 0.0
+    false_new: float = 0.0
+    certainty: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.false_old < 1 and 0 <= self.false_new < 1 and self.false_old + self.false_new < 1):
+            raise ValueError(f"rates of wrong probes must be in [0, 1) and sum to less than 1: {self}")
+        if not self.certainty > 0:
+            raise ValueError(f"certainty must be positive: {self}")
+
+    @property
+    def exact(self) -> bool:
+        """Whether every probe is trusted."""
+        return self.false_old == 0 and self.false_new == 0
+
+
+EXACT = Noise()
+# One probe in twelve may be wrong, and twenty probes are enough to change that estimate. Used from the first time that a
+# candidate contradicts itself; until then every probe is trusted.
+FLAKY = Noise(0.08, 0.08, certainty=20.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Suspects `first` .. `last` that no possible probe can tell apart, and their probability together."""
+    """Suspects `first` .. `last` that no possible probe can separate, and the sum of their probabilities."""
 
     first: int
     last: int
@@ -36,11 +65,12 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Probabilities of each place to be the first bad one, given `evidence`, in any order and with repeats.
+    """Probabilities of each candidate to be the first new one, given `evidence` in any order and with repeats.
 
-    prior: shape (N,), non-negative, sums to 1, 0 at place 0; `from_weights` and `uniform` make one.
-    noise: with `EXACT`, evidence that contradicts itself does not end the search: a place with both verdicts loses its
-    say, and of several changes from good to bad the one nearest to the bad end is pursued, because it led there.
+    prior: shape (N,), non-negative, sums to 1, 0 at candidate 0; `from_weights` and `uniform` make one.
+    evidence: side by candidate; None for a probe that could not be tested.
+    noise: with `EXACT`, a candidate with both sides counts for nothing, and of several changes from old to new the one
+    nearest to the new end is searched, because it led to the new state.
     """
 
     prior: Floats
@@ -48,107 +78,107 @@ class Belief:
     noise: Noise = EXACT
 
     @classmethod
-    def uniform(cls, places: int, noise: Noise = EXACT) -> Belief:
-        """All of 1 .. places - 1 alike.
+    def uniform(cls, size: int, noise: Noise = EXACT) -> Belief:
+        """Give 1 .. size - 1 equal probabilities.
 
         Raises:
-            ValueError: there are fewer than two places.
+            ValueError: There are fewer than two candidates.
         """
-        return cls.from_weights(np.ones(places), noise)
+        return cls.from_weights(np.ones(size), noise)
 
     @classmethod
     def from_weights(cls, weights: ArrayLike, noise: Noise = EXACT) -> Belief:
-        """`weights`: shape (N,), one for each place; the first is ignored, the others must be positive.
+        """Start from one weight for each candidate, shape (N,); the first is ignored, the others must be positive.
 
         Raises:
-            ValueError: fewer than two places, or a weight that is not a positive number.
+            ValueError: Fewer than two candidates, or a weight that is not a positive number.
         """
         prior = np.array(weights, dtype=np.float64)
         if prior.ndim != 1 or len(prior) < 2:
-            raise ValueError("a line needs two places: a good one and a bad one")
+            raise ValueError("a range needs two candidates: an old one and a new one")
         prior[0] = 0.0
-        # A prior of 0 would make a culprit that no evidence can bring back.
+        # No evidence could ever bring back a culprit with a prior of 0.
         if not (np.isfinite(prior).all() and (prior[1:] > 0).all()):
-            raise ValueError("every place after the first needs a positive, finite weight")
+            raise ValueError("every candidate after the first needs a positive, finite weight")
         prior /= prior.sum()
         prior.setflags(write=False)
         return cls(prior, (), noise)
 
     @property
-    def places(self) -> int:
-        """N."""
+    def size(self) -> int:
+        """Number of candidates, N."""
         return len(self.prior)
 
-    def observe(self, index: int, verdict: Verdict) -> Belief:
-        """With one more probe. A `SKIP` leaves all probabilities as they are.
+    def observe(self, index: int, side: Side | None) -> Belief:
+        """Add one probe. None leaves all probabilities as they are.
 
         Raises:
-            ValueError: `index` is none of the places.
+            ValueError: There is no candidate `index`.
         """
-        return self.observe_all([(index, verdict)])
+        return self.observe_all([(index, side)])
 
-    def observe_all(self, evidence: Iterable[tuple[int, Verdict]]) -> Belief:
-        """With several more probes.
+    def observe_all(self, evidence: Iterable[tuple[int, Side | None]]) -> Belief:
+        """Add several probes.
 
         Raises:
-            ValueError: an index is none of the places.
+            ValueError: There is no candidate of one of the indices.
         """
         new = tuple(evidence)
         for index, _ in new:
-            if not 0 <= index < self.places:
-                raise ValueError(f"there is no place {index} among {self.places}")
+            if not 0 <= index < self.size:
+                raise ValueError(f"there is no candidate {index} among {self.size}")
         return replace(self, evidence=self.evidence + new)
 
     def with_noise(self, noise: Noise) -> Belief:
-        """The same evidence, trusted differently."""
+        """Keep the evidence and change how far it is trusted."""
         return replace(self, noise=noise)
 
     @cached_property
     def counts(self) -> dict[int, tuple[int, int]]:
-        """(good, bad) verdicts by place, for inner places that got any; the ends are known."""
+        """(old, new) results of the inner candidates that have any; the ends are known."""
         counts: dict[int, tuple[int, int]] = {}
-        for index, verdict in self.evidence:
-            if verdict is not Verdict.SKIP and 0 < index < self.places - 1:
-                good, bad = counts.get(index, (0, 0))
-                counts[index] = (good + (verdict is Verdict.GOOD), bad + (verdict is Verdict.BAD))
+        for index, side in self.evidence:
+            if side is not None and 0 < index < self.size - 1:
+                old, new = counts.get(index, (0, 0))
+                counts[index] = (old + (side is Side.OLD), new + (side is Side.NEW))
         return dict(sorted(counts.items()))
 
     @cached_property
     def skipped(self) -> frozenset[int]:
-        """Places that were probed and never told anything."""
-        said = {index for index, verdict in self.evidence if verdict is not Verdict.SKIP}
-        return frozenset(index for index, verdict in self.evidence if verdict is Verdict.SKIP and index not in said)
+        """Candidates that were probed and never had a result."""
+        tested = {index for index, side in self.evidence if side is not None}
+        return frozenset(index for index, side in self.evidence if side is None and index not in tested)
 
     @cached_property
     def contradictory(self) -> frozenset[int]:
-        """Places with both verdicts."""
-        return frozenset(index for index, (good, bad) in self.counts.items() if good and bad)
+        """Candidates that showed both sides."""
+        return frozenset(index for index, (old, new) in self.counts.items() if old and new)
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """The last place taken as good and the first taken as bad, verdicts at their word: exact noise's reading."""
-        bad_from = self.places - 1
+        """The last candidate taken as old and the first taken as new, when every probe is trusted."""
+        first_new = self.size - 1
         for index in reversed(self.counts):
             if index in self.contradictory:
                 continue
             if self.counts[index][0]:
-                return index, bad_from
-            bad_from = index
-        return 0, bad_from
+                return index, first_new
+            first_new = index
+        return 0, first_new
 
     @cached_property
     def probabilities(self) -> Floats:
         """Shape (N,), sums to 1, read-only."""
         if self.noise.exact:
             low, high = self.bounds
-            posterior = np.zeros(self.places)
+            posterior = np.zeros(self.size)
             posterior[low + 1 : high + 1] = self.prior[low + 1 : high + 1]
         else:
-            rates = self.noise
+            noise = self.noise
             logs = np.array(
                 [
-                    log_chance(int(wrong), int(right), rates.false_bad, rates.certainty)
-                    + log_chance(int(missed), int(caught), rates.false_good, rates.certainty)
+                    _log_chance(int(wrong), int(right), noise.false_new, noise.certainty)
+                    + _log_chance(int(missed), int(caught), noise.false_old, noise.certainty)
                     for (right, wrong), (missed, caught) in zip(*self._tallies, strict=True)
                 ]
             )
@@ -159,8 +189,9 @@ class Belief:
 
     @cached_property
     def _tallies(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Verdicts (good, bad) before the hypotheses of each stretch and from them on, shape (S, 2) both. A stretch lies
-        between two neighbouring probed places; all its hypotheses explain the evidence alike.
+        """(old, new) results before the suspects of each stretch, and from them on, shape (S, 2) both.
+
+        A stretch lies between two neighbouring probed candidates; all its suspects explain the evidence equally well.
         """
         seen = np.array(list(self.counts.values()), dtype=np.int64).reshape(-1, 2)
         before = np.concatenate([np.zeros((1, 2), dtype=np.int64), np.cumsum(seen, axis=0)])
@@ -168,34 +199,34 @@ class Belief:
 
     @cached_property
     def _edges(self) -> NDArray[np.int64]:
-        """Shape (S + 1,): stretch s has the hypotheses edges[s] .. edges[s + 1] - 1."""
-        return np.array([0, *(index + 1 for index in self.counts), self.places], dtype=np.int64)
+        """Shape (S + 1,): stretch s has the suspects edges[s] .. edges[s + 1] - 1."""
+        return np.array([0, *(index + 1 for index in self.counts), self.size], dtype=np.int64)
 
     @cached_property
     def learnt(self) -> Noise:
         """The noise with its rates as the evidence has moved them: means over all suspects. Known rates stay."""
-        noise, sure = self.noise, self.noise.certainty
-        if noise.exact or math.isinf(sure):
+        noise, certainty = self.noise, self.noise.certainty
+        if noise.exact or math.isinf(certainty):
             return noise
         before, after = self._tallies
         mass = np.add.reduceat(self.probabilities, self._edges[:-1])
-        false_bad = float(mass @ ((noise.false_bad * sure + before[:, 1]) / (sure + before.sum(axis=1))))
-        false_good = float(mass @ ((noise.false_good * sure + after[:, 0]) / (sure + after.sum(axis=1))))
-        return Noise(false_good, false_bad, sure) if false_good + false_bad < 1 else noise
+        false_new = float(mass @ ((noise.false_new * certainty + before[:, 1]) / (certainty + before.sum(axis=1))))
+        false_old = float(mass @ ((noise.false_old * certainty + after[:, 0]) / (certainty + after.sum(axis=1))))
+        return Noise(false_old, false_new, certainty) if false_old + false_new < 1 else noise
 
     @property
     def entropy(self) -> float:
-        """Bits of what is not known."""
-        some = self.probabilities[self.probabilities > 0]
-        return float(-(some * np.log2(some)).sum()) + 0.0
+        """Bits of information that are missing."""
+        chances = self.probabilities[self.probabilities > 0]
+        return float(-(chances * np.log2(chances)).sum()) + 0.0
 
     def suspects(self) -> tuple[tuple[int, float], ...]:
-        """Every suspect with its probability, likeliest first, older first among equals."""
+        """Every suspect with its probability, the most likely first, the older first among equals."""
         order = np.argsort(-self.probabilities, kind="stable")
         return tuple((int(index), float(self.probabilities[index])) for index in order if self.probabilities[index] > 0)
 
     def credible(self, confidence: float = 0.9) -> tuple[int, ...]:
-        """The fewest places that hold the first bad one with this probability, oldest first.
+        """The fewest candidates that hold the first new one with this probability, oldest first.
 
         Raises:
             ValueError: `confidence` is not in (0, 1].
@@ -209,42 +240,59 @@ class Belief:
         return tuple(sorted(int(index) for index in order[:count]))
 
     def blocks(self, closed: Collection[int] = ()) -> tuple[Block, ...]:
-        """The suspects in runs that cannot be told apart, oldest first. `closed`: places that cannot be probed, beside
-        those that were skipped.
+        """The suspects in runs that cannot be separated, oldest first.
+
+        Args:
+            closed: Candidates that cannot be probed, beside those that were skipped.
         """
-        shut = np.zeros(self.places, dtype=np.bool_)
+        shut = np.zeros(self.size, dtype=np.bool_)
         shut[[*self.skipped, *closed]] = True
         if self.noise.exact:
             shut[list(self.contradictory)] = True
-        firsts = np.flatnonzero(~shut[:-1]) + 1  # a place begins a block when its predecessor can be probed
+        firsts = np.flatnonzero(~shut[:-1]) + 1  # a candidate begins a block when its predecessor can be probed
         firsts = np.unique(np.concatenate([[1], firsts]))
-        lasts = np.concatenate([firsts[1:] - 1, [self.places - 1]])
-        mass = np.add.reduceat(self.probabilities, firsts)
-        cut = [
-            Block(int(first), int(last), float(held)) for first, last, held in zip(firsts, lasts, mass, strict=True) if held > 0
+        lasts = np.concatenate([firsts[1:] - 1, [self.size - 1]])
+        masses = np.add.reduceat(self.probabilities, firsts)
+        blocks = [
+            Block(int(first), int(last), float(mass))
+            for first, last, mass in zip(firsts, lasts, masses, strict=True)
+            if mass > 0
         ]
         if not self.noise.exact:
-            return tuple(cut)
+            return tuple(blocks)
         low, high = self.bounds
-        return tuple(replace(one, first=max(one.first, low + 1), last=min(one.last, high)) for one in cut)
+        return tuple(replace(block, first=max(block.first, low + 1), last=min(block.last, high)) for block in blocks)
 
     def leading(self, closed: Collection[int] = ()) -> Block:
-        """The likeliest block, the older of two that are alike."""
+        """The most likely block, the older of two that are equal."""
         return max(self.blocks(closed), key=lambda block: (round(block.probability, 12), -block.first))
 
     def is_resolved(self, confidence: float = CONFIDENCE, closed: Collection[int] = ()) -> bool:
-        """Whether one block is likely enough and witnessed: the place before it was seen good, its last one bad.
+        """Whether one block is likely enough, the candidate before it was seen in the old state, and its last in the new one.
 
-        A prior alone never resolves anything, however sure it is. One suspect in the block: it is the culprit. Several:
-        they are all that can be found out.
+        A prior alone never resolves anything. A block of one suspect is the culprit; more cannot be separated.
         """
         block = self.leading(closed)
         return block.probability >= confidence - 1e-12 and not self.missing_witnesses(block)
 
     def missing_witnesses(self, block: Block) -> tuple[int, ...]:
-        """Which of the two places that convict a block have not been seen in the state it needs."""
+        """Which of the two candidates around a block have not been seen in the state that convicts it."""
         before = block.first - 1
-        unseen = [before] if before > 0 and not self.counts.get(before, (0, 0))[0] else []
-        if block.last < self.places - 1 and not self.counts.get(block.last, (0, 0))[1]:
-            unseen.append(block.last)
-        return tuple(unseen)
+        missing = [before] if before > 0 and not self.counts.get(before, (0, 0))[0] else []
+        if block.last < self.size - 1 and not self.counts.get(block.last, (0, 0))[1]:
+            missing.append(block.last)
+        return tuple(missing)
+
+
+def _log_chance(wrong: int, right: int, rate: float, certainty: float) -> float:
+    """Natural log of the chance of `wrong` wrong and `right` right probes; beta-binomial unless the rate is known."""
+    if rate == 0:
+        return -math.inf if wrong else 0.0
+    if math.isinf(certainty):
+        return wrong * math.log(rate) + right * math.log1p(-rate)
+    a, b = rate * certainty, (1 - rate) * certainty
+    return _log_beta(a + wrong, b + right) - _log_beta(a, b)
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

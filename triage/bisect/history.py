@@ -1,27 +1,28 @@
-"""Every change of a case's state across releases."""
+"""Every change of a case's status across releases, found with few compiles."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from packaging.version import Version
 
-from triage.bisect.survey import Survey
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
-_COST_OF_A_WINDOW = 3  # compiles: the one that hits it, and one to narrow down each of its ends
+_COST_OF_A_WINDOW = 3  # compiles: the one that finds it, and one to narrow down each of its ends
+_SHORTER = 0.8  # a window that is one release longer is rarer by this factor
+_EVERYWHERE = 0.5  # weight of a boundary where no case is known to change
 
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """Two releases with different outcomes and nothing that was looked at between them."""
+    """Two releases with different outcomes and no probe between them."""
 
     before: Probe
     after: Probe
@@ -29,7 +30,7 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One case across releases, oldest first. `probes` has the places that were asked; `compiles` counts real ones.
+    """One case across releases, oldest first. `probes`: of the releases that were probed; `compiles`: without cache hits.
 
     changes: passed <-> failed <-> untestable. failure_changes: from one failure class to another.
     """
@@ -41,12 +42,12 @@ class History:
 
     @property
     def changes(self) -> tuple[StatusChange, ...]:
-        """Neighbours among the asked places whose statuses differ."""
+        """Neighbours among the probed releases whose statuses differ."""
         return tuple(StatusChange(a, b) for a, b in pairwise(self.probes) if plain_status(a.outcome) != plain_status(b.outcome))
 
     @property
     def failure_changes(self) -> tuple[StatusChange, ...]:
-        """Neighbours among the asked places that both fail, in different classes."""
+        """Neighbours among the probed releases that both fail, in different classes."""
         return tuple(
             StatusChange(a, b)
             for a, b in pairwise(self.probes)
@@ -74,30 +75,35 @@ def _state(outcome: Outcome) -> Hashable:
 
 
 def histories(
-    bench: ProbeRunner, cases: Sequence[Case], places: Sequence[ToolchainRef], *, share: float = 0.5, fresh: bool = False
+    runner: CaseProber, cases: Sequence[Case], refs: Sequence[ToolchainRef], *, share: float = 0.5, fresh: bool = False
 ) -> tuple[History, ...]:
-    """The history of every case along `places` (oldest first).
+    """Find the history of every case along releases, oldest first.
 
-    share: how large a part of all cases x places may be compiled; 1 compiles all. Below 1 a window of releases that
-    lies wholly between two places that agree can be missed. Narrowing down the changes seen goes on beyond the share.
+    Args:
+        runner: Probes.
+        cases: Their names are unique.
+        refs: The releases.
+        share: Part of all cases x releases that may be compiled; 1 compiles all. Below 1, a window of releases between two
+            that agree can be missed. Changes that were seen are narrowed down even beyond the share.
+        fresh: Ignore the cache.
     """
-    survey = Survey(len(places), {case.name: _hints(case, places) for case in cases})
+    survey = Survey(len(refs), {case.name: _hints(case, refs) for case in cases})
     by_name = {case.name: case for case in cases}
-    index_of = {place.revision.name: index for index, place in enumerate(places)}
+    index_of = {ref.revision.name: index for index, ref in enumerate(refs)}
     probes: dict[tuple[str, int], Probe] = {}
     compiles = dict.fromkeys(by_name, 0)
-    allowed = math.floor(share * len(cases) * len(places))
+    allowed = math.floor(share * len(cases) * len(refs))
 
     def ask(wanted: Sequence[tuple[str, int]]) -> None:
-        jobs = [ProbeJob(by_name[name], places[index], fresh) for name, index in sorted(wanted, key=lambda one: one[1])]
-        for probe in bench.probe_all(jobs, "history"):
+        jobs = [ProbeJob(by_name[name], refs[index], fresh) for name, index in sorted(wanted, key=lambda key: key[1])]
+        for probe in runner.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe
-            survey.know(name, index, _state(probe.outcome))
+            survey.add(name, index, _state(probe.outcome))
             compiles[name] += not probe.cached and probe.measured.seconds > 0
 
     if share >= 1:
-        ask([(name, index) for name in by_name for index in range(len(places))])
+        ask([(name, index) for name in by_name for index in range(len(refs))])
     else:
         ask(survey.begin())
         while True:
@@ -108,7 +114,7 @@ def histories(
             if not needed:
                 break
             ask(needed)
-    revisions = tuple(place.revision for place in places)
+    revisions = tuple(ref.revision for ref in refs)
     return tuple(
         History(
             case=case,
@@ -120,11 +126,94 @@ def histories(
     )
 
 
-def _hints(case: Case, places: Sequence[ToolchainRef]) -> list[int]:
+def _hints(case: Case, refs: Sequence[ToolchainRef]) -> list[int]:
     """Both sides of every bound of a window that the recipe names."""
-    versions = [Version(place.revision.name) for place in places]
+    versions = [Version(ref.revision.name) for ref in refs]
     hints: set[int] = set()
     for bound in (bound for item in case.expect for bound in (item.since, item.until) if bound):
-        at = sum(version < Version(bound) for version in versions)
-        hints |= {at - 1, at}
-    return sorted(index for index in hints if 0 <= index < len(places))
+        index = sum(version < Version(bound) for version in versions)
+        hints |= {index - 1, index}
+    return sorted(index for index in hints if 0 <= index < len(refs))
+
+
+@dataclass(slots=True)
+class Survey:
+    """Which releases to probe next so that every change is found. No I/O.
+
+    Each case is a row of states over the same releases. Two neighbours among the known ones that differ hide a change between
+    them, which halving narrows down. Two that agree may hide a short window. Those are searched where other cases change: a
+    broken release is seldom broken for one case only.
+
+    hints: releases to probe first, by case: the ends of windows that its recipe names. states: by case and release.
+    """
+
+    size: int
+    hints: Mapping[str, Sequence[int]]
+    states: dict[str, dict[int, Hashable]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.hints:
+            self.states.setdefault(name, {})
+
+    def add(self, name: str, index: int, state: Hashable) -> None:
+        """Add the state of a case at a release."""
+        self.states[name][index] = state
+
+    def begin(self) -> list[tuple[str, int]]:
+        """The ends of every row and the hints of its recipe."""
+        ends = {0, self.size - 1}
+        wanted = [(name, index) for name, hints in self.hints.items() for index in sorted(ends | set(hints))]
+        return [(name, index) for name, index in wanted if index not in self.states[name]]
+
+    def narrow(self) -> list[tuple[str, int]]:
+        """The middle of every gap whose ends differ."""
+        return [
+            (name, (low + high) // 2)
+            for name, row in self.states.items()
+            for low, high in pairwise(sorted(row))
+            if high - low > 1 and row[low] != row[high]
+        ]
+
+    def explore(self, count: int) -> list[tuple[str, int]]:
+        """The `count` releases most likely to show a window that is hidden between two that agree."""
+        weights = self.weights()
+        scored = sorted(
+            (
+                (-self._chance(weights, low, high, index), name, index)
+                for name, row in self.states.items()
+                for low, high in pairwise(sorted(row))
+                if row[low] == row[high]
+                for index in range(low + 1, high)
+            ),
+        )
+        chosen: list[tuple[str, int]] = []
+        if count <= 0:
+            return chosen
+        for _, name, index in scored:
+            row = self.states[name]
+            low = max(known for known in row if known < index)
+            high = min(known for known in row if known > low)
+            if any(other == name and low < taken < high for other, taken in chosen):
+                continue  # one at a time in a gap: its state moves the next best release
+            chosen.append((name, index))
+            if len(chosen) == count:
+                break
+        return chosen
+
+    def weights(self) -> list[float]:
+        """How likely a change is at each boundary: `weights[i]` is between the releases i - 1 and i."""
+        weights = [_EVERYWHERE] * self.size
+        for row in self.states.values():
+            for low, high in pairwise(sorted(row)):
+                if row[low] != row[high]:
+                    for index in range(low + 1, high + 1):
+                        weights[index] += 1 / (high - low)
+        return weights
+
+    def _chance(self, weights: Sequence[float], low: int, high: int, index: int) -> float:
+        """Relative chance that a window between `low` and `high` covers `index`."""
+        total = 0.0
+        for begin in range(low + 1, index + 1):
+            for end in range(index + 1, high + 1):
+                total += weights[begin] * weights[end] * _SHORTER ** (end - begin - 1)
+        return total

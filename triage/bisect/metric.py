@@ -11,41 +11,42 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
 
-_APART = 1.25  # the worse end must be this many times the better one ...
-_APART_EXACT = 1.01  # ... or this, of what does not hang on the machine
+_LEAST_RATIO = 1.25  # of the worse end to the better one
+_LEAST_EXACT_RATIO = 1.01  # the same for a number that does not depend on the machine
 
 
 def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: ToolchainRef, metric: Metric) -> MetricThreshold:
-    """Return the threshold halfway, as a factor, between two ends, each measured several times.
+    """Measure both ends several times and set the threshold to their geometric mean.
 
-    BadInput when an end does not compile, or when the ends are too much alike to tell what lies between them;
-    EnvironmentFailure when the compiler of an end cannot be had.
+    Raises:
+        BadInput: An end does not compile, or the numbers of the ends differ too little.
+        EnvironmentFailure: The compiler of an end cannot be obtained.
     """
     values: list[float] = []
-    for place in (good, bad):
-        probes = [probe for turn in range(TIMES) for probe in prober.probe_all([ProbeJob(case, place, turn > 0)], metric.value)]
+    for ref in (good, bad):
+        probes = [probe for turn in range(TIMES) for probe in prober.probe_all([ProbeJob(case, ref, turn > 0)], metric.value)]
         known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
         if not known:
             raise _no_value(probes[-1], metric)
         values.append(min(known))
     low, high = values
-    apart = _APART_EXACT if metric.exact else _APART
+    least = _LEAST_EXACT_RATIO if metric.exact else _LEAST_RATIO
     if low == 0 < high and metric.exact:
-        return MetricThreshold(metric, high / 2)  # nothing spilled, and then something did
-    if low <= 0 or high < apart * low:
+        return MetricThreshold(metric, high / 2)  # nothing spilled on one end, something on the other
+    if low <= 0 or high < least * low:
         raise BadInput(
             f"{metric} is {low:.4g} on {good.revision.name} and {high:.4g} on {bad.revision.name}: "
-            f"less than {apart} times as much, too little to bisect"
+            f"less than {least} times as much, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 
 
 def _no_value(probe: Probe, metric: Metric) -> BadInput | EnvironmentFailure:
-    told = f"{probe.case.name} has no {metric} on {probe.revision.name}"
+    problem = f"{probe.case.name} has no {metric} on {probe.revision.name}"
     match probe.outcome:
         case Untestable(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):
-            return EnvironmentFailure(f"{told}: {reason}")
+            return EnvironmentFailure(f"{problem}: {reason}")
         case Untestable(reason=reason):
-            return BadInput(f"{told}: {reason}")
+            return BadInput(f"{problem}: {reason}")
         case _:
-            return BadInput(f"{told}: it does not compile there")
+            return BadInput(f"{problem}: it does not compile there")

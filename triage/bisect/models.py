@@ -1,4 +1,4 @@
-"""A recipe as it stood at each commit of the repository that holds it."""
+"""The commits of a repository of models as candidates: a recipe as it was at each of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
-from triage.bisect.belief import Floats
-from triage.bisect.line import note_of, revision_of
-from triage.bisect.prior_clues import Clues
+from triage.bisect.candidates import BisectRange, commit_note, commit_revision
+from triage.bisect.prior import Clues
 from triage.bisect.result import CommitNote
 from triage.git_history import CommitRange, Repository, Timeline
 from triage.model.case import Case
@@ -30,21 +27,30 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 
 class ModelHistory:
-    """Reads a recipe from commits; the work tree, whatever is checked out there, is not looked at.
+    """Reads a recipe from commits; the work tree is not read.
 
-    A recipe is taken together with its folder and all below it, or with the whole tree when it needs more than that. What
-    is taken out is kept by content, so that commits that change nothing of it give the same case.
+    A recipe is extracted with its folder and everything below it, or with the whole tree when it needs more. Extracted trees
+    are cached by content, so that commits that change nothing of it give the same case.
     """
 
     def __init__(
         self, repository: Repository, recipe: Path, home: Path, load: Callable[[Path], Case], ends: Sequence[str]
     ) -> None:
-        """`recipe`: its path in the repository, or in the repository's work tree; `load` reads a file's one case, or raises
-        BadInput; `ends`: the commits that tell whether the recipe's folder is enough. BadInput when `recipe` lies elsewhere.
+        """Find out whether the recipe's folder is enough.
+
+        Args:
+            repository: The repository that holds the recipe.
+            recipe: The recipe's path in the repository or in its work tree.
+            home: Where extracted trees are cached.
+            load: Reads a file's only case; raises BadInput.
+            ends: Shas of the two ends, which are tried with the folder alone.
+
+        Raises:
+            BadInput: `recipe` is outside the repository.
         """
         self.repository = repository
         self.ends = tuple(ends)
-        self._kept = home / "models"
+        self._cache = home / "models"
         self._load = load
         self._recipe = _inside(recipe, repository)
         self._folder = self._recipe.parent
@@ -55,45 +61,48 @@ class ModelHistory:
             self._folder = PurePosixPath()
 
     def at(self, sha: str) -> Case:
-        """The case at a commit. BadInput when there is none, or none that can be read; then with the commit's name."""
+        """Load the case at a commit.
+
+        Raises:
+            BadInput: There is none, or it cannot be read; the message names the commit.
+        """
         try:
             return self._at(sha)
         except BadInput as error:
-            where = f"{self._recipe} at {sha[:10]}"
-            told = "; ".join(re.sub(rf"{re.escape(str(self._kept))}/[0-9a-f]+/", "", str(error)).splitlines())
-            raise BadInput(f"{where}: {told}") from error
+            problems = "; ".join(re.sub(rf"{re.escape(str(self._cache))}/[0-9a-f]+/", "", str(error)).splitlines())
+            raise BadInput(f"{self._recipe} at {sha[:10]}: {problems}") from error
 
     def contents(self, shas: Sequence[str]) -> list[str | None]:
-        """For each commit what identifies all that the case is made of; None where it is not there."""
+        """The git object of all that the case is made of, for each commit; None where it does not exist."""
         path = "" if self._folder == PurePosixPath() else str(self._folder)
-        told = self.repository.ask("cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas])
-        lines = told.decode("utf-8", "replace").splitlines()
+        output = self.repository.ask("cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas])
+        lines = output.decode("utf-8", "replace").splitlines()
         return [line.split()[0] if line.split()[1] == "tree" else None for line in lines]
 
     def _at(self, sha: str) -> Case:
         [tree] = self.contents([sha])
         if tree is None:
             raise BadInput("the commit has no such folder")
-        case = self._load(self._taken_out(tree) / self._recipe.relative_to(self._folder))
+        case = self._load(self._extract(tree) / self._recipe.relative_to(self._folder))
         with case.input.path.open("rb") as source:
             if source.read(len(_LFS)) == _LFS:
-                raise BadInput(f"{case.input.path.name} is kept in Git LFS, and only its pointer is in the repository")
+                raise BadInput(f"{case.input.path.name} is in Git LFS; the repository has only its pointer")
         return case
 
-    def _taken_out(self, tree: str) -> Path:
-        folder = self._kept / tree
+    def _extract(self, tree: str) -> Path:
+        folder = self._cache / tree
         if folder.is_dir():
             return folder
         packed = self.repository.ask("archive", "--format=tar", tree)
-        with disk_errors("take a model out of its repository"):
-            self._kept.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=self._kept, prefix=".taking-") as scratch:
+        with disk_errors("extract a model from its repository"):
+            self._cache.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
                 draft = Path(scratch) / "tree"
                 try:
                     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                         archive.extractall(draft, filter="data")
                 except tarfile.TarError as error:  # such as a link that leads out of the repository
-                    raise BadInput(f"cannot be taken out: {error}") from error
+                    raise BadInput(f"cannot be extracted: {error}") from error
                 draft.mkdir(exist_ok=True)
                 try:
                     draft.rename(folder)
@@ -110,13 +119,13 @@ def _inside(recipe: Path, repository: Repository) -> PurePosixPath:
         if tree and path.is_relative_to(tree):
             return PurePosixPath(path.relative_to(tree))
     if recipe.is_absolute() or ".." in recipe.parts:
-        raise BadInput(f"{recipe} does not lie in the repository {repository.path}")
+        raise BadInput(f"{recipe} is not in the repository {repository.path}")
     return PurePosixPath(recipe)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelLine:
-    """`indices`: of the spots' commits on the timeline, the good end's first; `compiler`: compiles at every spot."""
+class ModelCandidates(BisectRange):
+    """Commits of the model repository. `indices`: their places on the timeline; `compiler`: the same for all of them."""
 
     timeline: Timeline
     models: ModelHistory
@@ -126,37 +135,29 @@ class ModelLine:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def place(self, index: int) -> ToolchainRef:  # noqa: ARG002 - the port's name
+    def ref(self, index: int) -> ToolchainRef:  # noqa: ARG002 - the same for all
         return self.compiler
 
-    def case(self, index: int, case: Case) -> Case | Untestable:  # noqa: ARG002
+    def case(self, index: int, case: Case) -> Case | Untestable:  # noqa: ARG002 - each commit has its own
         try:
             return self.models.at(self.timeline.commits[self.indices[index]].sha)
         except BadInput as error:
             return Untestable(Cause.RECIPE, str(error))
 
     def revision(self, index: int) -> Revision:
-        return revision_of(self.timeline.commits[self.indices[index]])
+        return commit_revision(self.timeline.commits[self.indices[index]])
 
-    def closed(self) -> Mapping[int, str]:
-        return {}
-
-    def prices(self) -> Floats:
-        return np.zeros(len(self.indices))
-
-    def weights(self, clues: Clues) -> Floats:  # noqa: ARG002
-        return np.ones(len(self.indices))
-
-    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002 - no prior here
         commits = self.timeline.with_files(self.indices[index] for index in indices if index > 0)
-        return {commit.sha: note_of(commit, self.timeline.links) for commit in commits}
+        return {commit.sha: commit_note(commit, self.timeline.links) for commit in commits}
 
 
-def model_line(timeline: Timeline, span: CommitRange, models: ModelHistory, compiler: ToolchainRef) -> ModelLine:
-    """The span's good end, and those of its commits that changed anything the case is made of: no other can have changed
-    the outcome. Where the bad end changed nothing, the last one that did stands for it.
+def model_candidates(timeline: Timeline, span: CommitRange, models: ModelHistory, compiler: ToolchainRef) -> ModelCandidates:
+    """List the span's old end and the commits that changed anything the case is made of.
+
+    No other commit can have changed the outcome. Where the new end changed nothing, the last one that did stands for it.
     """
     places = range(span.good.index, span.bad.index + 1)
     contents = models.contents([timeline.commits[index].sha for index in places])
     changed = [index for index, (old, new) in zip(places[1:], pairwise(contents), strict=True) if old != new]
-    return ModelLine(timeline, models, (span.good.index, *changed), compiler)
+    return ModelCandidates(timeline, models, (span.good.index, *changed), compiler)

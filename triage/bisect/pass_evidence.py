@@ -1,4 +1,4 @@
-"""What the passes of a good and a bad compiler tell of the commit between them, before anything else is probed."""
+"""What the passes of a good and a bad compiler show about the commit between them, before any other probe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.prior_clues import Clues
+from triage.bisect.prior import Clues
 from triage.execution.runner import ProbeRunner
 from triage.git_history import Repository
 from triage.model.case import Case
@@ -20,22 +20,24 @@ from triage.model.outcome import Untestable
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
-_PATIENCE = 60.0  # seconds for each of the two compiles that print their IR
+_TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 
 
 @dataclass(frozen=True, slots=True)
 class PassEvidence:
-    """Passes by their class and source files, relative to the repository, that a difference points at, and the phase it
-    comes up in, None where that is not known; `told`: in words.
+    """Passes and source files that a difference between two compilers points at.
+
+    passes: class names. files: relative to the repository. phase: where the difference appears, None where that is unknown.
+    summary: a sentence about it.
     """
 
     passes: tuple[str, ...]
     files: tuple[str, ...]
     phase: str | None
-    told: str
+    summary: str
 
     def added_to(self, clues: Clues) -> Clues:
-        """The same clues, these names among them. Where the difference comes up counts for more than where it fails."""
+        """Add this evidence to clues. The phase of the difference replaces the phase that fails."""
         return replace(
             clues,
             passes=(*clues.passes, *self.passes),
@@ -49,49 +51,50 @@ _EVIDENCE: TypeAdapter[PassEvidence | None] = TypeAdapter(PassEvidence | None)
 
 
 def pass_evidence(
-    bench: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None = None
+    runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None = None
 ) -> PassEvidence | None:
-    """What two compilers' passes tell; None where they tell nothing, or the IR cannot be printed. Two compiles, each ended
-    after a minute; what they told is kept, so that a bisect that goes on another day does not make them again.
+    """Compare the passes of two compilers; None where they show nothing, or the IR cannot be printed.
+
+    Two compiles, each ended after a minute. The evidence is cached on disk for a bisect that goes on another day.
     """
-    kept = _kept_at(bench, case, good, bad)
-    if kept is not None and kept.is_file():
+    path = _cache_path(runner, case, good, bad)
+    if path is not None and path.is_file():
         with suppress(OSError, ValidationError):
-            return _EVIDENCE.validate_json(kept.read_bytes())
-    found = _asked(bench, case, good, bad, repository)
-    if kept is not None:
-        with disk_errors("keep what passes told"):
-            write_whole(kept, _EVIDENCE.dump_json(found))
-    return found
+            return _EVIDENCE.validate_json(path.read_bytes())
+    evidence = _compare(runner, case, good, bad, repository)
+    if path is not None:
+        with disk_errors("save the comparison of passes"):
+            write_whole(path, _EVIDENCE.dump_json(evidence))
+    return evidence
 
 
-def _kept_at(bench: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef) -> Path | None:
-    """Where the answer about these compilers and this program is kept; None where one of them cannot be had."""
+def _cache_path(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef) -> Path | None:
+    """Where the evidence about these compilers and this program is cached; None where one of them cannot be obtained."""
     try:
-        identities = [bench.shed.obtain(place).identity for place in (good, bad)]
+        identities = [runner.shed.obtain(ref).identity for ref in (good, bad)]
     except TriageError:
         return None
-    prepared = bench.prober.input_of(case)
+    prepared = runner.prober.input_of(case)
     if isinstance(prepared, Untestable):
         return None
-    about = (*identities, prepared.digest, case.target, case.flags, case.phase)
-    return bench.shed.home / "attributions" / f"{sha256(repr(about).encode()).hexdigest()[:32]}.json"
+    key = ("2", *identities, prepared.digest, case.target, case.flags, case.phase)
+    return runner.shed.home / "attributions" / f"{sha256(repr(key).encode()).hexdigest()[:32]}.json"
 
 
-def _asked(
-    bench: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None
+def _compare(
+    runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None
 ) -> PassEvidence | None:
     try:
-        found = attribute(bench, case, good, bad, repository, Depth(phases=False, excerpts=False, patience=_PATIENCE))
+        found = attribute(runner, case, good, bad, repository, Depth(phases=False, excerpts=False, patience=_TIME_LIMIT))
     except Interrupted:
         raise
     except TriageError as error:
-        bench.progress.note(f"the passes of {good.revision.name} and {bad.revision.name} cannot be compared: {error}")
+        runner.progress.note(f"the passes of {good.revision.name} and {bad.revision.name} cannot be compared: {error}")
         return None
-    return PassEvidence(found.passes, found.files, found.phase, _told(found)) if found.passes else None
+    return PassEvidence(found.passes, found.files, found.phase, _summary(found)) if found.passes else None
 
 
-def _told(found: Attribution) -> str:
+def _summary(found: Attribution) -> str:
     good, bad = found.good.revision.name, found.bad.revision.name
     how = "diverge after" if found.status is ComparisonResult.DIVERGES else "are the same up to"
     files = f" ({', '.join(found.files)})" if found.files else ""

@@ -1,51 +1,52 @@
-"""From what a user names (a repository, two revisions or none) to a search over commits."""
+"""From what a user names (a case, a repository, two revisions or none) to a search and its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from triage.bisect.commits import CONFIDENCE, CommitSearch, answer, bisect_commits
-from triage.bisect.journal import Journal
-from triage.bisect.line import CandidateLine, CommitLine, ReleaseLine, spots_of
+from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandidates, commit_candidates
 from triage.bisect.pass_evidence import pass_evidence
-from triage.bisect.releases import bisect_releases
-from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.session import Session
+from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, Side
+from triage.bisect.search import BisectSearch, answer, run_search, wrong_end
+from triage.bisect.session import Journal, Session
 from triage.execution.judge import Match, same_signature
 from triage.execution.runner import ProbeRunner
 from triage.git_history import CommitRange, Repository, Timeline, UnknownCommit
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Failure
+from triage.model.outcome import Failure, Untestable
 from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources import ProjectFormat, Workplace, find_project, load_project, sources_of
 
-_LINES = ("HEAD", "origin/HEAD", "origin/main", "origin/master", "main", "master")
+_MAIN_LINES = ("HEAD", "origin/HEAD", "origin/main", "origin/master", "main", "master")
+_JOURNAL_FORMAT = "2"  # changes when the meaning of its entries does
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """One end of a range. `commit`: a sha or ref; `place`: its toolchain, where it is not the commit's own."""
+class RangeEnd:
+    """One end of a range of commits. `commit`: a full sha; `ref`: its toolchain, where it is not the commit's own."""
 
     text: str
     commit: str
-    place: ToolchainRef | None = None
+    ref: ToolchainRef | None = None
 
 
 @dataclass(frozen=True)
-class Chase:
-    """What is chased and where: everything but the two revisions. `repo`: a clone; `file`: a project file named by the
-    user, else a `triage.yaml` here or in the clone serves, else the one that is shipped. attribute: whether the passes of
-    both ends are compared first, for what that tells of the commit.
+class BisectRequest:
+    """What to bisect and how, without the two revisions.
+
+    repo: a clone of the compiler, to search commits; without one, releases are searched. project_file: named by the user;
+    otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped. match, confidence, repeats: as in
+    `BisectSearch`. attribute: compare the passes of both ends first, as evidence about the commit.
     """
 
-    bench: ProbeRunner
+    runner: ProbeRunner
     case: Case
     repo: Path | None = None
-    file: Path | None = None
+    project_file: Path | None = None
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
@@ -54,132 +55,238 @@ class Chase:
 
     @cached_property
     def repository(self) -> Repository:
-        """BadInput when `repo` is no clone."""
+        """The clone.
+
+        Raises:
+            BadInput: `repo` is missing or no clone.
+        """
         if self.repo is None:
             raise BadInput("commits need a clone of the compiler: name it with --repo")
         return Repository(self.repo)
 
     @cached_property
     def project(self) -> ProjectFormat:
-        """BadFiles with all mistakes of the project file."""
-        return load_project(self.file) if self.file else find_project(self.case.compiler, Path(), *filter(None, [self.repo]))
+        """The project file.
+
+        Raises:
+            BadFiles: It has mistakes.
+        """
+        if self.project_file:
+            return load_project(self.project_file)
+        return find_project(self.case.compiler, Path(), *filter(None, [self.repo]))
 
 
-def open_session(chase: Chase, before: str | None, after: str | None) -> Session | Bisection:
-    """A search that a person leads, its ends verified; the answer instead where it cannot begin. Without commits to go
-    along (`repo` None), it goes along the releases.
-    """
-    search = plan(chase, before, after)
+def open_session(request: BisectRequest, before: str | None, after: str | None) -> Session | Bisection:
+    """Open a search that a person leads, its ends verified; return the answer instead where it cannot begin."""
+    search = plan(request, before, after)
     if isinstance(search, Bisection):
         return search
-    if (wrong := search.begin()) is not None:
-        return answer(search, reason=wrong)
-    first, last = (search.line.revision(index).name for index in (0, search.last))
-    key = (chase.case.name, first, last, chase.kind.value)
-    return Session(search, Journal(chase.bench.shed.home / "bisects", key))
+    if not search.begin():
+        return answer(search)
+    first, last = (search.range.revision(index).name for index in (0, search.last))
+    key = (_JOURNAL_FORMAT, request.case.name, first, last, request.kind.value)
+    return Session(search, Journal(request.runner.shed.home / "bisects", key))
 
 
-def bisect_between(chase: Chase, before: str | None, after: str | None) -> Bisection:
-    """The commit that changed the case between two revisions, the old state's first."""
-    planned = plan(chase, before, after)
-    return planned if isinstance(planned, Bisection) else bisect_commits(planned, tell)
-
-
-def tell(search: CommitSearch) -> None:
-    """One line of progress after each round."""
+def report_progress(search: BisectSearch) -> None:
+    """Print one line of progress after a round."""
     if search.belief is not None:
         (index, chance), *others = search.belief.suspects()
-        likeliest = search.line.revision(index)
-        search.bench.progress.note(
-            f"{1 + len(others)} suspect{'s' if others else ''} left, {search.belief.entropy:.1f} bits; "
-            f"likeliest with {chance:.0%}: {likeliest.name} {likeliest.subject or ''}"
-        )
+        line = f"{1 + len(others)} suspect{'s' if others else ''} left, {search.belief.entropy:.1f} bits"
+        if not others or chance > others[0][1]:
+            likeliest = search.range.revision(index)
+            line += f"; most likely ({chance:.0%}): {likeliest.name} {likeliest.subject or ''}"
+        search.runner.progress.note(line.rstrip())
 
 
-def plan(chase: Chase, before: str | None, after: str | None) -> CommitSearch | Bisection:
-    """The search between two revisions. Where a release bisect has to narrow the range first and finds no pair, its
-    answer is returned instead.
+def bisect_between(
+    request: BisectRequest,
+    before: str | None = None,
+    after: str | None = None,
+    report: Callable[[BisectSearch], None] = report_progress,
+) -> Bisection:
+    """Find the release or commit that changed the case between two revisions, the old one first. `report`: see `run_search`."""
+    planned = plan(request, before, after)
+    return planned if isinstance(planned, Bisection) else run_search(planned, report)
 
-    BadInput: a revision that is none, or ends in the wrong order; EnvironmentFailure: no source can be asked.
+
+def plan(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
+    """Plan the search between two revisions, the old one first; either may be missing.
+
+    The answer is returned instead where the releases around a change have to be found first and are not.
+
+    Raises:
+        BadInput: A revision does not exist, or the ends are in the wrong order.
+        EnvironmentFailure: No source can be asked.
     """
-    if chase.repo is None:
-        return _plan_releases(chase, before, after)
-    ends = _ends(chase, before, after)
+    if request.repo is None:
+        return _plan_releases(request, before, after)
+    ends = _commit_ends(request, before, after)
     if isinstance(ends, Bisection):
         return ends
-    search = search_on(chase, _commit_line(chase, *ends))
-    if chase.attribute:
-        search.witness = partial(pass_evidence, chase.bench, chase.case, repository=chase.repository)
+    search = search_on(request, _commits_between(request, *ends))
+    if request.attribute:
+        search.witness = partial(pass_evidence, request.runner, request.case, repository=request.repository)
     return search
 
 
-def compilers_at(chase: Chase, before: str, after: str) -> tuple[ToolchainRef, ToolchainRef]:
-    """The compilers of two revisions, or of one given twice; nothing is probed. BadInput as in `plan`."""
-    if chase.repo is None:
-        family = chase.case.compiler
-        return chase.bench.shed.place(before, family), chase.bench.shed.place(after, family)
-    old, new = end_of(chase, before), end_of(chase, after)
-    if old.place and new.place:
-        return old.place, new.place
+def search_on(request: BisectRequest, candidates: BisectRange) -> BisectSearch:
+    """Make the search along a range; nothing is probed yet."""
+    return BisectSearch(
+        request.runner,
+        request.case,
+        candidates,
+        kind=request.kind,
+        match=request.match,
+        confidence=request.confidence,
+        repeats=request.repeats,
+    )
+
+
+def _plan_releases(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
+    """Plan a search along releases. Without `after` the newest testable release is the new end; without `before` the old end
+    is searched backwards from it.
+    """
+    releases = ReleaseCandidates(request.runner.shed.releases(request.case.compiler), request.runner.shed)
+    index_of = {ref.revision.name: index for index, ref in enumerate(releases.refs)}
+    first, last = (_release_index(request, text, index_of) if text else None for text in (before, after))
+    if first is not None and last is not None and first >= last:
+        other = "--find fix" if request.kind is BisectKind.REGRESSION else "no --find fix"
+        raise BadInput(f"{before} is not older than {after}: a {request.kind.value} needs its old state first; or pass {other}")
+    search = search_on(request, releases)
+    if first is None or last is None:
+        ends = _find_release_ends(search, first, last)
+        if ends is None:
+            return answer(search)
+        first, last = ends
+    inside = range(first, last + 1)
+    return replace(
+        search,
+        range=replace(releases, refs=releases.refs[first : last + 1]),
+        outcomes={index - first: outcomes for index, outcomes in search.outcomes.items() if index in inside},
+        untestable_outside=tuple(
+            (releases.revision(index), outcomes[-1].reason)
+            for index, outcomes in sorted(search.outcomes.items())
+            if index not in inside and isinstance(outcomes[-1], Untestable)
+        ),
+    )
+
+
+def _release_index(request: BisectRequest, text: str, index_of: Mapping[str, int]) -> int:
+    name = request.runner.shed.place(text, request.case.compiler).revision.name
+    if name not in index_of:
+        names = list(index_of)
+        raise BadInput(
+            f"{text!r} is no stable release of the index ({names[0]} .. {names[-1]}); commits and nightlies need --repo"
+        )
+    return index_of[name]
+
+
+def _find_release_ends(search: BisectSearch, first: int | None, last: int | None) -> tuple[int, int] | None:
+    """Find the missing ends among all releases; None where there are none (see the search's `reason`)."""
+    if last is None:
+        last = _newest_testable(search)
+        if last is None:
+            search.reason = "no release could be tested"
+            newest = search.outcomes[search.last][-1]
+            search.cause = newest.cause if isinstance(newest, Untestable) else None
+            return None
+    else:
+        search.ask([last])
+    if not search.verify_end(last, Side.NEW):
+        return None
+    if first is None:
+        first = _old_end(search, last)
+        if first is None:
+            search.reason = _no_old_end(search, last)
+            return None
+    if first >= last:
+        raise BadInput(
+            f"{search.range.revision(first).name} is the newest testable release: there is nothing to search after it"
+        )
+    return first, last
+
+
+def _newest_testable(search: BisectSearch) -> int | None:
+    for index in range(search.last, -1, -1):
+        search.ask([index])
+        if not isinstance(search.outcomes[index][-1], Untestable):
+            return index
+    return None
+
+
+def _old_end(search: BisectSearch, last: int) -> int | None:
+    """Find a release in the old state: 1, 2, 4, ... releases back, then all that were left out."""
+    strides = [last - (1 << power) for power in range(last.bit_length()) if last - (1 << power) > 0]
+    rest = [index for index in range(last - 1, -1, -1) if index not in strides and index != 0]
+    order = [*strides, 0, *rest] if last > 0 else []
+    jobs = search.runner.jobs
+    for start in range(0, len(order), jobs):
+        batch = order[start : start + jobs]
+        search.ask(batch)
+        for index in batch:
+            if wrong_end(search.range.revision(index).name, search.outcomes[index][-1], Side.OLD, search.kind) is None:
+                return index
+    return None
+
+
+def _no_old_end(search: BisectSearch, last: int) -> str:
+    oldest, newest = search.range.revision(0).name, search.range.revision(last).name
+    if search.kind is BisectKind.FIX:
+        return f"nothing was fixed: no release from {oldest} to {newest} fails"
+    untestable = any(isinstance(outcomes[-1], Untestable) for outcomes in search.outcomes.values())
+    detail = "some could not be tested" if untestable else "it never worked, so nothing regressed"
+    return f"no release from {oldest} to {newest} compiles it: {detail}"
+
+
+def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[ToolchainRef, ToolchainRef]:
+    """The compilers of two revisions, which may be the same; nothing is probed.
+
+    Raises:
+        BadInput: As in `plan`.
+    """
+    if request.repo is None:
+        family = request.case.compiler
+        return request.runner.shed.place(before, family), request.runner.shed.place(after, family)
+    old, new = range_end(request, before), range_end(request, after)
+    if old.ref and new.ref:
+        return old.ref, new.ref
     if old.commit == new.commit:
         raise BadInput(f"{before} and {after} are the same commit; name a compiler that stays as a release or with path:")
-    line = _commit_line(chase, old, new)
-    return line.place(0), line.place(len(line) - 1)
+    commits = _commits_between(request, old, new)
+    return commits.ref(0), commits.ref(len(commits) - 1)
 
 
-def _commit_line(chase: Chase, old: End, new: End) -> CommitLine:
-    timeline = line_to(chase.repository, chase.bench.shed.home, new.commit)
+def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> CommitCandidates:
+    home = request.runner.shed.home
+    timeline = line_to(request.repository, home, new.commit)
     span = timeline.between(old.commit, new.commit)
-    workplace = Workplace(chase.bench.shed.home, chase.bench.progress, chase.bench.stop)
-    sources = sources_of(chase.project, chase.repository, workplace, Path().absolute())
-    return CommitLine(
+    workplace = Workplace(home, request.runner.progress, request.runner.stop)
+    sources = sources_of(request.project, request.repository, workplace, Path().absolute())
+    return CommitCandidates(
         timeline=timeline,
-        family=chase.case.compiler,
+        family=request.case.compiler,
         first=span.good.index,
-        spots=spots_of(timeline, span, sources),
+        candidates=commit_candidates(timeline, span, sources),
         sources={source.name: source for source in sources},
-        ends=(old.place, new.place),
-        project=chase.project.name,
-        pin=chase.project.llvm,
-        web=chase.project.repository,
+        ends=(old.ref, new.ref),
+        project=request.project.name,
+        pin=request.project.llvm,
+        web=request.project.repository,
     )
 
 
-def _plan_releases(chase: Chase, before: str | None, after: str | None) -> CommitSearch | Bisection:
-    """A search along the releases, for a person to lead. Ends that are not named are looked for."""
-    shed, family = chase.bench.shed, chase.case.compiler
-    if before is None or after is None:
-        places = shed.releases(family)
-        names = [place.revision.name for place in places]
-        first, last = (names.index(shed.place(text, family).revision.name) if text else None for text in (before, after))
-        return bisect_releases(chase.bench, chase.case, places, kind=chase.kind, before=first, after=last, match=chase.match)
-    return search_on(chase, ReleaseLine(shed.between(family, before, after), shed))
-
-
-def search_on(chase: Chase, line: CandidateLine) -> CommitSearch:
-    """The search for what is chased along a line; nothing is probed yet."""
-    return CommitSearch(
-        chase.bench,
-        chase.case,
-        line,
-        kind=chase.kind,
-        match=chase.match,
-        confidence=chase.confidence,
-        repeats=chase.repeats,
-    )
-
-
-def span_between(chase: Chase, good: str, bad: str) -> tuple[Timeline, CommitRange]:
-    """The commits between two revisions and the line they lie on; nothing is probed."""
-    old, new = end_of(chase, good), end_of(chase, bad)
-    timeline = line_to(chase.repository, chase.bench.shed.home, new.commit)
+def span_between(request: BisectRequest, good: str, bad: str) -> tuple[Timeline, CommitRange]:
+    """The commits between two revisions and the line that they are on; nothing is probed."""
+    old, new = range_end(request, good), range_end(request, bad)
+    timeline = line_to(request.repository, request.runner.shed.home, new.commit)
     return timeline, timeline.between(old.commit, new.commit)
 
 
 def line_to(repository: Repository, home: Path, newest: str) -> Timeline:
-    """The line that holds `newest`: the checked out one or the main one, else the line of `newest` itself."""
+    """The line with the commit `newest`: the checked out one or the main one, else the line that ends with it."""
     cache = home / "timelines"
-    for ref in _LINES:
+    for ref in _MAIN_LINES:
         try:
             timeline = Timeline(repository, cache, ref)
             if timeline.place(newest).exact:
@@ -189,55 +296,53 @@ def line_to(repository: Repository, home: Path, newest: str) -> Timeline:
     return Timeline(repository, cache, newest)
 
 
-def _ends(chase: Chase, before: str | None, after: str | None) -> tuple[End, End] | Bisection:
-    """The ends as commits. Releases between them, and ends that are not named, are settled by a release bisect."""
-    family, shed = chase.case.compiler, chase.bench.shed
-    old = end_of(chase, before) if before else None
-    new = end_of(chase, after) if after else None
-    if old and new and not (old.place and old.place.release and new.place and new.place.release):
+def _commit_ends(request: BisectRequest, before: str | None, after: str | None) -> tuple[RangeEnd, RangeEnd] | Bisection:
+    """The ends as commits. A bisect over releases narrows them first where both are releases or one is not named."""
+    old = range_end(request, before) if before else None
+    new = range_end(request, after) if after else None
+    if old and new and not (old.ref and old.ref.release and new.ref and new.ref.release):
         return old, new
-    places = shed.releases(family)
-    names = [place.revision.name for place in places]
     for end in (old, new):
-        if end and not (end.place and end.place.release and end.place.revision.name in names):
+        if end and not (end.ref and end.ref.release):
             raise BadInput(f"{end.text} has no other end: name both --good and --bad where one of them is no release")
-    first, last = (names.index(end.place.revision.name) if end and end.place else None for end in (old, new))
-    if first is not None and last is not None and first >= last:
-        raise BadInput(f"{before} is not older than {after}")
-    found = bisect_releases(chase.bench, chase.case, places, kind=chase.kind, before=first, after=last, match=chase.match)
+    found = bisect_between(replace(request, repo=None), before, after)
     if found.before is None or found.after is None:
         return found
-    return end_of(chase, found.before.name), end_of(chase, found.after.name)
+    return range_end(request, found.before.name), range_end(request, found.after.name)
 
 
-def end_of(chase: Chase, text: str) -> End:
-    """A revision as a commit. BadInput when it is neither a revision nor a name that git knows."""
+def range_end(request: BisectRequest, text: str) -> RangeEnd:
+    """Resolve a revision to a commit.
+
+    Raises:
+        BadInput: It is neither a revision nor a name that git knows.
+    """
     word, colon, rest = text.partition(":")
     if colon and word == "commit":
-        return End(text, chase.repository.resolve(rest))
+        return RangeEnd(text, request.repository.resolve(rest))
     if colon and word == "nightly":
-        return _nightly(chase, text, rest)
+        return _nightly(request, text, rest)
     try:
-        place = chase.bench.shed.place(text, chase.case.compiler)
+        ref = request.runner.shed.place(text, request.case.compiler)
     except BadInput as wrong:
         try:
-            return End(text, chase.repository.resolve(text))
+            return RangeEnd(text, request.repository.resolve(text))
         except UnknownCommit as unknown:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
-    toolchain = chase.bench.shed.obtain(place)
+    toolchain = request.runner.shed.obtain(ref)
     commit = toolchain.revision.commit
     if commit is None:
-        raise BadInput(f"{text} does not tell which commit it was built from; name a commit instead")
-    return End(text, chase.repository.resolve(commit), place)
+        raise BadInput(f"{text} does not report the commit that it was built from; name a commit instead")
+    return RangeEnd(text, request.repository.resolve(commit), ref)
 
 
-def _nightly(chase: Chase, text: str, day: str) -> End:
+def _nightly(request: BisectRequest, text: str, day: str) -> RangeEnd:
     """The newest tagged nightly of a day, or the newest commit of that day where there is no tag."""
-    timeline = Timeline(chase.repository, chase.bench.shed.home / "timelines", "HEAD")
+    timeline = Timeline(request.repository, request.runner.shed.home / "timelines", "HEAD")
     stamp = day.replace("-", "")
     if not (stamp.isdigit() and len(stamp) == 8):
         raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")
     tagged = timeline.tags(f"*{stamp}*")
     if tagged:
-        return End(text, tagged[-1].sha)
-    return End(text, timeline.commits[timeline.newest_at(f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:]}")].sha)
+        return RangeEnd(text, tagged[-1].sha)
+    return RangeEnd(text, timeline.commits[timeline.newest_at(f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:]}")].sha)

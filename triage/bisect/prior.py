@@ -1,27 +1,67 @@
-"""How suspicious each commit of a range is before anything is probed: a prior for the belief of a bisect.
+"""How suspicious each commit of a range is before any probe: the prior of a bisect over commits.
 
-A commit's suspicion is two to the sum of its features' bits, made to sum to 1 over the range and mixed with a floor, so
-that a wrong guess costs little and no commit is ever excluded. What the features are worth stands in `prior_weights.yaml`,
-what a project's paths and words mean in `prior_projects.yaml`.
+A commit's suspicion is two to the sum of its features' bits, scaled to sum to 1 over the range and mixed with a floor, so that
+a wrong guess costs little and no commit is ever excluded. `prior_weights.yaml` has the weight of each feature,
+`prior_projects.yaml` the meaning of a project's paths and words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 
 import numpy as np
+import yaml
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior_clues import Clues
-from triage.bisect.prior_features import feature_matrix, features
-from triage.bisect.prior_text import project_names, project_table
-from triage.model.revision import Commit
+from triage.bisect.project_tables import BUILT, PathMeaning, ProjectTable, letters, project_table, same_name, topics
+from triage.git_history import CommitRange, Timeline, pull_request
+from triage.git_history.refs import links_of
+from triage.model.outcome import Failure
+from triage.model.revision import ChangedFile, Commit
 
-__all__ = ["Clues", "Reason", "commit_prior", "explain", "project_names", "suspicion"]
+FLOOR = 0.1  # part of the probability that is spread evenly
+_NUMBER = re.compile(r"\(#(\d+)\)")
+_OWN_NUMBER = re.compile(r"\s*\(#\d+\)\s*$")
+_REVERT = re.compile(r"^\W*(?:\[\w+\]\s*)*revert\b\W*(.*)")
+_MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
+_SWEEP_FILES, _SWEEP_LINES = 9, 12  # at least so many files, fewer than so many lines each
+_WAITED = 150  # pull requests opened since, by number
+_RUNTIME_CLASSES = frozenset({"runtime-error", "numerics", "performance", "test-expectation"})
 
-FLOOR = 0.1
+
+@dataclass(frozen=True, slots=True)
+class Clues:
+    """What is known about a failure before its commit is searched; everything may be missing.
+
+    failure_class: a rule's name, or `numerics` or `performance` for failures that only show when the program runs.
+    backend: as in a recipe's target. phase: as in a failure.
+    failing_pass: class name or argument of the pass that failed. text: the diagnostics, flags included.
+    passes, files: suspected by other evidence, such as the first pass after which a good and a bad compiler differ; paths are
+    relative to the repository.
+    noticed: the bad end is where somebody noticed the failure, so that late commits are more likely than early ones. False
+    where the end was chosen, such as a release or the last nightly.
+    """
+
+    failure_class: str = "unknown"
+    backend: str | None = None
+    phase: str | None = None
+    failing_pass: str | None = None
+    text: str = ""
+    passes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    noticed: bool = False
+
+    @classmethod
+    def of(cls, failure: Failure, backend: str | None = None, text: str = "") -> Clues:
+        """Take the clues from a diagnosed failure; `text` adds to its headline, such as the command line."""
+        words = " ".join([failure.headline, *(str(value) for value in failure.details.values()), text])
+        return cls(failure.failure_class, backend, failure.phase, failure.failing_pass, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +73,45 @@ class Reason:
     bits: float
 
 
-def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> Floats:
-    """Shape (len(commits),), positive, sums to 1: the chance of each to be the first bad one, in their order.
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A commit of a range. probability: of being the culprit, by the prior alone; url: its pull request or page."""
 
-    project: whose tables are used, one of `project_names()`; any other repository gets what holds for all of them.
+    commit: Commit
+    probability: float
+    reasons: tuple[Reason, ...]
+    pull_request: int | None
+    url: str | None
+
+
+def rank(
+    timeline: Timeline, span: CommitRange, clues: Clues, project: str | None, top: int | None = None, web: str | None = None
+) -> Sequence[Suspect]:
+    """Rank the span's commits, the most suspicious first; `top` limits them. web: see `links_of`."""
+    commits = timeline.with_files(span.indices)
+    chances = commit_prior(commits, clues, project)
+    order = sorted(range(len(commits)), key=lambda index: (-chances[index], index))[:top]
+    reasons = explain(commits, clues, project)
+    links = timeline.links or links_of(web)
+    suspects: list[Suspect] = []
+    for index in order:
+        commit = commits[index]
+        number = pull_request(commit.subject)
+        url = (links.pull(number) if number else links.commit(commit.sha)) if links else None
+        suspects.append(Suspect(commit, float(chances[index]), reasons[index], number, url))
+    return suspects
+
+
+def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> Floats:
+    """Compute for each commit, oldest first, the chance to be the first bad one: shape (C,), positive, sums to 1.
+
+    Args:
+        commits: A range, oldest first.
+        clues: What is known about the failure.
+        project: Whose tables are used, one of `project_names()`; any other repository gets those that hold for all.
 
     Raises:
-        ValueError: there are no commits.
+        ValueError: There are no commits.
     """
     if not commits:
         raise ValueError("a range without commits has no prior")
@@ -48,7 +120,7 @@ def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = 
 
 
 def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
-    """Probabilities, shape (C,), from features, shape (C, F), and their bits, shape (F,)."""
+    """Turn features, shape (C, F), and their bits, shape (F,), into probabilities, shape (C,)."""
     bits = matrix @ weights
     odds = np.exp2(bits - bits.max())
     mixed: Floats = (1 - floor) * odds / odds.sum() + floor / len(odds)
@@ -56,12 +128,12 @@ def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
 
 
 def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> tuple[tuple[Reason, ...], ...]:
-    """For each commit why it stands where it does in `commit_prior`, strongest reason first; empty when nothing speaks."""
+    """List for each commit the reasons for its place in `commit_prior`, strongest first; empty when there is none."""
     return tuple(
         tuple(
             sorted(
                 (
-                    Reason(feature.name, feature.says, round(float(value) * feature.weight, 2))
+                    Reason(feature.name, feature.reason, round(float(value) * feature.weight, 2))
                     for feature, value in zip(features(), row, strict=True)
                     if value and feature.weight
                 ),
@@ -74,5 +146,262 @@ def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree
 
 @lru_cache(maxsize=4)
 def _matrix(commits: tuple[Commit, ...], clues: Clues, project: str | None) -> Floats:
-    """Remembered: a prior and its reasons are asked for one after the other."""
+    """Cached, because a prior and its reasons need the same matrix."""
     return feature_matrix(commits, clues, project_table(project))
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A column of the matrix: `weight` bits for each unit. `start`: before it was fitted. `words`: of the subject."""
+
+    name: str
+    weight: float
+    start: float
+    reason: str
+    words: re.Pattern[str] | None = None
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    """The features in the order of their columns."""
+    text = files("triage.bisect").joinpath("prior_weights.yaml").read_text("utf-8")
+    return tuple(
+        Feature(
+            str(entry["name"]),
+            float(entry["weight"]),
+            float(entry["start"]),
+            str(entry["reason"]),
+            re.compile(entry["words"]) if "words" in entry else None,
+        )
+        for entry in yaml.safe_load(text)["features"]
+    )
+
+
+def feature_matrix(commits: Sequence[Commit], clues: Clues, table: ProjectTable) -> Floats:
+    """Compute how much of each feature each commit has, shape (len(commits), len(features())), 0 for nothing."""
+    span = _FeatureRange(commits, clues, table)
+    columns = []
+    for feature in features():
+        if feature.words is not None:
+            pattern = feature.words
+            columns.append([float(bool(pattern.search(subject))) for subject in span.subjects])
+        else:
+            columns.append(_COMPUTED[feature.name](span))
+    return np.array(columns, dtype=np.float64).T.reshape(len(commits), len(features()))
+
+
+class _FeatureRange:
+    """The commits of a range with the meaning of their files, prepared once for all features."""
+
+    def __init__(self, commits: Sequence[Commit], clues: Clues, table: ProjectTable) -> None:
+        self.commits, self.clues, self.table = commits, clues, table
+        self.subjects = [commit.subject.lower() for commit in commits]
+        self.files: list[list[tuple[ChangedFile, PathMeaning]]] = [
+            [(file, table.meaning(file.path)) for file in commit.files] for commit in commits
+        ]
+        self.kinds = [{meaning.kind for _, meaning in changed} for changed in self.files]
+        self.source = [[(file, meaning) for file, meaning in changed if meaning.kind == "compiler"] for changed in self.files]
+        self.numbers = [int(found[-1]) if (found := _NUMBER.findall(commit.subject)) else None for commit in commits]
+        self.integrates = [
+            bool(table.upstream.search(subject)) and ("dependency" in kinds or "llvm" in subject)
+            for subject, kinds in zip(self.subjects, self.kinds, strict=True)
+        ]
+        known = clues.backend is not None and clues.backend in table.backends
+        self.backend = clues.backend if known else None
+
+    def each(self, value: Callable[[int], float]) -> list[float]:
+        """The value of every commit, by index."""
+        return [float(value(index)) for index in range(len(self.commits))]
+
+
+def _not_built(span: _FeatureRange) -> list[float]:
+    return span.each(lambda i: bool(span.kinds[i]) and not span.kinds[i] & BUILT)
+
+
+def _runtime_only(span: _FeatureRange) -> list[float]:
+    if span.clues.failure_class in _RUNTIME_CLASSES:
+        return [0.0] * len(span.commits)
+    return span.each(lambda i: bool(span.kinds[i] & BUILT) and not span.kinds[i] & {"compiler", "dependency"})
+
+
+def _other_dependency(span: _FeatureRange) -> list[float]:
+    return span.each(lambda i: "dependency" in span.kinds[i] and not span.integrates[i])
+
+
+def _integrate(span: _FeatureRange) -> list[float]:
+    return [float(integrate) for integrate in span.integrates]
+
+
+def _own_backend(span: _FeatureRange) -> list[float]:
+    own = span.backend
+    if own is None:
+        return [0.0] * len(span.commits)
+    shared = span.table.shared(own)
+    return span.each(
+        lambda i: any(
+            own in meaning.backends or (not meaning.backends and shared.search(file.path.lower()))
+            for file, meaning in span.source[i]
+        )
+    )
+
+
+def _other_backend(span: _FeatureRange) -> list[float]:
+    own = span.backend
+    if own is None:
+        return [0.0] * len(span.commits)
+    shared = span.table.shared(own)
+    foreign = [pattern for name, pattern in span.table.groups.items() if pattern.pattern != shared.pattern and name != own]
+
+    def is_other(file: ChangedFile, meaning: PathMeaning) -> bool:
+        path = file.path.lower()
+        if own in meaning.backends or shared.search(path):
+            return False if own in meaning.backends else bool(meaning.backends)
+        return bool(meaning.backends) or any(pattern.search(path) for pattern in foreign)
+
+    return span.each(lambda i: bool(span.source[i]) and all(is_other(*changed) for changed in span.source[i]))
+
+
+def _other_named(span: _FeatureRange) -> list[float]:
+    own = span.backend
+    if own is None:
+        return [0.0] * len(span.commits)
+    shared = span.table.shared(own)
+
+    def names_other(subject: str) -> bool:
+        named = span.table.backends_in(subject)
+        if own in named or shared.search(subject):
+            return False
+        foreign = any(pattern.search(subject) for pattern in span.table.groups.values())
+        return bool(named) or foreign
+
+    return [float(names_other(subject)) for subject in span.subjects]
+
+
+def _fusion(span: _FeatureRange) -> list[float]:
+    return span.each(lambda i: any(meaning.fusion for _, meaning in span.source[i]))
+
+
+def _codegen(span: _FeatureRange) -> list[float]:
+    return span.each(lambda i: any(meaning.codegen for _, meaning in span.source[i]))
+
+
+def _plumbing(span: _FeatureRange) -> list[float]:
+    return span.each(lambda i: bool(span.source[i]) and all(m.plumbing and not m.fusion for _, m in span.source[i]))
+
+
+def _decides(span: _FeatureRange) -> list[float]:
+    return span.each(lambda i: any(meaning.decides for _, meaning in span.source[i]))
+
+
+def _expectations(span: _FeatureRange) -> list[float]:
+    removed = [sum(file.removed for file, meaning in changed if meaning.kind == "test") for changed in span.files]
+    return span.each(lambda i: min(math.log2(1 + removed[i]), 8) / 3 if span.source[i] else 0.0)
+
+
+def _sweep(span: _FeatureRange) -> list[float]:
+    def is_sweep(i: int) -> bool:
+        lines = sum(file.added + file.removed for file, _ in span.source[i])
+        return len(span.source[i]) >= _SWEEP_FILES and lines < _SWEEP_LINES * len(span.source[i]) and not span.integrates[i]
+
+    return span.each(is_sweep)
+
+
+def _off_topic(span: _FeatureRange) -> list[float]:
+    text = f"{span.clues.text} {span.clues.failing_pass or ''} {span.clues.backend or ''}".lower()
+    absent = [pattern for pattern in span.table.optional if not pattern.search(text)]
+    return [float(any(pattern.search(subject) for pattern in absent)) for subject in span.subjects]
+
+
+def _overlap(span: _FeatureRange) -> list[float]:
+    """Information of the words shared with the diagnostics, by their rarity in the range; half for words of file names."""
+    synonyms = span.table.synonyms
+    wanted = topics(f"{span.clues.text} {span.clues.failing_pass or ''}", synonyms)
+    subjects, names = [], []
+    for commit, changed in zip(span.commits, span.files, strict=True):
+        subjects.append(topics(_NUMBER.sub("", commit.subject), synonyms) & wanted)
+        few = changed if len(changed) <= _MANY_FILES else []
+        stems = " ".join(f.path.rsplit("/", 1)[-1].split(".")[0] for f, m in few if m.kind in {"compiler", "runtime", "test"})
+        names.append(topics(stems, synonyms) & wanted)
+    count = len(span.commits)
+    spread = Counter(word for subject, name in zip(subjects, names, strict=True) for word in subject | name)
+    bits = {word: max(0.0, math.log2((count + 2) / (spread[word] + 1))) for word in spread}
+    return span.each(lambda i: min(8.0, sum(bits[w] * (1 if w in subjects[i] else 0.5) for w in subjects[i] | names[i])))
+
+
+def _phase(span: _FeatureRange) -> list[float]:
+    patterns = span.table.of_phase(span.clues.phase)
+    return span.each(lambda i: any(code.search(file.path.lower()) for file, _ in span.source[i] for code in patterns))
+
+
+def _named_pass(span: _FeatureRange) -> list[float]:
+    """1 where a file has the failing pass or is suspected, half where it is a test of it or beside it."""
+    passes = [letters(name) for name in (span.clues.failing_pass, *span.clues.passes) if name]
+    paths = set(span.clues.files)
+    folders = {path.rsplit("/", 1)[0] for path in paths if "/" in path}
+    if not passes and not paths:
+        return [0.0] * len(span.commits)
+
+    def score(file: ChangedFile, meaning: PathMeaning) -> float:
+        named = any(same_name(letters(file.path), name) for name in passes if len(name) > 3)
+        if file.path in paths or (named and meaning.kind == "compiler"):
+            return 1.0
+        near = "/" in file.path and file.path.rsplit("/", 1)[0] in folders and meaning.kind == "compiler"
+        return 0.5 if named or near else 0.0
+
+    return span.each(lambda i: max((score(*changed) for changed in span.files[i]), default=0.0))
+
+
+def _waited(span: _FeatureRange) -> list[float]:
+    """Whether the pull request is much older, by its number, than those that landed near it."""
+
+    def newest(i: int) -> int:
+        return max((number for number in span.numbers[max(0, i - 10) : i + 10] if number is not None), default=0)
+
+    return span.each(lambda i: (number := span.numbers[i]) is not None and newest(i) - number > _WAITED)
+
+
+def _reverted_later(span: _FeatureRange) -> list[float]:
+    undone: list[tuple[int, frozenset[int], str]] = []
+    for index, subject in enumerate(span.subjects):
+        if found := _REVERT.search(_OWN_NUMBER.sub("", subject)):
+            numbers = frozenset(int(number) for number in re.findall(r"#(\d+)", found[1]))
+            undone.append((index, numbers, _NUMBER.sub("", found[1]).strip(' "')[:40]))
+
+    def is_undone(i: int) -> bool:
+        return any(
+            index > i and (span.numbers[i] in numbers or (len(title) > 15 and span.subjects[i].startswith(title)))
+            for index, numbers, title in undone
+        )
+
+    return span.each(is_undone)
+
+
+def _recent(span: _FeatureRange) -> list[float]:
+    if not span.clues.noticed:
+        return [0.0] * len(span.commits)
+    count = len(span.commits)
+    return span.each(lambda i: math.log2(count / (count - i)))
+
+
+_COMPUTED: dict[str, Callable[[_FeatureRange], list[float]]] = {
+    "not-built": _not_built,
+    "runtime-only": _runtime_only,
+    "other-dependency": _other_dependency,
+    "integrate": _integrate,
+    "own-backend": _own_backend,
+    "other-backend": _other_backend,
+    "other-named": _other_named,
+    "fusion": _fusion,
+    "codegen": _codegen,
+    "plumbing": _plumbing,
+    "decides": _decides,
+    "expectations": _expectations,
+    "sweep": _sweep,
+    "off-topic": _off_topic,
+    "overlap": _overlap,
+    "phase": _phase,
+    "named-pass": _named_pass,
+    "waited": _waited,
+    "reverted-later": _reverted_later,
+    "recent": _recent,
+}

@@ -1,4 +1,4 @@
-"""The answer of a bisect."""
+"""The kinds of a bisect, its verdicts as sides of a range, and its answer."""
 
 from __future__ import annotations
 
@@ -7,19 +7,46 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.model.case import Case
-from triage.model.outcome import Cause, Failure
+from triage.model.outcome import Cause, Failure, Verdict
 from triage.model.revision import Revision
+from triage.recipes import matches
+
+CONFIDENCE = 0.995  # posterior probability of a culprit
+
+
+class Side(StrEnum):
+    """The end of the range that a candidate belongs to: before the change or after it."""
+
+    OLD = "old"
+    NEW = "new"
 
 
 class BisectKind(StrEnum):
-    """Which way the sought change goes."""
+    """Which change is looked for: good to bad, or bad to good."""
 
     REGRESSION = "regression"
     FIX = "fix"
 
+    @property
+    def failing(self) -> Side:
+        """The side with the failure."""
+        return Side.NEW if self is BisectKind.REGRESSION else Side.OLD
+
+    def side(self, verdict: Verdict) -> Side | None:
+        """The side that a verdict belongs to; None for skip."""
+        if verdict is Verdict.SKIP:
+            return None
+        return Side.NEW if (verdict is Verdict.BAD) == (self.failing is Side.NEW) else Side.OLD
+
+    def verdict(self, side: Side | None) -> Verdict:
+        """The verdict of a candidate on `side`; skip for None."""
+        if side is None:
+            return Verdict.SKIP
+        return Verdict.BAD if side is self.failing else Verdict.GOOD
+
 
 class Answer(StrEnum):
-    """How much was found out."""
+    """How precise the answer is."""
 
     CULPRIT = "culprit"
     SUSPECTS = "suspects"
@@ -28,8 +55,10 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommitNote:
-    """What a person wants to know of a suspected commit. pull_request: its number; url: of the pull request or the commit;
-    files: what it changed; pinned: the path of a submodule it moved, and from where to where.
+    """Details of a suspected commit.
+
+    url: of the pull request or the commit; files: paths that it changed; pinned: the path of a submodule that it moved, with
+    the old and the new commit; reasons: why it is suspicious.
     """
 
     sha: str
@@ -44,15 +73,15 @@ class CommitNote:
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """What a bisect found out, and how.
+    """The answer of a bisect and how it was found.
 
     before, after: the last revision of the old state and the first of the new one, where both are known.
-    suspects: revisions that may have brought the change, with probabilities that sum to 1; one of them for a culprit.
-    confirmed: the pair was probed a second time, nothing recalled, and agreed. reason: why it is inconclusive; cause: of the
-    untestable end, where that is why.
-    evidence: what the passes of both ends told before anything between them was probed.
-    notes: of the suspects that are commits, by sha. other_failures, untestable: what was met on the way that says
-    nothing about the failure being chased.
+    suspects: revisions that may have brought the change, with probabilities that sum to 1; a culprit is the only one.
+    confirmed: both revisions of the pair were probed again and agreed each time.
+    reason: why it is inconclusive; cause: of the untestable end, where that is the reason.
+    evidence: what the passes of both ends show, compared before any probe between them.
+    notes: of suspects that are commits, by sha.
+    other_failures, untestable: revisions whose probes were skipped.
     """
 
     case: Case
@@ -72,3 +101,21 @@ class Bisection:
     cause: Cause | None = None
     evidence: str | None = None
     notes: Mapping[str, CommitNote] = field(default_factory=dict)
+
+
+def unexpected(case: Case, failure: Failure) -> str | None:
+    """A hint where the recipe expects other failures than this one; None where it expects this one or none.
+
+    A metric above its threshold gives no hint: no recipe expects one.
+    """
+    expected = dict.fromkeys(expectation.failure for expectation in case.expect)
+    if (
+        not expected
+        or failure.family == "metric"
+        or any(matches(name, failure.failure_class, failure.family) for name in expected)
+    ):
+        return None
+    return (
+        f"The recipe expects {' or '.join(expected)}, but this is {failure.failure_class}. To bisect the expected failure, "
+        "pass an end that fails with it."
+    )

@@ -1,72 +1,327 @@
-"""The search for one change on a line of places, as a value: no I/O, no clock, no callbacks."""
+"""Search a range for the candidate that brought a change: probe, judge, confirm, report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from triage.bisect.belief import EXACT, FLAKY, Belief, Block
+from triage.bisect.candidates import BisectRange
+from triage.bisect.choose import next_probes, untestable_odds
+from triage.bisect.pass_evidence import PassEvidence
+from triage.bisect.prior import Clues
+from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind, Side, unexpected
+from triage.execution.judge import Match, same_signature, verdict_of
+from triage.execution.runner import CaseProber, ProbeJob
+from triage.model.case import Case
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict
+from triage.model.revision import Revision
+from triage.toolchains.registry import ToolchainRef
+
+_LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
+_MOST_ROUNDS = 40  # confirmations of a range whose probes contradict themselves
+_WORTH_A_WITNESS = 8  # candidates; fewer need three probes at most
+_SLOWER = 6.0  # factor by which a compile slows down when it prints its IR; comparing two may save one probe
+_MOST_CONFIRMATIONS = 4
+_CLEAR_LEAD = 3  # probes by which an end that contradicted itself must be on its side more often
+_NOTED = 20  # suspects with details
 
 
-class Side(Enum):
-    """Where a place lies: before the change that is sought, after it, or it cannot be told."""
+@dataclass(slots=True)
+class BisectSearch:
+    """A search in progress: what was probed and what follows from it.
 
-    BEFORE = "before"
-    AFTER = "after"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """Places `first` .. `last` by index, oldest first; `sides` is what is known of some of them, in any order.
-
-    Precondition: `first` is BEFORE and `last` is AFTER. Of several changes on the line, the one nearest to `last` among
-    what is known is pursued: it is the one that led to `last`'s state.
+    match: makes, from the failure that is bisected, the test that recognises it. repeats: compiles for each probe.
+    witness: compares the passes of the good and the bad end's compilers; called once. untestable_outside: revisions that were
+    probed while the ends were looked for. reason: why the search is inconclusive.
     """
 
-    first: int
-    last: int
-    sides: Mapping[int, Side] = field(default_factory=dict)
-
-    def know(self, index: int, side: Side) -> Search:
-        """The search with one more answer."""
-        return Search(self.first, self.last, {**self.sides, index: side})
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The last place known to be before the change and the first known to be after it."""
-        after = self.last
-        for index in range(self.last - 1, self.first, -1):
-            match self.sides.get(index, Side.UNKNOWN):
-                case Side.BEFORE:
-                    return index, after
-                case Side.AFTER:
-                    after = index
-        return self.first, after
-
-    @property
-    def open(self) -> tuple[int, ...]:
-        """Places between the bounds that nobody asked yet."""
-        before, after = self.bounds
-        return tuple(index for index in range(before + 1, after) if index not in self.sides)
+    runner: CaseProber
+    case: Case
+    range: BisectRange
+    kind: BisectKind = BisectKind.REGRESSION
+    match: Callable[[Failure], Match] = same_signature
+    confidence: float = CONFIDENCE
+    repeats: int = 1
+    witness: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
+    outcomes: dict[int, list[Outcome]] = field(default_factory=dict)
+    belief: Belief | None = None
+    failure: Failure | None = None
+    evidence: PassEvidence | None = None
+    untestable_outside: tuple[tuple[Revision, str], ...] = ()
+    reason: str | None = None
+    cause: Cause | None = None
+    probes: int = 0
+    rounds: int = 0
+    cached: int = 0
+    compile_seconds: float = _LEAST_SECONDS
 
     @property
-    def suspects(self) -> tuple[int, ...]:
-        """The places that may be the first one after the change, the untestable ones included."""
-        before, after = self.bounds
-        return tuple(range(before + 1, after + 1))
+    def last(self) -> int:
+        """Index of the new end."""
+        return len(self.range) - 1
 
-    def next(self, count: int = 1) -> tuple[int, ...]:
-        """Up to `count` places to ask at once, such that the suspects fall into parts as equal as can be; empty when
-        nothing more can be learnt. With every place testable, one at a time, ceil(log2(suspects)) questions suffice.
-        """
-        before, after = self.bounds
-        free = list(self.open)
-        chosen: list[int] = []
-        for part in range(1, count + 1):
-            if not free:
-                break
-            ideal = before + (after - before) * part / (count + 1)
-            best = min(free, key=lambda index: (abs(index - ideal), index))
-            free.remove(best)
-            chosen.append(best)
-        return tuple(sorted(chosen))
+    @property
+    def clues(self) -> Clues:
+        """What the failure, the case and the passes say about the culprit."""
+        assert self.failure is not None
+        clues = Clues.of(self.failure, self.case.target.backend)
+        return self.evidence.added_to(clues) if self.evidence else clues
+
+    @property
+    def leading(self) -> Block:
+        """The most likely suspects that cannot be separated."""
+        assert self.belief is not None
+        return self.belief.leading(self.range.closed())
+
+    @property
+    def pair(self) -> tuple[tuple[int, Side], tuple[int, Side]]:
+        """The two candidates around the leading suspects, each with the side that it must be on."""
+        return (self.leading.first - 1, Side.OLD), (self.leading.last, Side.NEW)
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the leading suspects are likely enough, with a probe on each side of them."""
+        return self.belief is not None and self.belief.is_resolved(self.confidence, self.range.closed())
+
+    def begin(self) -> bool:
+        """Verify both ends and weigh the candidates between them; False when the search cannot begin (see `reason`)."""
+        self.ask([index for index in (0, self.last) if index not in self.outcomes])
+        for index, side in ((0, Side.OLD), (self.last, Side.NEW)):
+            if not self.verify_end(index, side):
+                return False
+        outcome = self.outcomes[self.last if self.kind.failing is Side.NEW else 0][-1]
+        assert isinstance(outcome, Failed)
+        self.failure = outcome.failure
+        self.runner.progress.note(bisecting(self.case, self.failure))
+        if self.witness is not None and self._worth_a_witness():
+            good, bad = (0, self.last) if self.kind.failing is Side.NEW else (self.last, 0)
+            self.evidence = self.witness(self.range.ref(good), self.range.ref(bad))
+        self.rebuild()
+        return True
+
+    def rebuild(self) -> None:
+        """Start the belief anew from the outcomes of the candidates between the ends."""
+        belief = Belief.from_weights(self.range.weights(self.clues))
+        self.belief = belief.observe_all(
+            (index, self.side(outcome)) for index, outcomes in self.outcomes.items() for outcome in outcomes
+        )
+
+    def verify_end(self, index: int, side: Side) -> bool:
+        """Whether a candidate can be this end of the range; sets `reason` and `cause` when it cannot."""
+        outcome = self.outcomes[index][-1]
+        self.reason = wrong_end(self.range.revision(index).name, outcome, side, self.kind)
+        self.cause = outcome.cause if isinstance(outcome, Untestable) else None
+        return self.reason is None
+
+    def _worth_a_witness(self) -> bool:
+        """Whether comparing passes costs less than the probes it may save: it compiles both ends again, and slowly."""
+        seconds = sorted(value for value in self.range.seconds() if math.isfinite(value))
+        probe = (seconds[len(seconds) // 2] if seconds else 0.0) + self.compile_seconds * self.repeats
+        return self.last >= _WORTH_A_WITNESS and probe >= _SLOWER * 2 * self.compile_seconds
+
+    def choose(self) -> tuple[int, ...]:
+        """The candidates to probe next; empty when the answer is final or no probe can help any more."""
+        assert self.belief is not None
+        if self.resolved:
+            return ()
+        odds = untestable_odds(self.belief)
+        odds[list(self.range.closed())] = 1.0
+        seconds = self.range.seconds() + self.compile_seconds * self.repeats
+        return next_probes(self.belief, seconds, self.runner.jobs, untestable=odds)
+
+    def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
+        """Probe candidates at once, each `times` times `repeats` times, and take in the outcomes. fresh: ignore the cache."""
+        wanted: dict[tuple[Path, str], tuple[ProbeJob, list[int]]] = {}
+        for index in indices:
+            case, ref = self.range.case(index, self.case), self.range.ref(index)
+            if isinstance(case, Untestable):
+                self.take(index, case)
+                continue
+            # Candidates may share their compiler, and their input as well.
+            wanted.setdefault(_key(case, ref.revision), (ProbeJob(case, ref, fresh), []))[1].append(index)
+        if not wanted:
+            return
+        self.rounds += 1
+        turns = range(self.repeats * times)
+        jobs = [replace(job, fresh=fresh or turn > 0) for turn in turns for job, _ in wanted.values()]
+        for probe in self.runner.probe_all(jobs, f"bisect {self.case.name}"):
+            self.probes += 1
+            self.cached += probe.cached
+            self.compile_seconds = max(self.compile_seconds, probe.measured.seconds)
+            for index in wanted[_key(probe.case, probe.revision)][1]:
+                self.take(index, probe.outcome)
+
+    def take(self, index: int, outcome: Outcome) -> None:
+        """Take in one outcome."""
+        self.outcomes.setdefault(index, []).append(outcome)
+        if self.belief is not None:
+            self.belief = self.belief.observe(index, self.side(outcome))
+
+    def verdict(self, outcome: Outcome) -> Verdict:
+        """What an outcome says about the failure that is bisected."""
+        assert self.failure is not None
+        return verdict_of(outcome, self.match(self.failure))
+
+    def side(self, outcome: Outcome) -> Side | None:
+        """The side of the change that an outcome shows; None when it is skipped."""
+        return self.kind.side(self.verdict(outcome))
+
+
+def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = lambda _: None) -> Bisection:
+    """Run a search to its end. `report` is called after each round of probes."""
+    if search.belief is None and not search.begin():
+        return answer(search)
+    report(search)
+    for _ in range(_MOST_ROUNDS):
+        while chosen := search.choose():
+            search.ask(chosen)
+            report(search)
+        if not search.resolved or confirm(search) or search.reason:
+            break
+        report(search)
+    return answer(search)
+
+
+def confirm(search: BisectSearch) -> bool:
+    """Probe the pair around the leading suspects again, ignoring the cache; whether both agree each time.
+
+    A candidate that contradicts itself shows that probes are not reliable: from then on the belief weighs them. An end of
+    the range is part of no belief, so it must win a clear majority of its own probes; without any majority, the search is
+    inconclusive.
+    """
+    assert search.belief is not None
+    pair = search.pair
+    exact = search.belief.noise is EXACT
+    search.ask([index for index, _ in pair if index not in search.outcomes])  # known from a journal or a log only
+    times = confirmations(search.confidence) if exact else 1
+    search.ask([index for index, _ in pair], fresh=True, times=times)
+    again = times * search.repeats
+    steady = all(search.side(outcome) is side for index, side in pair for outcome in search.outcomes[index][-again:])
+    if not steady and exact:
+        search.belief = search.belief.with_noise(FLAKY)
+    for index, side in pair:
+        if index in (0, search.last) and _lead(search, index, side) <= 0:
+            search.reason = f"{search.range.revision(index).name} is flaky: repeated probes disagree"
+    return steady and is_confirmed(search)
+
+
+def _lead(search: BisectSearch, index: int, side: Side) -> int:
+    """By how many probes a candidate was on this side more often than elsewhere."""
+    sides = [search.side(outcome) for outcome in search.outcomes.get(index, [])]
+    return 2 * sides.count(side) - len(sides)
+
+
+def confirmations(confidence: float) -> int:
+    """How often a pair is probed again while every probe is trusted, for a culprit of this confidence.
+
+    Assume that one probe in ten is wrong. About every second search then meets a wrong probe, and each confirmation repeats it
+    one time in ten.
+    """
+    allowed = 2 * (1 - confidence)
+    return _MOST_CONFIRMATIONS if allowed <= 0 else min(_MOST_CONFIRMATIONS, max(1, math.ceil(-math.log10(allowed) - 1e-9)))
+
+
+def is_confirmed(search: BisectSearch) -> bool:
+    """Whether both candidates of the pair were probed at least twice, agreed the last two times, and are reliable ends."""
+    if not search.resolved:
+        return False
+    for index, side in search.pair:
+        sides = [search.side(outcome) for outcome in search.outcomes.get(index, [])]
+        is_reliable = index not in (0, search.last) or set(sides) == {side} or _lead(search, index, side) >= _CLEAR_LEAD
+        if sides[-2:] != [side, side] or not is_reliable:
+            return False
+    return True
+
+
+def wrong_end(name: str, outcome: Outcome, side: Side, kind: BisectKind) -> str | None:
+    """Why a revision cannot be this end of the range with this outcome; None when it can."""
+    match outcome:
+        case Untestable(reason=reason):
+            return f"{name} cannot be tested: {reason}"
+        case Failed(flaky=True):
+            return f"{name} is flaky: repeated probes disagree"
+        case Failed(failure=failure) if side is not kind.failing:
+            older = "an older" if side is Side.OLD else "a newer"
+            return f"expected {name} to compile, but it fails: {failure.headline}; pass --good with {older} revision"
+        case Compiled() if side is kind.failing:
+            return f"expected {name} to fail, but it compiles; pass --bad with a revision that fails"
+    return None
+
+
+def bisecting(case: Case, failure: Failure) -> str:
+    """Which failure is bisected, with a hint where it may not be the one that was meant."""
+    line = f"{case.name}: bisecting {failure.failure_class}: {failure.headline}"
+    hint = unexpected(case, failure)
+    return f"{line}\n{hint}" if hint else line
+
+
+def answer(search: BisectSearch) -> Bisection:
+    """Report what the search knows so far."""
+    inconclusive = Bisection(
+        case=search.case,
+        kind=search.kind,
+        answer=Answer.INCONCLUSIVE,
+        failure=search.failure,
+        probes=search.probes,
+        rounds=search.rounds,
+        cached=search.cached,
+        untestable=_untestable(search),
+        other_failures=_other_failures(search),
+        reason=search.reason,
+        cause=search.cause,
+    )
+    if search.belief is None or search.reason:
+        return inconclusive
+    chances = search.belief.probabilities
+    confirmed = is_confirmed(search)
+    if search.resolved:
+        block = search.leading
+        indices = [index for index in range(block.first, block.last + 1) if chances[index] > 0]
+        low, high = block.first - 1, block.last
+    else:
+        indices = list(search.belief.credible(search.confidence))
+        low, high = search.belief.bounds
+    total = float(sum(chances[index] for index in indices))
+    ranked = sorted(indices, key=lambda index: (-chances[index], index))
+    return replace(
+        inconclusive,
+        answer=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
+        before=search.range.revision(low),
+        after=search.range.revision(high),
+        suspects=tuple((search.range.revision(index), round(float(chances[index]) / total, 4)) for index in ranked),
+        confirmed=confirmed,
+        evidence=search.evidence.summary if search.evidence else None,
+        notes=search.range.notes(ranked[:_NOTED], search.clues),
+    )
+
+
+def _key(case: Case, revision: Revision) -> tuple[Path, str]:
+    return case.source, revision.name
+
+
+def _untestable(search: BisectSearch) -> tuple[tuple[Revision, str], ...]:
+    probed: Sequence[tuple[Revision, str]] = [
+        (search.range.revision(index), outcome.reason)
+        for index, outcomes in sorted(search.outcomes.items())
+        if isinstance(outcome := outcomes[-1], Untestable)
+    ]
+    if search.belief is None:
+        return (*probed, *search.untestable_outside)
+    low, high = search.belief.bounds
+    closed = search.range.closed()
+    shut = ((search.range.revision(index), closed[index]) for index in sorted(closed) if low < index < high)
+    return (*probed, *shut, *search.untestable_outside)
+
+
+def _other_failures(search: BisectSearch) -> tuple[tuple[Revision, Failure], ...]:
+    if search.failure is None:
+        return ()
+    match = search.match(search.failure)
+    return tuple(
+        (search.range.revision(index), outcome.failure)
+        for index, outcomes in sorted(search.outcomes.items())
+        if isinstance(outcome := outcomes[-1], Failed) and not match(outcome.failure)
+    )

@@ -1,85 +1,217 @@
-"""A bisect that a person leads: what was said, taken back, or asked for next. Draws and reads nothing itself."""
+"""A bisect that a person leads, and its journal on disk. Prints and reads nothing itself."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
 
-from triage.bisect.belief import Belief
 from triage.bisect.choose import information
-from triage.bisect.commits import CommitSearch
-from triage.bisect.journal import Entry, Journal
+from triage.bisect.result import BisectKind, Side
+from triage.bisect.search import BisectSearch
 from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, Outcome, Untestable, Verdict
+from triage.toolchains.home import disk_errors, write_whole
+
+_GIT_LINE = re.compile(r"git bisect ([\w-]+)((?: '?[^\s']+'?)+)\s*$")
+_GIT_TERM = re.compile(r"--term-(old|good|new|bad)'?[ =]'?([\w-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One verdict about the failure that is bisected.
+
+    name: a sha or a release. by: `probe` for a compile, `person` for what the user typed. why: the failure or the reason.
+    """
+
+    name: str
+    verdict: Verdict
+    by: str
+    why: str = ""
+
+
+class Journal:
+    """The verdicts of a bisect as JSON lines, so that an interruption loses at most the last one."""
+
+    def __init__(self, folder: Path, key: Iterable[str]) -> None:
+        """`key` identifies the bisect: its case, ends and kind."""
+        name = blake2b("\0".join(key).encode(), digest_size=10).hexdigest()
+        self.path = folder / f"{name}.jsonl"
+
+    def read(self) -> tuple[JournalEntry, ...]:
+        """Read the verdicts so far, in order. A line that was cut short is skipped."""
+        entries: list[JournalEntry] = []
+        try:
+            text = self.path.read_text("utf-8")
+        except OSError:
+            return ()
+        for line in text.splitlines():
+            try:
+                fields = json.loads(line)
+                verdict = Verdict(fields["verdict"])
+                entries.append(JournalEntry(fields["name"], verdict, fields["by"], fields.get("why", "")))
+            except (ValueError, KeyError, TypeError):
+                continue
+        return tuple(entries)
+
+    def add(self, entry: JournalEntry) -> None:
+        """Append one verdict."""
+        with disk_errors("write the journal of the bisect"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as sink:
+                sink.write(json.dumps(asdict(entry)) + "\n")
+                sink.flush()
+                os.fsync(sink.fileno())
+
+    def put_aside(self) -> None:
+        """Start an empty journal; the previous one is kept beside it, once."""
+        with disk_errors("put the journal of the bisect aside"):
+            if self.path.exists():
+                self.path.replace(self.path.with_suffix(".before"))
+
+    def replace(self, entries: Iterable[JournalEntry]) -> None:
+        """Rewrite the journal after a verdict was undone."""
+        with disk_errors("write the journal of the bisect"):
+            write_whole(self.path, "".join(json.dumps(asdict(entry)) + "\n" for entry in entries))
+
+
+def git_log(entries: Iterable[JournalEntry], kind: BisectKind, before: str, after: str) -> str:
+    """Write the verdicts as a log for `git bisect replay`.
+
+    Git's `good` and `bad` mean the old and the new side of the change. A fix uses git's own `old` and `new` instead.
+
+    Args:
+        entries: In the order of the log.
+        kind: Which change is looked for.
+        before: Sha of the old end.
+        after: Sha of the new end.
+    """
+    words = {Side.OLD: "good", Side.NEW: "bad"} if kind is BisectKind.REGRESSION else {Side.OLD: "old", Side.NEW: "new"}
+    lines = ["git bisect start", f"git bisect {words[Side.OLD]} {before}", f"git bisect {words[Side.NEW]} {after}"]
+    for entry in entries:
+        side = kind.side(entry.verdict)
+        lines += [
+            f"# {entry.by}: {entry.verdict.value}: {entry.why}",
+            f"git bisect {words[side] if side else 'skip'} {entry.name}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def from_git_log(text: str, kind: BisectKind, name: str) -> tuple[JournalEntry, ...]:
+    """Read the verdicts of a `git bisect log`; terms that its `start` line defines are understood.
+
+    Raises:
+        BadInput: A line is not of such a log.
+    """
+    sides: dict[str, Side | None] = {"good": Side.OLD, "old": Side.OLD, "bad": Side.NEW, "new": Side.NEW, "skip": None}
+    entries: list[JournalEntry] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("git bisect start"):
+            sides |= {term: Side.OLD if side in {"old", "good"} else Side.NEW for side, term in _GIT_TERM.findall(line)}
+            continue
+        if not line.strip() or line.startswith(("#", "status:")):
+            continue
+        match = _GIT_LINE.match(line)
+        if match is None or match[1] not in sides:
+            raise BadInput(f"{name}:{number}:1: not a line of a git bisect log: {line[:80]!r}")
+        verdict = kind.verdict(sides[match[1]])
+        entries += [JournalEntry(revision.strip("'"), verdict, "person") for revision in match[2].split()]
+    return tuple(entries)
 
 
 @dataclass(slots=True)
 class Session:
-    """A search and its journal. `wished`: the place the person wants next, instead of the one that would tell most.
-    `begun`: whether the journal is this bisect's own by now.
+    """A search and its journal.
+
+    wished: the candidate that the person wants to probe next, instead of the proposed one. owned: whether the journal holds
+    this session's entries, not those of an earlier one.
     """
 
-    search: CommitSearch
+    search: BisectSearch
     journal: Journal
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
     wished: int | None = None
-    begun: bool = False
+    owned: bool = False
 
     def resume(self) -> int:
-        """Take in what the journal holds of this line; how many verdicts that were."""
-        known = [entry for entry in self.journal.read() if self._index(entry.name) is not None]
-        self.entries = known
-        self.begun = True
+        """Take in the journal's verdicts about this range; return how many there are."""
+        self.entries = [entry for entry in self.journal.read() if self._index(entry.name) is not None]
+        self.owned = True
         self._rebuild()
-        return len(known)
+        return len(self.entries)
 
-    def take_in(self, entries: Iterable[Entry]) -> None:
-        """Verdicts from elsewhere, such as a git bisect log. BadInput when one is no place of this line."""
+    def take_in(self, entries: Iterable[JournalEntry]) -> None:
+        """Take in verdicts from elsewhere, such as a git bisect log.
+
+        Raises:
+            BadInput: An entry is no candidate, or contradicts an end of the range.
+        """
         for entry in entries:
-            self.say(self.index_of(entry.name), entry.verdict, entry.by, entry.why)
+            index = self.index_of(entry.name)
+            end = {0: Side.OLD, self.search.last: Side.NEW}.get(index)
+            side = self.search.kind.side(entry.verdict)
+            if end and side and side is not end:
+                raise BadInput(
+                    f"the log puts {entry.name} on the wrong side: it is the {end.value} end of the range. "
+                    "In a log, `good` and `old` mean before the change, `bad` and `new` after it"
+                )
+            self.record(index, entry.verdict, entry.by, entry.why)
 
     def next(self) -> int | None:
-        """The place to probe next; None when the answer stands or nothing more can be learnt."""
+        """The candidate to probe next; None when the answer is final or no probe can help any more."""
         if self.wished is not None:
             return self.wished
         chosen = self.search.choose()
         return chosen[len(chosen) // 2] if chosen else None
 
     def probe(self, index: int) -> Outcome:
-        """Compile at a place and take in what it says."""
+        """Compile at a candidate and take in the outcome."""
         self.search.ask([index])
         outcome = self.search.outcomes[index][-1]
-        self._note(Entry(self.search.line.revision(index).name, self.search.verdict(outcome), "probe", _why(outcome)))
+        self._note(JournalEntry(self.search.range.revision(index).name, self.search.verdict(outcome), "probe", _why(outcome)))
         return outcome
 
-    def say(self, index: int, verdict: Verdict, by: str = "person", why: str = "") -> None:
-        """Take a person's word for a place."""
+    def record(self, index: int, verdict: Verdict, by: str = "person", why: str = "") -> None:
+        """Take in a person's verdict about a candidate: bad means that it has the failure."""
         assert self.search.belief is not None
-        self.search.belief = self.search.belief.observe(index, verdict)
-        self._note(Entry(self.search.line.revision(index).name, verdict, by, why))
+        self.search.belief = self.search.belief.observe(index, self.search.kind.side(verdict))
+        self._note(JournalEntry(self.search.range.revision(index).name, verdict, by, why))
 
-    def back(self) -> Entry | None:
-        """Take the last verdict back; None when there is none."""
+    def undo(self) -> JournalEntry | None:
+        """Remove the last verdict and return it; None when there is none."""
         if not self.entries:
             return None
-        gone = self.entries.pop()
+        entry = self.entries.pop()
         self.journal.replace(self.entries)
-        index = self._index(gone.name)
-        if gone.by == "probe" and index is not None and self.search.outcomes.get(index):
-            self.search.outcomes[index].pop()
+        index = self._index(entry.name)
+        if entry.by == "probe" and index in self.search.outcomes:
+            outcomes = self.search.outcomes.pop(index)[: -self.search.repeats]
+            self.search.outcomes |= {index: outcomes} if outcomes else {}
         self._rebuild()
-        return gone
+        return entry
 
     def jump(self, name: str) -> int:
-        """Ask for a place. BadInput when it is none of this line, or has no compiler."""
+        """Propose another candidate.
+
+        Raises:
+            BadInput: It is no candidate of this range, or has no compiler.
+        """
         index = self.index_of(name)
-        if (why := self.search.line.closed().get(index)) is not None:
+        if (why := self.search.range.closed().get(index)) is not None:
             raise BadInput(f"{name} cannot be probed: {why}")
         self.wished = index
         return index
 
-    def chase_other(self) -> Failure:
-        """Chase the other failure that was met last instead; everything is judged anew. BadInput when there was none."""
+    def switch_failure(self) -> Failure:
+        """Bisect the other failure that was found last instead; all outcomes are judged again.
+
+        Raises:
+            BadInput: No other failure was found.
+        """
         search = self.search
         assert search.failure is not None
         known = search.match(search.failure)
@@ -89,63 +221,72 @@ class Session:
                 search.failure = outcome.failure
                 self.entries = [entry for entry in self.entries if entry.by == "person"]
                 self._rebuild()
-                for index, said in search.outcomes.items():
-                    assert search.belief is not None
-                    search.belief = search.belief.observe_all((index, search.verdict(one)) for one in said)
                 return outcome.failure
-        raise BadInput("no other failure was met so far")
+        raise BadInput("no other failure was found so far")
 
-    def said(self) -> list[Entry]:
-        """Every verdict so far, those of the automatic search included, the newest place first: git takes the last bad
-        one it is told for the oldest.
+    def verdicts(self) -> list[JournalEntry]:
+        """Every verdict so far, those of the automatic search included, the newest candidate first.
+
+        Git takes the last bad one of a log for the oldest.
         """
         search = self.search
         names = {entry.name for entry in self.entries}
         probed = [
-            Entry(
-                search.line.revision(index).commit or search.line.revision(index).name,
-                search.verdict(said[-1]),
+            JournalEntry(
+                search.range.revision(index).commit or search.range.revision(index).name,
+                search.verdict(outcomes[-1]),
                 "probe",
-                _why(said[-1]),
+                _why(outcomes[-1]),
             )
-            for index, said in search.outcomes.items()
-            if 0 < index < search.last and search.line.revision(index).name not in names
+            for index, outcomes in search.outcomes.items()
+            if 0 < index < search.last and search.range.revision(index).name not in names
         ]
         return sorted([*self.entries, *probed], key=lambda entry: -self.index_of(entry.name))
 
-    def told_by(self, index: int) -> float:
-        """Bits that a probe of a place is expected to tell."""
+    def bits(self, index: int) -> float:
+        """Expected information of a probe of a candidate, in bits."""
         assert self.search.belief is not None
         return float(information(self.search.belief)[index])
 
     def index_of(self, name: str) -> int:
-        """The place a sha (from 4 digits on), release or number of the list stands for. BadInput when there is none."""
+        """The index of the candidate with this name, or a sha that begins with it (4 digits or more).
+
+        Raises:
+            BadInput: There is none, or more than one.
+        """
         index = self._index(name)
         if index is None:
-            raise BadInput(f"{name!r} is none of the {len(self.search.line)} places of this bisect")
+            raise BadInput(f"{name!r} is not one of the {len(self.search.range)} candidates of this bisect")
         return index
 
     def _index(self, name: str) -> int | None:
-        found = [
+        matches = [
             index
-            for index in range(len(self.search.line))
-            if (at := self.search.line.revision(index)).name == name or (len(name) >= 4 and (at.commit or "").startswith(name))
+            for index in range(len(self.search.range))
+            if (revision := self.search.range.revision(index)).name == name
+            or (len(name) >= 4 and (revision.commit or "").startswith(name))
         ]
-        return found[0] if len(found) == 1 else None
+        return matches[0] if len(matches) == 1 else None
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: JournalEntry) -> None:
         self.wished = None
         self.entries.append(entry)
-        if not self.begun:  # what an earlier bisect that is not resumed said is not to come back with this one's
+        if not self.owned:  # entries of an earlier session that is not resumed must not mix with these
             self.journal.put_aside()
-            self.begun = True
+            self.owned = True
         self.journal.add(entry)
 
     def _rebuild(self) -> None:
+        """Start the belief anew from all outcomes, and the entries that no outcome of this session stands for."""
         search = self.search
-        search.belief = Belief.from_weights(search.line.weights(search.clues))
-        said = ((self._index(entry.name), entry.verdict) for entry in self.entries)
-        search.belief = search.belief.observe_all((index, verdict) for index, verdict in said if index is not None)
+        search.rebuild()
+        assert search.belief is not None
+        indexed = [(self.index_of(entry.name), entry) for entry in self.entries]
+        search.belief = search.belief.observe_all(
+            (index, search.kind.side(entry.verdict))
+            for index, entry in indexed
+            if entry.by == "person" or index not in search.outcomes
+        )
 
 
 def _why(outcome: Outcome) -> str:

@@ -1,4 +1,4 @@
-"""`triage bisect --interactive`: show what is known, propose the next probe, do what the person says."""
+"""`triage bisect --interactive`: show the suspects, propose the next probe, obey the person."""
 
 from __future__ import annotations
 
@@ -9,27 +9,37 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triage.bisect.commits import answer, bisect_commits, confirm
-from triage.bisect.result import Bisection
+from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import answer, confirm, run_search
 from triage.bisect.session import Session
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
 from triage.report.bisection import progress_bar
 from triage.report.formats import console_for
 
-_SHOWN = 6
-HELP = """  Enter            compile the proposed place
-  good, bad, skip  your own verdict for it; or for another one: good COMMIT
-  jump COMMIT      propose another place            show COMMIT   what it changed
-  back             take the last verdict back       log           all verdicts so far
-  other            chase the other failure instead  auto          go on alone to the end
-  quit             stop here; --resume goes on"""
+_SHOWN = 6  # suspects in the table
+HELP = """  Enter            compile the case at the proposed candidate
+  good             it compiles, or runs as it should
+  bad              it has the failure that is bisected
+  skip             it cannot be judged: another failure, or no compiler
+                   (good, bad and skip take a candidate, too: good CANDIDATE)
+  jump CANDIDATE   propose another candidate        show CANDIDATE   its changes and why it is suspicious
+  undo             remove the last verdict          log              all verdicts so far
+  other            bisect the other failure that was found last
+  auto             run the rest without questions
+  quit             stop; --resume continues"""
 
 
 def lead(session: Session, out: Console | None = None, read: Callable[[str], str] | None = None) -> Bisection:
-    """Lead a bisect by what a person types until it is resolved. Interrupted when they quit."""
+    """Run a bisect by what a person types until it is resolved.
+
+    Raises:
+        Interrupted: The person quits.
+    """
     out = out or console_for(sys.stderr)
     read = read or (lambda prompt: out.input(prompt))
+    change = "good to bad" if session.search.kind is BisectKind.REGRESSION else "bad to good"
+    out.print(f"Find the first candidate after the change from {change}.")
     out.print(HELP, style="dim")
     while True:
         proposed = session.next()
@@ -41,35 +51,35 @@ def lead(session: Session, out: Console | None = None, read: Callable[[str], str
         except EOFError:
             words = ["quit"]
         try:
-            done = _obey(session, proposed, words, out)
+            bisection = _obey(session, proposed, words, out)
         except BadInput as error:
             out.print(f"  {error}", style="yellow", markup=False)
             continue
-        if done is not None:
-            return done
+        if bisection is not None:
+            return bisection
 
 
 def _obey(session: Session, proposed: int, words: list[str], out: Console) -> Bisection | None:
-    word, at = (words[0] if words else ""), (session.index_of(words[1]) if len(words) > 1 else proposed)
+    word, index = (words[0] if words else ""), (session.index_of(words[1]) if len(words) > 1 else proposed)
     match word:
         case "" | "p" | "probe":
-            out.print(_said(session.probe(at)))
+            out.print(_outcome_text(session.probe(index)))
         case "good" | "bad" | "skip":
-            session.say(at, Verdict(word))
-        case "back" | "undo":
-            gone = session.back()
-            out.print(f"  taken back: {gone.name} {gone.verdict.value}" if gone else "  nothing to take back")
+            session.record(index, Verdict(word))
+        case "undo" | "back":
+            entry = session.undo()
+            out.print(f"  removed: {entry.name} {entry.verdict.value}" if entry else "  there is no verdict to remove")
         case "log":
             for entry in session.entries:
                 out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}", markup=False)
         case "show":
-            _describe(session, at, out)
+            _describe(session, index, out)
         case "jump" if len(words) > 1:
             session.jump(words[1])
         case "other":
-            out.print(f"  now chasing {session.chase_other().signature}", markup=False)
+            out.print(f"  now bisecting {session.switch_failure().signature}", markup=False)
         case "auto":
-            return bisect_commits(session.search)
+            return run_search(session.search)
         case "quit" | "q":
             raise Interrupted("stopped by the user")
         case _:
@@ -81,22 +91,21 @@ def _show(session: Session, proposed: int, out: Console) -> None:
     search = session.search
     assert search.belief is not None
     ranked = search.belief.suspects()
-    out.print(Text(f"\n{len(ranked)} suspects, {search.belief.entropy:.1f} bits to learn", style="bold"))
+    count = f"{len(ranked)} suspect{'s' if len(ranked) != 1 else ''}"
+    out.print(Text(f"\n{count}, {search.belief.entropy:.1f} bits missing", style="bold"))
     table = Table.grid(padding=(0, 1))
     for index, chance in ranked[:_SHOWN]:
-        at = search.line.revision(index)
-        table.add_row(progress_bar(chance), f"{chance:.1%}", Text(at.name, style="bold"), at.date or "", at.subject or "")
+        revision = search.range.revision(index)
+        name = Text(revision.name, style="bold")
+        table.add_row(progress_bar(chance), f"{chance:.1%}", name, revision.date or "", revision.subject or "")
     out.print(table)
-    at = search.line.revision(proposed)
-    price = search.line.prices()[proposed] + search.compile_seconds
-    out.print(
-        Text.assemble(
-            "next: ", (at.name, "bold"), f" {at.subject or ''}  ({session.told_by(proposed):.2f} bits, about {price:.0f} s)"
-        )
-    )
+    revision = search.range.revision(proposed)
+    seconds = search.range.seconds()[proposed] + search.compile_seconds
+    cost = f"({session.bits(proposed):.2f} bits, about {seconds:.0f} s)"
+    out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}  {cost}"))
 
 
-def _said(outcome: Outcome) -> Text:
+def _outcome_text(outcome: Outcome) -> Text:
     match outcome:
         case Compiled():
             return Text("  good: it compiles", style="green")
@@ -107,9 +116,9 @@ def _said(outcome: Outcome) -> Text:
 
 
 def _describe(session: Session, index: int, out: Console) -> None:
-    notes = session.search.line.notes([index], session.search.clues)
-    at = session.search.line.revision(index)
-    out.print(f"  {at.name} {at.date or ''} {at.subject or ''}", markup=False)
+    notes = session.search.range.notes([index], session.search.clues)
+    revision = session.search.range.revision(index)
+    out.print(f"  {revision.name} {revision.date or ''} {revision.subject or ''}", markup=False)
     for note in notes.values():
         for line in (note.url or "", *note.files[:20], *(f"suspicious: {reason}" for reason in note.reasons)):
             if line:
@@ -117,12 +126,12 @@ def _describe(session: Session, index: int, out: Console) -> None:
 
 
 def _finish(session: Session, out: Console) -> Bisection:
-    """Confirm by compiling where compiles spoke; a person's word is not asked a second time."""
+    """Confirm a pair that was compiled; a person's verdict is not confirmed."""
     search = session.search
     if search.resolved:
-        pair = {search.line.revision(index).name for index in (search.leading.first - 1, search.leading.last)}
-        if not any(entry.by == "person" and entry.name in pair for entry in session.entries):
+        names = {search.range.revision(index).name for index, _ in search.pair}
+        if not any(entry.by == "person" and entry.name in names for entry in session.entries):
             out.print("probing the pair again", style="dim")
             if not confirm(search):
-                out.print("  they do not agree with what was said before", style="yellow")
+                out.print("  the probes contradict earlier ones", style="yellow")
     return answer(search)

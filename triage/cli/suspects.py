@@ -19,9 +19,9 @@ from triage.model.outcome import Failed, Failure
 from triage.report.bisection import SuspectsReport
 from triage.report.registry import write_report
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the prior needs numpy, which is slow to import
     from triage.bisect.pass_evidence import PassEvidence
-    from triage.bisect.plan import Chase
+    from triage.bisect.plan import BisectRequest
 
 _RECIPES = (".yaml", ".yml")
 
@@ -32,56 +32,55 @@ def suspects(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="RECIPE|LOG",
-            help="A recipe, or a log with the failure in it; of IREE, or of the compiler that a REV names.",
+            metavar="RECIPE|LOG", help="Recipe, or log with the failure; of IREE unless a REV names another compiler."
         ),
     ],
-    repo: Annotated[Path, typer.Option("--repo", metavar="DIR", help="A clone of the compiler.")],
-    good: Annotated[str, typer.Option(help="REV or commit that compiles.")],
-    bad: Annotated[str, typer.Option(help="REV or commit that fails.")],
+    repo: Annotated[Path, typer.Option("--repo", metavar="DIR", help="Clone of the compiler.")],
+    good: Annotated[str, typer.Option(help="Known-good revision or commit.")],
+    bad: Annotated[str, typer.Option(help="Known-bad revision or commit.")],
     case: CaseOption = None,
-    backend: Annotated[str | None, typer.Option(help="Of a log: what was compiled for, such as rocm.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many commits are shown.")] = 10,
+    backend: Annotated[str | None, typer.Option(help="Backend that a log is about, such as rocm.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of commits to show.")] = 10,
     project: ProjectOption = None,
     attribute: AttributeOption = True,
     output: Annotated[str, format_option(SuspectsReport)] = "text",
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
-    Of a recipe the failure is the one that was last seen; without one its backend and phase are what counts. A log is
-    IREE's, or of the compiler that a REV names (`triton:3.1.0`). Where the
-    compilers of both revisions are installed, their passes are compared, and the one where they part is suspected.
+    For a recipe, the failure is the one that was found last; without one, its backend and phase count. A log is of IREE, or
+    of the compiler that a REV names (`triton:3.1.0`). Where the compilers of both revisions are installed, their passes are
+    compared, and the first pass where they diverge is suspected.
     """
-    from triage.bisect.plan import Chase, span_between
-    from triage.bisect.prior_clues import Clues
-    from triage.bisect.ranking import rank
+    from triage.bisect.plan import BisectRequest, span_between
+    from triage.bisect.prior import Clues, rank
 
     if source.suffix in _RECIPES:
         chosen, failure = one_case(load_cases([source]), case), None
     else:
         named = (name for name in Families() if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
         chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
-    with open_runner(context.obj, [chosen]) as bench:
+    with open_runner(context.obj, [chosen]) as runner:
         if source.suffix in _RECIPES:
-            failure = _last_failure(bench, chosen)
-        chase = Chase(bench, chosen, repo, project)
-        timeline, span = span_between(chase, good, bad)
+            failure = _last_failure(runner, chosen)
+        request = BisectRequest(runner, chosen, repo, project)
+        timeline, span = span_between(request, good, bad)
         clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)
-        evidence = _evidence(chase, good, bad) if attribute and chosen.source.suffix in _RECIPES else None
+        evidence = _evidence(request, good, bad) if attribute and chosen.source.suffix in _RECIPES else None
         clues = evidence.added_to(clues) if evidence else clues
-        ranked = rank(timeline, span, clues, chase.project.name, top, chase.project.repository)
-    write_report(SuspectsReport(ranked, failure, len(span), evidence.told if evidence else None), output)
+        ranked = rank(timeline, span, clues, request.project.name, top, request.project.repository)
+    summary = evidence.summary if evidence else None
+    write_report(SuspectsReport(ranked, failure, len(span), summary), output)
     return Exit.OK
 
 
-def _last_failure(bench: ProbeRunner, case: Case) -> Failure | None:
+def _last_failure(runner: ProbeRunner, case: Case) -> Failure | None:
     """Return the latest stored failure of the case. Names of cases are not unique, so its runs are found by content."""
-    for name in bench.evidence.toolchains_of(case.name):
+    for name in runner.evidence.toolchains_of(case.name):
         try:
-            ref = bench.shed.place(name, case.compiler)
-            if not bench.shed.is_installed(ref):
+            ref = runner.shed.place(name, case.compiler)
+            if not runner.shed.is_installed(ref):
                 continue
-            probe = bench.prober.recall(case, bench.shed.obtain(ref))
+            probe = runner.prober.recall(case, runner.shed.obtain(ref))
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
         if probe and isinstance(probe.outcome, Failed):
@@ -89,16 +88,16 @@ def _last_failure(bench: ProbeRunner, case: Case) -> Failure | None:
     return None
 
 
-def _evidence(chase: Chase, good: str, bad: str) -> PassEvidence | None:
-    """What the passes of both ends tell, where their compilers are here already."""
+def _evidence(request: BisectRequest, good: str, bad: str) -> PassEvidence | None:
+    """Compare the passes of both ends where their compilers are installed."""
     from triage.bisect.pass_evidence import pass_evidence
-    from triage.bisect.plan import end_of
+    from triage.bisect.plan import range_end
 
-    places = [end_of(chase, text).place for text in (good, bad)]
-    older, newer = places
-    if older is None or newer is None or not all(chase.bench.shed.is_installed(place) for place in (older, newer)):
+    refs = [range_end(request, text).ref for text in (good, bad)]
+    older, newer = refs
+    if older is None or newer is None or not all(request.runner.shed.is_installed(ref) for ref in (older, newer)):
         return None
-    return pass_evidence(chase.bench, chase.case, older, newer, chase.repository)
+    return pass_evidence(request.runner, request.case, older, newer, request.repository)
 
 
 def _from_log(log: Path, backend: str | None, compiler: str) -> tuple[Case, Failure | None]:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from triage.bisect.releases import bisect_releases
 from triage.bisect.result import Bisection, BisectKind
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
@@ -19,6 +19,9 @@ from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.toolchains.registry import ToolchainRef
+
+if TYPE_CHECKING:
+    from triage.bisect.search import BisectSearch
 
 
 def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
@@ -95,10 +98,17 @@ def trace(bench: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: Too
     if old is None or new is None or old >= new:
         return ()
     case = pair.probe.case
-    found = [bisect_releases(bench, case, places, before=old, after=new)]
+    from triage.bisect.plan import BisectRequest, bisect_between  # numpy is slow to import
+
+    def quiet(_: BisectSearch) -> None:
+        """A nightly shows no progress of its bisects."""
+
+    request = BisectRequest(bench, case)
+    found = [bisect_between(request, baseline.revision.name, toolchain.revision.name, quiet)]
     newest = len(places) - 1
     if new < newest:
-        fixed = bisect_releases(bench, case, places, kind=BisectKind.FIX, before=new, after=newest)
+        fixing = replace(request, kind=BisectKind.FIX)
+        fixed = bisect_between(fixing, toolchain.revision.name, places[newest].revision.name, quiet)
         if fixed.after is not None:  # still failing today is no answer of its own
             found.append(fixed)
     return tuple(found)

@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.bisect.ends import unexpected
 from triage.bisect.history import plain_status
-from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote
+from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, unexpected
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.report.elements import facts_table, failure_text, numbers_text, outcome_text, plural, revision_text
@@ -21,8 +20,8 @@ from triage.report.registry import MarkdownReport, Report
 from triage.report.shapes import FailureShape, Shape, failure_in, failure_shape, optional_failure, reason_in
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
-    from triage.bisect.moved import Combination, TwoRepositories
-    from triage.bisect.ranking import Suspect
+    from triage.bisect.prior import Suspect
+    from triage.bisect.two_repositories import Combination, TwoRepositories
 
 _UNTESTABLE_SHOWN = 8
 _SUSPECTS_SHOWN = 10
@@ -264,11 +263,13 @@ def _next_steps(bisection: Bisection) -> Iterable[str]:
     """Return what to do when the answer is not one revision, or is about a failure that the recipe does not expect."""
     if hint := _hint(bisection):
         yield hint
-    if bisection.answer is Answer.SUSPECTS and bisection.failure and bisection.other_failures:
-        if bisection.failure.family in {failure.family for _, failure in bisection.other_failures}:
+    suspects = {revision.name for revision, _ in bisection.suspects}
+    hiding = [(revision, failure) for revision, failure in bisection.other_failures if revision.name in suspects]
+    if bisection.answer is Answer.SUSPECTS and bisection.failure and hiding:
+        if bisection.failure.family in {failure.family for _, failure in hiding}:
             yield "The other failure has the same family; pass --match family to follow it through its change of class."
         else:
-            name = bisection.other_failures[0][0].name
+            name = hiding[0][0].name
             yield f"Another failure hides the change; pass --bad {name} to bisect it, or --match any to accept any failure."
 
 
@@ -378,30 +379,30 @@ class TwoRepositoriesReport(MarkdownReport):
 
     def shape(self) -> TwoRepositoriesShape:
         answer = self.answer
-        statuses = {part.answer for part in answer.parts}
+        statuses = {part.answer for part in answer.bisections}
         weakest = next(one for one in (Answer.INCONCLUSIVE, Answer.SUSPECTS, Answer.CULPRIT) if one in statuses)
-        first = bisect_shape(answer.parts[0])
-        whole = replace(first, status=weakest.value, confirmed=all(part.confirmed for part in answer.parts))
+        first = bisect_shape(answer.bisections[0])
+        whole = replace(first, status=weakest.value, confirmed=all(part.confirmed for part in answer.bisections))
         return TwoRepositoriesShape(
             **vars(whole),
-            moved=answer.moved.value if answer.moved else None,
-            corners=list(map(_combination, answer.corners)),
+            moved=answer.changed.value if answer.changed else None,
+            corners=list(map(_combination, answer.combinations)),
             compiler=bisect_shape(answer.compiler) if answer.compiler else None,
             model=bisect_shape(answer.model) if answer.model else None,
         )
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show which repository changed, the combinations that show it, and the answer of each bisect."""
-        if self.answer.moved:
-            yield Text(self.answer.moved.story, style="bold")
-        yield from (Text(f"  {_combination_text(corner)}", style="dim") for corner in self.answer.corners)
-        for part in self.answer.parts:
+        if self.answer.changed:
+            yield Text(self.answer.changed.sentence, style="bold")
+        yield from (Text(f"  {_combination_text(corner)}", style="dim") for corner in self.answer.combinations)
+        for part in self.answer.bisections:
             yield Group(*BisectReport(part).blocks())
 
     def markdown(self) -> str:
-        lines = [f"**{self.answer.moved.story.capitalize()}.**", ""] if self.answer.moved else []
-        lines += [f"- {_combination_text(corner)}" for corner in self.answer.corners]
-        return "\n".join([*lines, "", *(BisectReport(part).markdown() for part in self.answer.parts)])
+        lines = [f"**{self.answer.changed.sentence.capitalize()}.**", ""] if self.answer.changed else []
+        lines += [f"- {_combination_text(corner)}" for corner in self.answer.combinations]
+        return "\n".join([*lines, "", *(BisectReport(part).markdown() for part in self.answer.bisections)])
 
 
 def _combination(corner: Combination) -> CombinationShape:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.outcome import Failed, Untestable
 from triage.model.revision import Revision
 from triage.nightly.compare import CaseChangeKind, Example, Night, Pair
@@ -242,7 +242,7 @@ def _origin(bisection: Bisection) -> str:
     before, after = bisection.before, bisection.after
     if before is None or after is None:
         return f"{verb}: not found: {bisection.reason}"
-    certainty = " (confirmed)" if bisection.confirmed else _doubt(bisection)
+    certainty = _doubt(bisection) or " (confirmed)"
     return f"{verb} between {revision_text(before)} and {revision_text(after)}{certainty}"
 
 
@@ -250,13 +250,16 @@ def _releases(pair: Pair, kind: str) -> str:
     """Return the two releases between which a change of this kind happened; empty when none was searched for."""
     for bisection in pair.bisections:
         if bisection.kind == kind and bisection.before and bisection.after:
-            doubt = "" if bisection.confirmed else _doubt(bisection)
+            doubt = _doubt(bisection)
             return f"{bisection.before.name} and {bisection.after.name}{doubt}"
     return "not found" if kind == "regression" else ""
 
 
 def _doubt(bisection: Bisection) -> str:
-    return f" (one of {', '.join(revision.name for revision, _ in bisection.suspects)}, not confirmed)"
+    if bisection.answer is Answer.CULPRIT:
+        return ""
+    names = ", ".join(revision.name for revision, _ in bisection.suspects)
+    return f" (one of {names})" if bisection.confirmed else f" (one of {names}, not confirmed)"
 
 
 def _suite_case(pair: Pair, example: Example | None) -> SuiteCase:

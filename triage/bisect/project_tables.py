@@ -1,4 +1,4 @@
-"""Words of diagnostics, subjects and file names, made comparable."""
+"""What the paths, phases and words of a project mean, and how words of different spellings compare."""
 
 from __future__ import annotations
 
@@ -15,124 +15,25 @@ _ENDING = re.compile(r"(ations?|ings?|ions?|ies|ed|es|s|e|y)$")
 
 
 def stem(word: str) -> str:
-    """A lower case word without the ending that inflects it, so that `distributed` and `distribution` meet."""
+    """Remove the ending that inflects a lower case word, so that `distributed` equals `distribution`."""
     return _ENDING.sub("", word) if len(word) > 4 else word
 
 
-# Too common in compiler diagnostics, or in the subjects of a compiler's commits, to connect the two.
-_COMMON = frozenset(
-    stem(word)
-    for word in [
-        "the",
-        "and",
-        "for",
-        "with",
-        "from",
-        "that",
-        "this",
-        "not",
-        "into",
-        "all",
-        "some",
-        "via",
-        "when",
-        "after",
-        "before",
-        "due",
-        "only",
-        "more",
-        "one",
-        "use",
-        "using",
-        "used",
-        "new",
-        "old",
-        "add",
-        "adds",
-        "added",
-        "make",
-        "made",
-        "support",
-        "error",
-        "errors",
-        "failed",
-        "failure",
-        "fail",
-        "fails",
-        "failing",
-        "compile",
-        "compiler",
-        "compilation",
-        "compiling",
-        "module",
-        "function",
-        "func",
-        "main",
-        "program",
-        "input",
-        "output",
-        "value",
-        "values",
-        "type",
-        "types",
-        "tensor",
-        "op",
-        "ops",
-        "operation",
-        "operations",
-        "pass",
-        "passes",
-        "target",
-        "backend",
-        "backends",
-        "model",
-        "models",
-        "test",
-        "tests",
-        "regression",
-        "regressions",
-        "iree",
-        "mlir",
-        "llvm",
-        "triton",
-        "cpp",
-        "lib",
-        "src",
-        "hal",
-        "torch",
-        "onnx",
-        "aten",
-        "dispatch",
-        "codegen",
-        "gpu",
-        "cpu",
-        "llvmgpu",
-        "llvmcpu",
-        "utils",
-        "util",
-        "config",
-        "large",
-        "small",
-        "size",
-        "run",
-        "device",
-        "host",
-    ]
-)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
 
 
 def topics(text: str, synonyms: Mapping[str, str]) -> frozenset[str]:
-    """The stems in text, CamelCase and snake_case taken apart, and the topics they stand for."""
+    """Find the stems in text, with CamelCase and snake_case split, and the topics they stand for."""
     stems = {stem(word.lower()) for word in _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))}
-    some = {one for one in stems if len(one) > 2 and one not in _COMMON}
-    return frozenset(some | {synonyms[one] for one in stems if one in synonyms})
+    rare = {word for word in stems if len(word) > 2 and word not in _common_stems()}
+    return frozenset(rare | {synonyms[word] for word in stems if word in synonyms})
 
 
 def letters(name: str) -> str:
-    """A pass or file name with all that spellings differ in taken away: `GPUPadOperandsPass`, `gpu_pad_operands.mlir` and
-    `gpu-pad-operands` become `gpupadoperands`.
+    """Reduce a pass or file name to its letters and digits.
+
+    `GPUPadOperandsPass`, `gpu_pad_operands.mlir` and `gpu-pad-operands` become `gpupadoperands`.
     """
     name = name.rsplit("/", 1)[-1]
     name = re.sub(r"\.[a-z]{1,4}$", "", name)
@@ -140,10 +41,10 @@ def letters(name: str) -> str:
     return flat.removesuffix("pass")
 
 
-def same_name(one: str, other: str) -> bool:
-    """Whether two names as `letters` makes them are one pass's: equal, or one with a prefix (a dialect, a tool)."""
-    shorter = min(len(one), len(other))
-    return one == other or (shorter >= 8 and (one.endswith(other) or other.endswith(one)))
+def same_name(name: str, other: str) -> bool:
+    """Whether two names made by `letters` name the same pass: equal, or one has a prefix (a dialect, a tool)."""
+    shorter = min(len(name), len(other))
+    return name == other or (shorter >= 8 and (name.endswith(other) or other.endswith(name)))
 
 
 NEVER = re.compile(r"(?!)")
@@ -151,8 +52,8 @@ BUILT = frozenset({"compiler", "runtime", "dependency", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
-class Sense:
-    """What one path is: its kind, the backends whose own it is, and whether the tables speak of it."""
+class PathMeaning:
+    """What a path is for: its kind, the backends that it belongs to, and which topics of the tables it matches."""
 
     kind: str
     backends: frozenset[str]
@@ -163,8 +64,8 @@ class Sense:
 
 
 @dataclass(frozen=True, eq=False)
-class Project:
-    """The compiled table of a project. `groups`: for each backend, the pattern of the code it shares with its like."""
+class ProjectTable:
+    """The compiled table of a project. `groups`: for each backend, the pattern of the code that similar backends share."""
 
     kinds: tuple[tuple[str, re.Pattern[str]], ...]
     upstream: re.Pattern[str]
@@ -178,28 +79,28 @@ class Project:
     optional: tuple[re.Pattern[str], ...] = ()
     synonyms: Mapping[str, str] = field(default_factory=dict)
 
-    def sense(self, path: str) -> Sense:
-        """What the path is; remembered, because a file is changed by many commits."""
-        return _sense(self, path)
+    def meaning(self, path: str) -> PathMeaning:
+        """The meaning of a path; cached, because many commits change the same file."""
+        return _meaning(self, path)
 
     def backends_in(self, text: str) -> frozenset[str]:
-        """The backends that lower case text names."""
+        """The backends that are named in lower case text."""
         return frozenset(name for name, pattern in self.backends.items() if pattern.search(text))
 
     def of_phase(self, phase: str | None) -> tuple[re.Pattern[str], ...]:
-        """The code of a phase; nothing where it is not known."""
+        """Patterns of the code of a phase; empty where it is unknown."""
         return tuple(code for name, code in self.phases if phase and name.search(phase))
 
     def shared(self, backend: str) -> re.Pattern[str]:
-        """Code of the backend's group."""
+        """Pattern of the code that the backend shares."""
         return self.groups.get(backend, NEVER)
 
 
 @lru_cache(maxsize=100_000)
-def _sense(project: Project, path: str) -> Sense:
+def _meaning(project: ProjectTable, path: str) -> PathMeaning:
     low = path.lower()
     kind = next((kind for kind, pattern in project.kinds if pattern.search(low)), "compiler")
-    return Sense(
+    return PathMeaning(
         kind,
         project.backends_in(low),
         bool(project.fusion.search(low)),
@@ -215,14 +116,14 @@ def project_names() -> tuple[str, ...]:
 
 
 @cache
-def project_table(name: str | None) -> Project:
-    """The table of a project; what holds for every project where it has none."""
+def project_table(name: str | None) -> ProjectTable:
+    """The table of a project; the one that holds for every project where it has none."""
     shared, own = _tables()["any"], _tables().get(name or "any", {})
     if own is shared:
         own = {}
     backends = {key: _either([own.get("backends", {}).get(key), text]) for key, text in shared["backends"].items()}
     groups = {backend: re.compile(text) for members, text in [*shared["groups"], *own.get("groups", [])] for backend in members}
-    return Project(
+    return ProjectTable(
         kinds=tuple((kind, re.compile(text)) for kind, text in [*own.get("kinds", []), *shared["kinds"]]),
         upstream=_either([own.get("upstream"), shared["upstream"]]),
         backends=backends,
@@ -244,9 +145,14 @@ def _tables() -> dict[str, dict[str, Any]]:
     return tables
 
 
+@cache
+def _common_stems() -> frozenset[str]:
+    return frozenset(stem(word) for word in _tables()["any"]["common"])
+
+
 def _either(patterns: Iterable[str | None]) -> re.Pattern[str]:
-    some = [f"(?:{text})" for text in patterns if text]
-    return re.compile("|".join(some)) if some else NEVER
+    known = [f"(?:{text})" for text in patterns if text]
+    return re.compile("|".join(known)) if known else NEVER
 
 
 def _topics(groups: Sequence[Sequence[str]]) -> dict[str, str]:

@@ -1,0 +1,156 @@
+"""Ranges and probe runners whose compilers are a string of letters: P passes, F and G fail in two ways, U is untestable."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from triage.bisect.belief import Floats
+from triage.bisect.candidates import BisectRange
+from triage.bisect.prior import Clues
+from triage.execution.runner import ProbeJob
+from triage.model.case import Case, Expectation, Input, InputKind, Target
+from triage.model.errors import EnvironmentFailure
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
+from triage.model.progress import Silent
+from triage.model.revision import Revision
+from triage.toolchains.registry import ToolchainRef
+
+
+def case_named(name: str, *expect: Expectation) -> Case:
+    source = Path(f"{name}.mlir")
+    return Case(name, name, "", "iree", Path(f"{name}.yaml"), Input(source, InputKind.MLIR), Target("llvm-cpu"), expect=expect)
+
+
+def release_refs(count: int) -> tuple[ToolchainRef, ...]:
+    return tuple(ToolchainRef("iree", Revision(f"1.{number}.0")) for number in range(count))
+
+
+def failure(letter: str) -> Failure:
+    return Failure(f"class-{letter}", "family", f"class-{letter}:same text", "it failed")
+
+
+def outcome(letter: str) -> Outcome:
+    """X: the toolchain cannot be obtained."""
+    if letter == "P":
+        return Compiled()
+    if letter in "UX":
+        return Untestable(Cause.FLAG if letter == "U" else Cause.TOOLCHAIN, "unknown flag")
+    return Failed(failure(letter))
+
+
+@dataclass
+class LetterRegistry:
+    """Releases 1.0.0 .. 1.N-1.0, all of them installed."""
+
+    count: int
+    home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()))
+
+    def releases(self, family: str) -> tuple[ToolchainRef, ...]:
+        return release_refs(self.count)
+
+    def place(self, text: str, family: str) -> ToolchainRef:
+        for ref in self.releases(family):
+            if ref.revision.name == text:
+                return ref
+        raise EnvironmentFailure(f"no release {text}")
+
+    def revision(self, ref: ToolchainRef) -> Revision:
+        return ref.revision
+
+    def is_installed(self, ref: ToolchainRef) -> bool:
+        return True
+
+
+class HistoryRunner:
+    """Stands where a ProbeRunner stands. `asked` lists (case, index, fresh); `flips` has the outcomes of the next probes."""
+
+    progress = Silent()
+
+    def __init__(self, histories: dict[str, str], jobs: int = 1) -> None:
+        self.histories, self.jobs = histories, jobs
+        self.shed = LetterRegistry(max(map(len, histories.values())))
+        self.asked: list[tuple[str, int, bool]] = []
+        self.flips: dict[tuple[str, int], list[str]] = {}
+        self.compiles = 0
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
+        for job in jobs:
+            index = int(job.place.revision.name.split(".")[1])
+            name = job.case.name
+            self.asked.append((name, index, job.fresh))
+            letters = self.flips.get((name, index))
+            letter = letters.pop(0) if letters else self.histories[name][index]
+            yield Probe(
+                job.case,
+                job.place.revision,
+                job.place.revision.name,
+                outcome(letter),
+                Measured(seconds=1.0),
+                cached=False,
+            )
+
+
+@dataclass
+class LetterRange(BisectRange):
+    """`price`: seconds for each candidate, `weight`: how suspicious it is; `shut`: candidates known to have no compiler."""
+
+    price: Sequence[float]
+    weight: Sequence[float]
+    shut: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.price)
+
+    def ref(self, index: int) -> ToolchainRef:
+        return ToolchainRef("iree", self.revision(index))
+
+    def revision(self, index: int) -> Revision:
+        return Revision(f"c{index}", f"{index:040x}")
+
+    def closed(self) -> Mapping[int, str]:
+        return dict.fromkeys(self.shut, "the artifact has expired")
+
+    def seconds(self) -> Floats:
+        return np.array([float("inf") if index in self.shut else price for index, price in enumerate(self.price)])
+
+    def weights(self, clues: Clues) -> Floats:
+        return np.array(self.weight)
+
+
+def plain_range(size: int) -> LetterRange:
+    return LetterRange([1.0] * size, [1.0] * size)
+
+
+@dataclass
+class LetterRunner:
+    """Its probes may be wrong: `false_good` and `false_bad` of them.
+
+    The first probe of an end never is, because it would end the bisect before it begins.
+    """
+
+    letters: str
+    jobs: int = 1
+    false_good: float = 0.0
+    false_bad: float = 0.0
+    seed: int = 0
+    asked: list[int] = field(default_factory=list)
+    progress = Silent()
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
+        for job in jobs:
+            index = int(job.place.revision.name[1:])
+            letter = self.letters[index]
+            if index not in (0, len(self.letters) - 1) or job.fresh:
+                is_wrong = self._random.random() < (self.false_good if letter == "F" else self.false_bad)
+                letter = {"P": "F", "F": "P"}.get(letter, letter) if is_wrong else letter
+            self.asked.append(index)
+            yield Probe(job.case, job.place.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)

@@ -1,0 +1,221 @@
+"""Ranges of candidates to probe: releases, or commits with the compilers that can be had for them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from triage.bisect.belief import Floats
+from triage.bisect.prior import Clues, commit_prior, explain
+from triage.bisect.result import CommitNote
+from triage.git_history import CommitRange, Links, Timeline, pull_request
+from triage.git_history.refs import links_of
+from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure
+from triage.model.outcome import Untestable
+from triage.model.revision import Commit, Revision
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.sources import Offer, Source, Unobtainable
+
+_SHORT_SHA = 10  # digits of a sha that name a commit
+_DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
+
+
+class BisectRange(ABC):
+    """Candidates 0 .. N-1, oldest first: 0 is the old end, N-1 the new end.
+
+    Unless a subclass knows better, each candidate compiles the same case, costs nothing to obtain and is equally suspicious.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def ref(self, index: int) -> ToolchainRef:
+        """The toolchain of a candidate, not yet obtained."""
+
+    @abstractmethod
+    def revision(self, index: int) -> Revision:
+        """The revision that names a candidate."""
+
+    def case(self, index: int, case: Case) -> Case | Untestable:  # noqa: ARG002 - subclasses use it
+        """The case to compile at a candidate; `case` is the one of the bisect."""
+        return case
+
+    def closed(self) -> Mapping[int, str]:
+        """Candidates that are known to have no compiler, each with the reason."""
+        return {}
+
+    def seconds(self) -> Floats:
+        """Seconds to obtain each compiler, shape (N,), infinite where there is none."""
+        return np.zeros(len(self))
+
+    def weights(self, clues: Clues) -> Floats:  # noqa: ARG002 - subclasses use it
+        """How suspicious each candidate is before any probe, shape (N,); the first one is ignored."""
+        return np.ones(len(self))
+
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002 - subclasses use it
+        """Details of suspected commits, by sha."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseCandidates(BisectRange):
+    """Releases of the package index, oldest first."""
+
+    refs: tuple[ToolchainRef, ...]
+    registry: ToolchainRegistry
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    def ref(self, index: int) -> ToolchainRef:
+        return self.refs[index]
+
+    def revision(self, index: int) -> Revision:
+        return self.registry.revision(self.refs[index])
+
+    def seconds(self) -> Floats:
+        return np.array([0.0 if self.registry.is_installed(ref) else _DOWNLOAD_SECONDS for ref in self.refs])
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A commit. `offers`: the compilers that can be had for it, cheapest first; `untestable`: why there is none."""
+
+    commit: Commit
+    offers: tuple[Offer, ...] = ()
+    untestable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCandidates(BisectRange):
+    """The commits of a span with its old end.
+
+    first: index of candidate 0 on the timeline. ends: toolchains of the two ends where they are not named by their commits.
+    project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`.
+    """
+
+    timeline: Timeline
+    family: str
+    first: int
+    candidates: tuple[Candidate, ...]
+    sources: Mapping[str, Source]
+    ends: tuple[ToolchainRef | None, ToolchainRef | None] = (None, None)
+    project: str | None = None
+    pin: str | None = None
+    web: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def ref(self, index: int) -> ToolchainRef:
+        candidate = self.candidates[index]
+        obtain = partial(self._obtain, candidate)
+        return self._end(index) or ToolchainRef(self.family, commit_revision(candidate.commit), bring=obtain)
+
+    def revision(self, index: int) -> Revision:
+        commit = commit_revision(self.candidates[index].commit)
+        end = self._end(index)
+        return replace(commit, name=end.revision.name) if end else commit
+
+    def closed(self) -> Mapping[int, str]:
+        return {
+            index: candidate.untestable or "no source offers a compiler of this commit"
+            for index, candidate in enumerate(self.candidates)
+            if not candidate.offers and self._end(index) is None
+        }
+
+    def seconds(self) -> Floats:
+        return np.array([candidate.offers[0].seconds if candidate.offers else math.inf for candidate in self.candidates])
+
+    def weights(self, clues: Clues) -> Floats:
+        return np.concatenate([[1.0], commit_prior(self._commits(), clues, self.project)])
+
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:
+        commits = self._commits()
+        reasons = explain(commits, clues, self.project)
+        links = self.timeline.links or links_of(self.web)
+        moves = self.timeline.pin_moves([self.first + index for index in indices], self.pin) if self.pin else {}
+        notes: dict[str, CommitNote] = {}
+        for index in (index for index in indices if index > 0):
+            commit, move = commits[index - 1], moves.get(self.first + index)
+            notes[commit.sha] = replace(
+                commit_note(commit, links),
+                pinned=(move.path, move.before or "", move.after or "") if move else None,
+                reasons=tuple(reason.text for reason in reasons[index - 1] if reason.bits > 0)[:5],
+            )
+        return notes
+
+    def _commits(self) -> tuple[Commit, ...]:
+        return self.timeline.with_files(range(self.first + 1, self.first + len(self.candidates)))
+
+    def _end(self, index: int) -> ToolchainRef | None:
+        return self.ends[0] if index == 0 else self.ends[1] if index == len(self.candidates) - 1 else None
+
+    def _obtain(self, candidate: Candidate) -> Path:
+        """Obtain the cheapest offer that works.
+
+        Raises:
+            Unobtainable: None works; with the reason of each.
+        """
+        reasons: list[str] = []
+        for offer in candidate.offers:
+            try:
+                return self.sources[offer.source].obtain(offer)
+            except Unobtainable as error:
+                reasons.append(f"{offer.source}: {error}")
+        raise Unobtainable("; ".join(reasons) or candidate.untestable or "no source offers a compiler of this commit")
+
+
+def commit_revision(commit: Commit) -> Revision:
+    """A commit as a revision; its name is the short sha."""
+    return Revision(commit.sha[:_SHORT_SHA], commit.sha, commit.date[:10], commit.subject)
+
+
+def commit_note(commit: Commit, links: Links | None) -> CommitNote:
+    """The details of a commit that has its files. links: pages of its repository."""
+    number = pull_request(commit.subject)
+    return CommitNote(
+        sha=commit.sha,
+        subject=commit.subject,
+        date=commit.date,
+        pull_request=number,
+        url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
+        files=tuple(changed.path for changed in commit.files),
+    )
+
+
+def commit_candidates(timeline: Timeline, span: CommitRange, sources: Iterable[Source]) -> tuple[Candidate, ...]:
+    """Ask every source for compilers of the span's commits, its old end included.
+
+    A source that fails is left out when another one answers.
+
+    Raises:
+        EnvironmentFailure: Every source failed.
+    """
+    first, last = span.good.index, span.bad.index
+    offers: list[Offer] = []
+    failures: list[EnvironmentFailure] = []
+    for source in sources:
+        try:
+            offers += source.offers(timeline, range(first, last + 1))
+        except EnvironmentFailure as error:
+            failures.append(error)
+    if failures and not offers:
+        raise failures[0]
+    return tuple(_candidate(timeline.commits[index], index, offers) for index in range(first, last + 1))
+
+
+def _candidate(commit: Commit, index: int, offers: Sequence[Offer]) -> Candidate:
+    # An offer from a branch has more changes than the commit where the branch left the line, so it proves nothing about it.
+    exact = [offer for offer in offers if offer.placement.index == index and offer.placement.exact]
+    usable = sorted((offer for offer in exact if offer.untestable is None), key=lambda offer: offer.seconds)
+    why = next((offer.untestable for offer in exact if offer.untestable), "no source offers a compiler of this commit")
+    return Candidate(commit, tuple(usable), None if usable else why)
