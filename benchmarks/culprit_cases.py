@@ -1,6 +1,6 @@
-"""Regressions with known culprits and the commits of their ranges, as the benchmarks of the commit search read them.
+"""Read regressions with known culprits and the commits of their ranges, for the benchmarks of the commit search.
 
-CASES has a JSON object a line: id, class, backend, diagnostics, diag_source, good (excluded), bad (included), culprit.
+CASES has one JSON object a line: id, class, backend, diagnostics, diag_source, good (excluded), bad (included), culprit.
 COMMITS, gzipped, has one a line: sha, parent, date, subject, files as [path, added, removed].
 """
 
@@ -16,10 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior import suspicion
-from triage.bisect.prior_clues import Clues
-from triage.bisect.prior_features import feature_matrix, features
-from triage.bisect.prior_text import project_table
+from triage.bisect.prior import Clues, feature_matrix, features, suspicion
+from triage.bisect.project_tables import project_table
 from triage.model.revision import ChangedFile, Commit
 
 CLASSES = {
@@ -30,8 +28,8 @@ CLASSES = {
     "convergence": "affinity-non-convergence",
     "other": "unknown",
 }
-# What cannot be learnt here: all reverts that are kept change the compiler, and no case names a phase or a pass.
-KEPT = frozenset({"not-built", "runtime-only", "phase", "named-pass"})
+# These cannot be fitted: all reverts that are used change the compiler, and no case names a phase or a pass.
+FIXED = frozenset({"not-built", "runtime-only", "phase", "named-pass"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Know
 
 
 def _group(culprit: Commit) -> str:
-    """The same change applied again counts as the same culprit, so that none is learnt from its own twin."""
+    """Name the change; one that was applied again is the same, so that no weight is fitted to the case it is judged by."""
     quoted = re.search(r'"(.*?)(?: \(#\d+\))?"', culprit.subject)
     return quoted[1] if quoted else re.sub(r" \(#\d+\)$", "", culprit.subject)
 
@@ -83,12 +81,12 @@ def shipped_weights() -> Floats:
 
 
 def fitted(known: Sequence[Known], strength: float, start: Floats | None = None) -> Floats:
-    """Weights in bits that make the culprits likely, held to `start` as by `strength` cases for each feature.
+    """Fit weights in bits that make the culprits likely; `start` counts as much as `strength` cases for each feature.
 
     A conditional logit: softmax over the commits of each range, Newton's method, a normal prior around `start`.
     """
     start = start_weights() if start is None else start
-    held = np.array([1e6 if feature.name in KEPT else strength for feature in features()])
+    held = np.array([1e6 if feature.name in FIXED else strength for feature in features()])
     weights, bit = start.copy(), np.log(2)
     for _ in range(50):
         slope, curve = -held * (weights - start), np.diag(held)
@@ -105,7 +103,7 @@ def fitted(known: Sequence[Known], strength: float, start: Floats | None = None)
 
 
 def cross_validated(known: Sequence[Known], strength: float, also: Sequence[Known] = ()) -> dict[str, Floats]:
-    """For each case the weights fitted to all others but its twins, and to `also`."""
+    """Return for each case the weights fitted to `also` and all cases with another culprit."""
     groups = sorted({one.group for one in known})
     by_group = {group: fitted([*also, *(one for one in known if one.group != group)], strength) for group in groups}
     return {one.name: by_group[one.group] for one in known}

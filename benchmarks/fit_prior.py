@@ -1,12 +1,11 @@
-"""Fits the weights of the prior over commits, and says how well each choice predicts culprits it has not seen.
+"""Fit the weights of the prior over commits, and print how well each choice predicts culprits that it was not fitted to.
 
 Run: `python benchmarks/fit_prior.py CASES COMMITS [--history GIT_DIR] [--write]`. CASES and COMMITS are those of
-`culprit_search.py`. With `--history`, a clone of the same repository, its own reverts are learnt from as well: what was
-reverted is a culprit, the commits around it are its range; culprits of CASES are left out of them. Figures are mean bits
-(-log2 of the culprit's prior probability): one bit less is one probe less.
+`culprit_search.py`. With `--history`, a clone of the same repository, its reverts are used as well: a reverted commit is a
+culprit, the commits around it are its range; culprits of CASES are left out. Figures are mean bits (-log2 of the culprit's
+prior probability): one bit less is one probe less.
 
-The features and their hand-set start were chosen by people who had seen CASES; that is not cross-validated, and the
-reverts are the nearest thing to a check of it. The figures say that so few cases cannot improve on the start, hence the large
+People who had seen CASES chose the features and their start weights. So few cases cannot improve on the start, hence the large
 default strength.
 """
 
@@ -22,26 +21,24 @@ from pathlib import Path
 import numpy as np
 from culprit_cases import Known, cross_validated, fitted, read_cases, start_weights
 
-from triage.bisect import prior_features
-from triage.bisect.prior import suspicion
-from triage.bisect.prior_clues import Clues
-from triage.bisect.prior_features import feature_matrix, features
-from triage.bisect.prior_text import project_table
+from triage.bisect import prior
+from triage.bisect.prior import Clues, feature_matrix, features, suspicion
+from triage.bisect.project_tables import project_table
 from triage.model.revision import ChangedFile, Commit
 
-REACH = 300  # a revert that comes later than so many commits undoes something else
+REACH = 300  # a revert that comes more commits later undoes something else
 LOG = ("--first-parent", "-m", "--reverse", "--no-renames", "--numstat", "--format=%x01%H%x02%P%x02%cI%x02%s%x02%b%x03")
 BEFORE = (30, 100)  # commits of a range before its culprit
 
 
 def history_of(git_dir: Path) -> Iterator[tuple[Commit, str]]:
-    """The first-parent line with the commits' messages, oldest first."""
-    told = subprocess.run(
+    """Yield the commits of the first-parent line with their messages, oldest first."""
+    output = subprocess.run(
         ["git", f"--git-dir={git_dir}", "log", *LOG],
         check=True,
         capture_output=True,
     ).stdout.decode("utf-8", "replace")
-    for record in told.split("\x01")[1:]:
+    for record in output.split("\x01")[1:]:
         head, _, changes = record.partition("\x03")
         sha, parents, date, subject, body = head.split("\x02")[:5]
         rows = [line.split("\t", 2) for line in changes.splitlines() if line.count("\t") >= 2]
@@ -52,7 +49,7 @@ def history_of(git_dir: Path) -> Iterator[tuple[Commit, str]]:
 
 
 def reverts(git_dir: Path, left_out: frozenset[str]) -> list[Known]:
-    """Commits that were reverted soon, as culprits of ranges that end before the revert."""
+    """Return commits that were reverted soon, as culprits of ranges that end before the revert."""
     line = list(history_of(git_dir))
     at_sha = {commit.sha: index for index, (commit, _) in enumerate(line)}
     at_number = {int(n[-1]): i for i, (commit, _) in enumerate(line) if (n := re.findall(r"\(#(\d+)\)", commit.subject))}
@@ -66,7 +63,7 @@ def reverts(git_dir: Path, left_out: frozenset[str]) -> list[Known]:
         culprit = at_sha.get(named[1]) if named else at_number.get(int(number[1])) if number else None
         if culprit is None or not 0 < index - culprit <= REACH or culprit in found or line[culprit][0].sha in left_out:
             continue
-        if not {table.sense(file.path).kind for file in line[culprit][0].files} & {"compiler", "dependency"}:
+        if not {table.meaning(file.path).kind for file in line[culprit][0].files} & {"compiler", "dependency"}:
             continue
         first = max(0, culprit - int(random.integers(*BEFORE)))
         span = [one for one, _ in line[first:index]]
@@ -94,19 +91,18 @@ def main() -> None:
     print(f"  no prior           {np.mean([np.log2(len(one.matrix)) for one in known]):.3f}")
     print(f"  set by hand        {bits(known, start_weights()):.3f}")
     if also:
-        # A second opinion: of the features only `waited` was chosen with these in view. They have no diagnostics, so that a
-        # good part is missing, and the start weights were not fitted to them.
+        # A check: of the features, only `waited` was chosen with reverts in view. They have no diagnostics.
         flat = np.mean([np.log2(len(one.matrix)) for one in also])
         print(f"  on the reverts     {bits(also, start_weights()):.3f} of {flat:.3f}")
     for strength in (5.0, 10.0, 20.0, 40.0, 80.0, 160.0):
-        told = f"  strength {strength:5.0f}     cases alone {bits(known, cross_validated(known, strength)):.3f}"
+        line = f"  strength {strength:5.0f}     cases alone {bits(known, cross_validated(known, strength)):.3f}"
         if also:
-            told += f", reverts alone {bits(known, fitted(also, strength)):.3f}"
-            told += f", both {bits(known, cross_validated(known, strength, also)):.3f}"
-        print(told)
+            line += f", reverts alone {bits(known, fitted(also, strength)):.3f}"
+            line += f", both {bits(known, cross_validated(known, strength, also)):.3f}"
+        print(line)
     weights = fitted([*known, *also], options.strength)
     if options.write:
-        path = Path(prior_features.__file__).with_name("prior_weights.yaml")
+        path = Path(prior.__file__).with_name("prior_weights.yaml")
         text = path.read_text(encoding="utf-8")
         for feature, weight in zip(features(), weights, strict=True):
             entry = rf"(name: {feature.name}\b(?:(?!name:).)*?weight: )-?[\d.]+"
