@@ -6,23 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from triage.bisect.commits import CommitSearch, bisect_commits
-from triage.bisect.line import CommitLine, spots_of
-from triage.bisect.prior_clues import Clues
 
-from tests.bisect.history_of import case_named
-from tests.bisect.test_commits import COUNT, EverySpot, LetterBench
+from tests.bisect.letters import case_named
+from tests.bisect.test_commits import COUNT, CommitRunner, EverySource
 from tests.bisect.test_commits import timeline as timeline
+from triage.bisect.candidates import CommitCandidates, commit_candidates
 from triage.bisect.pass_evidence import PassEvidence
-from triage.bisect.prior import commit_prior
+from triage.bisect.prior import Clues, commit_prior
 from triage.bisect.result import BisectKind
+from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import Timeline
 from triage.model.revision import ChangedFile, Commit
 from triage.report.bisection import BisectReport, bisect_shape
 from triage.report.formats import TextFormat
 from triage.toolchains.registry import ToolchainRef
 
-TILE = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "flow", "3.2.0 and 3.3.0 part after TilePass (compiler/part2.cpp)")
+TILE = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "flow", "3.2.0 and 3.3.0 diverge after TilePass")
 
 
 def search(
@@ -33,17 +32,17 @@ def search(
     seconds: float = 30.0,
 ) -> Any:
     asked: list[tuple[str, str]] = []
-    source = EverySpot(seconds=seconds)
-    spots = spots_of(timeline, timeline.between(timeline.commits[0].sha, timeline.commits[-1].sha), [source])
+    source = EverySource(seconds=seconds)
+    spots = commit_candidates(timeline, timeline.between(timeline.commits[0].sha, timeline.commits[-1].sha), [source])
 
     def witness(good: ToolchainRef, bad: ToolchainRef) -> PassEvidence | None:
         asked.append((good.revision.name, bad.revision.name))
         return found
 
-    made = CommitSearch(
-        LetterBench(timeline, letters),  # type: ignore[arg-type]
+    made = BisectSearch(
+        CommitRunner(timeline, letters),  # type: ignore[arg-type]
         case_named("case"),
-        CommitLine(timeline, "iree", 0, spots, {source.name: source}),
+        CommitCandidates(timeline, "iree", 0, spots, {source.name: source}),
         kind=kind,
         witness=witness,
     )
@@ -52,16 +51,16 @@ def search(
 
 def test_it_is_asked_once_with_the_good_and_the_bad_end(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20)
-    bisect_commits(made)
+    run_search(made)
     assert asked == [(timeline.commits[0].sha[:10], timeline.commits[-1].sha[:10])]
     fixed, asked = search(timeline, "F" * 20 + "P" * 20, BisectKind.FIX)
-    bisect_commits(fixed)
+    run_search(fixed)
     assert asked == [(timeline.commits[-1].sha[:10], timeline.commits[0].sha[:10])]
 
 
 def test_where_compilers_are_at_hand_a_probe_is_cheaper_than_asking(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20, seconds=0.0)
-    assert bisect_commits(made).confirmed
+    assert run_search(made).confirmed
     assert asked == []
 
 
@@ -77,14 +76,14 @@ def test_the_first_probe_goes_where_the_evidence_points(timeline: Timeline) -> N
 @pytest.mark.parametrize("culprit", [3, 17, 31])
 def test_evidence_that_is_wrong_leads_to_the_same_culprit(timeline: Timeline, culprit: int) -> None:
     letters = "P" * culprit + "F" * (COUNT - culprit)
-    found = bisect_commits(search(timeline, letters)[0])
+    found = run_search(search(timeline, letters)[0])
     assert found.after is not None
     assert found.after.commit == timeline.commits[culprit].sha
     assert found.confirmed
 
 
 def test_the_answer_says_what_the_evidence_was(timeline: Timeline) -> None:
-    found = bisect_commits(search(timeline, "P" * 20 + "F" * 20)[0])
+    found = run_search(search(timeline, "P" * 20 + "F" * 20)[0])
     assert found.evidence == TILE.summary
     assert TILE.summary in BisectReport(found).markdown()
     assert bisect_shape(found).evidence == TILE.summary
@@ -92,16 +91,16 @@ def test_the_answer_says_what_the_evidence_was(timeline: Timeline) -> None:
 
 
 def test_nothing_is_said_where_there_was_none(timeline: Timeline) -> None:
-    found = bisect_commits(search(timeline, "P" * 20 + "F" * 20, found=None)[0])
+    found = run_search(search(timeline, "P" * 20 + "F" * 20, found=None)[0])
     assert found.evidence is None
     assert "Evidence" not in BisectReport(found).markdown()
 
 
 def test_a_few_suspects_are_not_worth_it(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20)
-    line = made.line
-    short = CommitLine(line.timeline, line.family, 17, line.spots[17:23], line.sources)
-    bisect_commits(replace(made, line=short))
+    line = made.range
+    short = CommitCandidates(line.timeline, line.family, 17, line.candidates[17:23], line.sources)
+    run_search(replace(made, range=short))
     assert asked == []
 
 
