@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=6, help="programs with each fault, and twice as many healthy ones")
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
-    shed = ToolchainRegistry(open_home(), {"iree": Iree()})
+    registry = ToolchainRegistry(open_home(), {"iree": Iree()})
     found: Counter[str] = Counter()
     planted: Counter[str] = Counter()
     healthy = alarms = advised = 0
@@ -39,13 +39,13 @@ def main() -> None:
         for number in range(options.each):
             seed = f"{options.seed}/{fault}/{number}"
             version = VERSIONS[Random(seed).randrange(len(VERSIONS))]
-            said = {one.rule for one in findings(shed, version, plant(model_of(seed)))}
+            said = {one.rule for one in findings(registry, version, plant(model_of(seed)))}
             planted[rule] += 1
             found[rule] += rule in said
             if rule not in said:
                 print(f"missed: {fault} ({seed}, {version}); said {', '.join(sorted(said)) or 'nothing'}")
             for make in (twin, knotty):
-                told = findings(shed, version, make(model_of(seed)))
+                told = findings(registry, version, make(model_of(seed)))
                 loud = {one.rule for one in told if one.severity is not Severity.ADVICE}
                 healthy, alarms, advised = healthy + 1, alarms + bool(loud), advised + bool(told)
                 if loud:
@@ -57,9 +57,9 @@ def main() -> None:
     print(f"false alarms: {alarms} of {healthy} healthy programs ({alarms / healthy:.1%}); advice on {advised}")
 
 
-def findings(shed: ToolchainRegistry, version: str, made: Made) -> list[LintFinding]:
+def findings(registry: ToolchainRegistry, version: str, made: Made) -> list[LintFinding]:
     text, options, (backend, chip) = made
-    tools = Iree().mlir_tools(shed.obtain(shed.place(version, "iree")))
+    tools = Iree().mlir_tools(registry.obtain(registry.place(version, "iree")))
     assert tools
     with TemporaryDirectory() as folder:
         path = Path(folder) / "program.mlir"

@@ -61,7 +61,7 @@ def anything(random: Random) -> Iterator[Entry]:
 
 
 def failing(bench: ProbeRunner, entries: Iterator[Entry], random: Random, folder: Path) -> Iterator[tuple[Entry, Pair]]:
-    releases = list(bench.shed.releases("iree"))
+    releases = list(bench.registry.releases("iree"))
     for entry in entries:
         case = case_of(entry, folder)
         by_name = {one.revision.name: one.outcome for one in bench.probe_all([ProbeJob(case, place) for place in releases])}
@@ -74,7 +74,7 @@ def failing(bench: ProbeRunner, entries: Iterator[Entry], random: Random, folder
 
 
 def different(bench: ProbeRunner, entries: Iterator[Entry], random: Random, folder: Path) -> Iterator[tuple[Entry, Pair]]:
-    releases = list(bench.shed.releases("iree"))
+    releases = list(bench.registry.releases("iree"))
     for entry in entries:
         at = random.randrange(len(releases) - 1)
         case = case_of(entry, folder)

@@ -75,10 +75,10 @@ class Subject:
         return None
 
 
-def subjects(shed: ToolchainRegistry, options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, str, Subject]]:
+def subjects(registry: ToolchainRegistry, options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, str, Subject]]:
     chosen = {name: text for name, text in (PROGRAMS | LARGER).items() if name.startswith(tuple(options.programs))}
     for version in options.versions.split(","):
-        binary = shed.obtain(shed.place(version, "iree")).program
+        binary = registry.obtain(registry.place(version, "iree")).program
         help_text = subprocess.run([binary, "--help-hidden"], capture_output=True, text=True, check=True).stdout
         for name, text in chosen.items():
             (path := folder / f"{name}.mlir").write_text(text)
@@ -93,9 +93,9 @@ def main() -> None:
     parser.add_argument("--programs", nargs="+", default=[""], help="how the names of the programs begin")
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
-    shed = ToolchainRegistry(open_home(), {"iree": Iree()})
+    registry = ToolchainRegistry(open_home(), {"iree": Iree()})
     with TemporaryDirectory() as folder:
-        for name, version, target, subject in subjects(shed, options, Path(folder)):
+        for name, version, target, subject in subjects(registry, options, Path(folder)):
             fine, said = subject.ends()
             if fine or said == "timeout":
                 continue

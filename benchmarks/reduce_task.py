@@ -58,7 +58,7 @@ def task_of(pattern: str, text: str, folder: Path) -> Task:
     [case] = load_cases([folder / f"{pattern}.yaml"])
     with open_runner(AppContext(quiet=True), [case]) as bench:
         names = [PATTERNS[pattern].bad, PATTERNS[pattern].good]
-        bad, *others = [bench.shed.obtain(bench.shed.place(name, case.compiler)) for name in names if name]
+        bad, *others = [bench.registry.obtain(bench.registry.place(name, case.compiler)) for name in names if name]
     task = Task(pattern, folder, case, bad, others[0] if others else None)
     fresh_home(task)
     return task

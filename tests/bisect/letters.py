@@ -74,7 +74,7 @@ class HistoryRunner:
 
     def __init__(self, histories: dict[str, str], jobs: int = 1) -> None:
         self.histories, self.jobs = histories, jobs
-        self.shed = LetterRegistry(max(map(len, histories.values())))
+        self.registry = LetterRegistry(max(map(len, histories.values())))
         self.asked: list[tuple[str, int, bool]] = []
         self.flips: dict[tuple[str, int], list[str]] = {}
         self.compiles = 0

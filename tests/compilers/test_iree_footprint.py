@@ -56,8 +56,8 @@ def test_bytes_of_a_type(text: str, size: int | None) -> None:
 @pytest.mark.parametrize("version", ["3.0.0", "3.3.0", "3.13.0"])
 @pytest.mark.parametrize("target", ["cuda --iree-cuda-target=sm_86", "llvm-cpu --iree-llvmcpu-target-cpu=generic"])
 def test_the_compiler_s_own_statistics_agree(shared_home: Path, tmp_path: Path, version: str, target: str) -> None:
-    shed = ToolchainRegistry(shared_home, {"iree": Iree()})
-    toolchain = shed.obtain(shed.place(version, "iree"))
+    registry = ToolchainRegistry(shared_home, {"iree": Iree()})
+    toolchain = registry.obtain(registry.place(version, "iree"))
     backend, chip = target.split()
     source, printed = tmp_path / "two.mlir", tmp_path / "printed.mlir"
     source.write_text(TWO)

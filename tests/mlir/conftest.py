@@ -19,11 +19,11 @@ Readers = Callable[[str], Reader]
 def readers(shared_home: Path) -> Iterator[Readers]:
     """A reader of a release, by its version; each is made once."""
     made: dict[str, Reader] = {}
-    shed = ToolchainRegistry(shared_home, {"iree": Iree()})
+    registry = ToolchainRegistry(shared_home, {"iree": Iree()})
 
     def of(version: str) -> Reader:
         if version not in made:
-            tools = Iree().mlir_tools(shed.obtain(shed.place(version, "iree")))
+            tools = Iree().mlir_tools(registry.obtain(registry.place(version, "iree")))
             assert tools
             made[version] = Reader(tools, threading.Event())
         return made[version]

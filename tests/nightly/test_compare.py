@@ -72,7 +72,7 @@ def test_a_wrong_shard_says_what_to_write(text: str) -> None:
 def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     runner = HistoryRunner(histories)
     runner.compiles = 7
-    refs = release_refs(runner.shed.count)
+    refs = release_refs(runner.registry.count)
     return run_nightly(runner, [case_named(name) for name in histories], refs[new], refs[old], bisect=True)
 
 

@@ -35,8 +35,8 @@ def compiles_with(triage: Triage, tmp_path: Path, recipe: Path, version: str, *f
 
 
 def test_a_compiler_tells_which_of_its_options_are_switches(shared_home: Path) -> None:
-    shed = ToolchainRegistry(shared_home, {"iree": Iree()})
-    known = shed.obtain(shed.place("3.3.0", "iree")).capabilities
+    registry = ToolchainRegistry(shared_home, {"iree": Iree()})
+    known = registry.obtain(registry.place("3.3.0", "iree")).capabilities
     assert {"iree-codegen-llvmgpu-use-igemm", "iree-opt-data-tiling"} <= known.switches < known.flags
     assert not {"iree-opt-level", "iree-llvmcpu-stack-allocation-limit", "iree-hal-target-device"} & known.switches
     assert set(known.choices["iree-llvmcpu-vector-pproc-strategy"]) == {"peel", "mask", "none"}

@@ -25,7 +25,7 @@ class Bench:
     """Versions 3.0.0, 3.1.0 and so on, a letter each; `latest` is the last one."""
 
     def __init__(self, letters: str) -> None:
-        self.letters, self.shed = letters, self
+        self.letters, self.registry = letters, self
 
     def place(self, text: str, family: str) -> ToolchainRef:
         return ToolchainRef(family, Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text))

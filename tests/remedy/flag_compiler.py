@@ -55,7 +55,7 @@ def a_place(name: str = "3.3.0") -> ToolchainRef:
 
 
 @dataclass
-class FlagShed:
+class FlagRegistry:
     newest: str | None = None
 
     def obtain(self, place: ToolchainRef) -> Toolchain:
@@ -83,8 +83,8 @@ class FlagBench:
     prober = NoInputs()
 
     @property
-    def shed(self) -> FlagShed:
-        return FlagShed(self.newest)
+    def registry(self) -> FlagRegistry:
+        return FlagRegistry(self.newest)
 
     def probe(self, case: Case, place: ToolchainRef) -> Probe:
         [probe] = self.probe_all([ProbeJob(case, place)])

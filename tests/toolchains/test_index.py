@@ -16,31 +16,31 @@ HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 
 
 @pytest.fixture
-def shed(loopback: LoopbackIndex, home: Path) -> ToolchainRegistry:
+def registry(loopback: LoopbackIndex, home: Path) -> ToolchainRegistry:
     home.mkdir()
     return ToolchainRegistry(home, {"iree": Iree()})
 
 
-def names(shed: ToolchainRegistry) -> list[str]:
-    return [place.revision.name for place in shed.releases("iree")]
+def names(registry: ToolchainRegistry) -> list[str]:
+    return [place.revision.name for place in registry.releases("iree")]
 
 
-def test_releases_are_sorted_as_versions_and_candidates_left_out(shed: ToolchainRegistry) -> None:
-    assert names(shed) == ["1.0.0", "1.1.0", "1.10.0"]
+def test_releases_are_sorted_as_versions_and_candidates_left_out(registry: ToolchainRegistry) -> None:
+    assert names(registry) == ["1.0.0", "1.1.0", "1.10.0"]
 
 
-def test_names_of_revisions(shed: ToolchainRegistry) -> None:
-    assert shed.place("latest", "iree").revision.name == "1.10.0"
-    assert shed.place("previous", "iree").revision.name == "1.1.0"
-    assert shed.place("iree:1.1.0", "iree").revision.name == "1.1.0"
-    assert shed.place("v1.1", "iree").revision.name == "1.1.0"
-    assert shed.place("1.11.0rc20260101", "iree").revision.name == "1.11.0rc20260101"
-    assert [place.revision.name for place in shed.between("iree", "1.1.0", "latest")] == ["1.1.0", "1.10.0"]
+def test_names_of_revisions(registry: ToolchainRegistry) -> None:
+    assert registry.place("latest", "iree").revision.name == "1.10.0"
+    assert registry.place("previous", "iree").revision.name == "1.1.0"
+    assert registry.place("iree:1.1.0", "iree").revision.name == "1.1.0"
+    assert registry.place("v1.1", "iree").revision.name == "1.1.0"
+    assert registry.place("1.11.0rc20260101", "iree").revision.name == "1.11.0rc20260101"
+    assert [place.revision.name for place in registry.between("iree", "1.1.0", "latest")] == ["1.1.0", "1.10.0"]
 
 
-def test_an_unknown_version_names_its_neighbours(shed: ToolchainRegistry) -> None:
+def test_an_unknown_version_names_its_neighbours(registry: ToolchainRegistry) -> None:
     with pytest.raises(EnvironmentFailure, match=r"no release 1\.9\.0 .*1\.10\.0"):
-        shed.place("1.9.0", "iree")
+        registry.place("1.9.0", "iree")
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_neighbours_are_those_beside_it_in_the_order_of_versions(wanted: str, ne
 
 
 @pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])
-def test_what_names_no_revision_says_what_would(shed: ToolchainRegistry, text: str) -> None:
+def test_what_names_no_revision_says_what_would(registry: ToolchainRegistry, text: str) -> None:
     with pytest.raises(BadInput, match=r"names no revision: write `3\.13\.0`"):
-        shed.place(text, "iree")
+        registry.place(text, "iree")
 
 
-def test_a_range_without_releases(shed: ToolchainRegistry) -> None:
+def test_a_range_without_releases(registry: ToolchainRegistry) -> None:
     with pytest.raises(BadInput, match="no release of iree lies between"):
-        shed.between("iree", "1.10.0", "1.0.0")
+        registry.between("iree", "1.10.0", "1.0.0")
 
 
 def test_wheels_of_other_platforms_are_not_offered(loopback: LoopbackIndex, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def attribute(
     started = time.monotonic()
     if (inconclusive := _not_comparable(*pair)) is not None:
         return replace(inconclusive, case=case)
-    toolchains = (runner.shed.obtain(good), runner.shed.obtain(bad))
+    toolchains = (runner.registry.obtain(good), runner.registry.obtain(bad))
     for toolchain in toolchains:
         if not ir.is_printed_by(toolchain):
             reason = f"{toolchain.revision.name} has no options that print the IR after each pass"

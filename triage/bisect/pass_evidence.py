@@ -71,14 +71,14 @@ def pass_evidence(
 def _cache_path(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef) -> Path | None:
     """Where the evidence about these compilers and this program is cached; None where one of them cannot be obtained."""
     try:
-        identities = [runner.shed.obtain(ref).identity for ref in (good, bad)]
+        identities = [runner.registry.obtain(ref).identity for ref in (good, bad)]
     except TriageError:
         return None
     prepared = runner.prober.input_of(case)
     if isinstance(prepared, Untestable):
         return None
     key = ("2", *identities, prepared.digest, case.target, case.flags, case.phase)
-    return runner.shed.home / "attributions" / f"{sha256(repr(key).encode()).hexdigest()[:32]}.json"
+    return runner.registry.home / "attributions" / f"{sha256(repr(key).encode()).hexdigest()[:32]}.json"
 
 
 def _compare(

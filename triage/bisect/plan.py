@@ -85,7 +85,7 @@ def open_session(request: BisectRequest, before: str | None, after: str | None) 
         return answer(search)
     first, last = (search.range.revision(index).name for index in (0, search.last))
     key = (_JOURNAL_FORMAT, request.case.name, first, last, request.kind.value)
-    return Session(search, Journal(request.runner.shed.home / "bisects", key))
+    return Session(search, Journal(request.runner.registry.home / "bisects", key))
 
 
 def report_progress(search: BisectSearch) -> None:
@@ -147,7 +147,7 @@ def _plan_releases(request: BisectRequest, before: str | None, after: str | None
     """Plan a search along releases. Without `after` the newest testable release is the new end; without `before` the old end
     is searched backwards from it.
     """
-    releases = ReleaseCandidates(request.runner.shed.releases(request.case.compiler), request.runner.shed)
+    releases = ReleaseCandidates(request.runner.registry.releases(request.case.compiler), request.runner.registry)
     index_of = {ref.revision.name: index for index, ref in enumerate(releases.refs)}
     first, last = (_release_index(request, text, index_of) if text else None for text in (before, after))
     if first is not None and last is not None and first >= last:
@@ -173,7 +173,7 @@ def _plan_releases(request: BisectRequest, before: str | None, after: str | None
 
 
 def _release_index(request: BisectRequest, text: str, index_of: Mapping[str, int]) -> int:
-    name = request.runner.shed.place(text, request.case.compiler).revision.name
+    name = request.runner.registry.place(text, request.case.compiler).revision.name
     if name not in index_of:
         names = list(index_of)
         raise BadInput(
@@ -247,7 +247,7 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
     """
     if request.repo is None:
         family = request.case.compiler
-        return request.runner.shed.place(before, family), request.runner.shed.place(after, family)
+        return request.runner.registry.place(before, family), request.runner.registry.place(after, family)
     old, new = range_end(request, before), range_end(request, after)
     if old.ref and new.ref:
         return old.ref, new.ref
@@ -258,7 +258,7 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
 
 
 def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> CommitCandidates:
-    home = request.runner.shed.home
+    home = request.runner.registry.home
     timeline = line_to(request.repository, home, new.commit)
     span = timeline.between(old.commit, new.commit)
     workplace = Workplace(home, request.runner.progress, request.runner.stop)
@@ -279,7 +279,7 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
 def span_between(request: BisectRequest, good: str, bad: str) -> tuple[Timeline, CommitRange]:
     """The commits between two revisions and the line that they are on; nothing is probed."""
     old, new = range_end(request, good), range_end(request, bad)
-    timeline = line_to(request.repository, request.runner.shed.home, new.commit)
+    timeline = line_to(request.repository, request.runner.registry.home, new.commit)
     return timeline, timeline.between(old.commit, new.commit)
 
 
@@ -323,13 +323,13 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
     if colon and word == "nightly":
         return _nightly(request, text, rest)
     try:
-        ref = request.runner.shed.place(text, request.case.compiler)
+        ref = request.runner.registry.place(text, request.case.compiler)
     except BadInput as wrong:
         try:
             return RangeEnd(text, request.repository.resolve(text))
         except UnknownCommit as unknown:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
-    toolchain = request.runner.shed.obtain(ref)
+    toolchain = request.runner.registry.obtain(ref)
     commit = toolchain.revision.commit
     if commit is None:
         raise BadInput(f"{text} does not report the commit that it was built from; name a commit instead")
@@ -338,7 +338,7 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
 
 def _nightly(request: BisectRequest, text: str, day: str) -> RangeEnd:
     """The newest tagged nightly of a day, or the newest commit of that day where there is no tag."""
-    timeline = Timeline(request.repository, request.runner.shed.home / "timelines", "HEAD")
+    timeline = Timeline(request.repository, request.runner.registry.home / "timelines", "HEAD")
     stamp = day.replace("-", "")
     if not (stamp.isdigit() and len(stamp) == 8):
         raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")

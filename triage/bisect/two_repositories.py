@@ -133,7 +133,7 @@ class _Combinations:
 
     def answer(self, changed: ChangedSide | None, reason: str | None = None) -> TwoRepositories:
         """Report the combinations probed so far, with the reason when it is inconclusive."""
-        registry = self.request.runner.shed
+        registry = self.request.runner.registry
         combinations = tuple(
             Combination(registry.revision(self.compilers[compiler]), self.models[model], outcome)
             for (compiler, model), outcome in self.outcomes.items()
@@ -183,7 +183,7 @@ def bisect_two(
         return _along_compilers(replace(request, case=cases[model]), revisions, refs)
 
     def along_models(compiler: Side) -> Bisection:
-        timeline = line_to(models.repository, request.runner.shed.home, new)
+        timeline = line_to(models.repository, request.runner.registry.home, new)
         commits = model_candidates(timeline, timeline.between(old, new), models, compilers[compiler])
         return run_search(search_on(replace(request, case=cases[Side.NEW]), commits), report_progress)
 
@@ -229,4 +229,4 @@ def _along_compilers(request: BisectRequest, revisions: tuple[str, str], refs: t
     """Find the change between two compilers with one case. Without --repo nothing is known between two that are no releases."""
     if request.repo is not None or all(ref.release for ref in refs):
         return bisect_between(request, *revisions)
-    return run_search(search_on(request, ReleaseCandidates(refs, request.runner.shed)), report_progress)
+    return run_search(search_on(request, ReleaseCandidates(refs, request.runner.registry)), report_progress)

@@ -57,7 +57,7 @@ def attribute(
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
     with open_runner(context.obj, [chosen], jobs) as runner:
-        older, newer = (runner.shed.place(text, chosen.compiler) for text in (good, bad))
+        older, newer = (runner.registry.place(text, chosen.compiler) for text in (good, bad))
         found = compare(runner, chosen, older, newer, clone, Depth(phases=phases))
     match output:
         case PageFormat.JSON:

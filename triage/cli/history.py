@@ -40,7 +40,7 @@ def history(
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
         families = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
-            refs = runner.shed.between(family, since, until)
+            refs = runner.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
             found = histories(runner, family_cases, refs, share=1.0 if every else share, fresh=fresh)
             families.append(([ref.revision.name for ref in refs], found))

@@ -77,10 +77,10 @@ def _last_failure(runner: ProbeRunner, case: Case) -> Failure | None:
     """Return the latest stored failure of the case. Names of cases are not unique, so its runs are found by content."""
     for name in runner.evidence.toolchains_of(case.name):
         try:
-            ref = runner.shed.place(name, case.compiler)
-            if not runner.shed.is_installed(ref):
+            ref = runner.registry.place(name, case.compiler)
+            if not runner.registry.is_installed(ref):
                 continue
-            probe = runner.prober.recall(case, runner.shed.obtain(ref))
+            probe = runner.prober.recall(case, runner.registry.obtain(ref))
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
         if probe and isinstance(probe.outcome, Failed):
@@ -95,7 +95,7 @@ def _evidence(request: BisectRequest, good: str, bad: str) -> PassEvidence | Non
 
     refs = [range_end(request, text).ref for text in (good, bad)]
     older, newer = refs
-    if older is None or newer is None or not all(request.runner.shed.is_installed(ref) for ref in (older, newer)):
+    if older is None or newer is None or not all(request.runner.registry.is_installed(ref) for ref in (older, newer)):
         return None
     return pass_evidence(request.runner, request.case, older, newer, request.repository)
 

@@ -30,9 +30,9 @@ Revs = Annotated[list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `lat
 def list_(context: typer.Context, family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
     """The releases of the package index, and which of them are installed."""
     with open_runner(context.obj, ()) as bench:
-        places = bench.shed.releases(family)
-        have = {place.revision.name: bench.shed.is_installed(place) for place in places}
-        on_disk = stored(bench.shed.folder)
+        places = bench.registry.releases(family)
+        have = {place.revision.name: bench.registry.is_installed(place) for place in places}
+        on_disk = stored(bench.registry.folder)
     if output is Format.JSON:
         show_json(
             {
@@ -61,8 +61,10 @@ def install(
 ) -> Exit:
     """Install releases, several at once; `all` of them with one word. What is whole already is left alone."""
     with open_runner(context.obj, ()) as bench:
-        places = list(bench.shed.releases(family)) if revs == ["all"] else [bench.shed.place(text, family) for text in revs]
-        answers = bench.shed.obtain_all(places, jobs)
+        places = (
+            list(bench.registry.releases(family)) if revs == ["all"] else [bench.registry.place(text, family) for text in revs]
+        )
+        answers = bench.registry.obtain_all(places, jobs)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
     ready = [answers[place.revision.name] for place in places]
     if output is Format.JSON:
@@ -84,8 +86,8 @@ def info(
 ) -> Exit:
     """What one toolchain is and can do: version, commit, backends, phases, dialects, flags."""
     with open_runner(context.obj, ()) as bench:
-        toolchain = bench.shed.obtain(bench.shed.place(rev, family))
-        dialects = sorted(bench.shed.dialects(toolchain))
+        toolchain = bench.registry.obtain(bench.registry.place(rev, family))
+        dialects = sorted(bench.registry.dialects(toolchain))
     known = toolchain.capabilities
     if output is Format.JSON:
         lists = {"backends": sorted(known.backends), "phases": list(known.phases)}
@@ -121,8 +123,8 @@ def prune(
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     with open_runner(context.obj, ()) as bench:
-        removed = prune_folder(bench.shed.folder, limit)
-        left = sum(one.bytes for one in stored(bench.shed.folder))
+        removed = prune_folder(bench.registry.folder, limit)
+        left = sum(one.bytes for one in stored(bench.registry.folder))
     if output is Format.JSON:
         show_json({"removed": [one.folder.name for one in removed], "bytes_left": left})
         return Exit.OK

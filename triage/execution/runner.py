@@ -129,7 +129,7 @@ class ProbeRunner:
 
     def __init__(
         self,
-        shed: ToolchainRegistry,
+        registry: ToolchainRegistry,
         prober: Prober,
         evidence: Evidence,
         stop: threading.Event,
@@ -139,7 +139,7 @@ class ProbeRunner:
         threshold: MetricThreshold | None = None,
     ) -> None:
         """jobs: compiles at once (default: one for each core); threshold: probes above it count as failures."""
-        self.shed = shed
+        self.registry = registry
         self.prober = prober
         self.evidence = evidence
         self.stop = stop
@@ -149,15 +149,10 @@ class ProbeRunner:
         self._memory_mb = memory().available * _USABLE / (1 << 20)
         self.compiles = 0  # made so far, cached answers not counted
 
-    @property
-    def registry(self) -> ToolchainRegistry:
-        """The toolchains."""
-        return self.shed
-
     def with_threshold(self, threshold: MetricThreshold) -> ProbeRunner:
         """Return a runner for which a compile above the threshold is a failure."""
         return ProbeRunner(
-            self.shed, self.prober, self.evidence, self.stop, jobs=self.jobs, progress=self.progress, threshold=threshold
+            self.registry, self.prober, self.evidence, self.stop, jobs=self.jobs, progress=self.progress, threshold=threshold
         )
 
     def probe(self, case: Case, place: ToolchainRef, *, fresh: bool = False) -> Probe:
@@ -172,7 +167,7 @@ class ProbeRunner:
         """
         for job in jobs:
             try:
-                yield self.prober.command_line(job.case, self.shed.obtain(job.place))
+                yield self.prober.command_line(job.case, self.registry.obtain(job.place))
             except EnvironmentFailure as error:
                 yield f"# {job.case.name} on {job.place.revision.name}: {error}"
 
@@ -180,7 +175,7 @@ class ProbeRunner:
         """Yield probes as they are ready; see `Scheduler.run`. `what`: names the work beside the progress bar."""
         if not jobs:
             return
-        scheduler = Scheduler(self.shed.obtain, self._probe, self._reservation, self.stop, self.jobs, self._memory_mb)
+        scheduler = Scheduler(self.registry.obtain, self._probe, self._reservation, self.stop, self.jobs, self._memory_mb)
         task = self.progress.task(what, total=len(jobs))
         try:
             for probe in scheduler.run(jobs):

@@ -92,7 +92,7 @@ def trace(bench: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: Too
     """Where a regression came from, between baseline and toolchain; and, if newer releases exist and the newest is
     free of it, which release took it away again. Empty when the two are not both releases of one index.
     """
-    places = bench.shed.releases(toolchain.family)
+    places = bench.registry.releases(toolchain.family)
     index = {place.revision.name: at for at, place in enumerate(places)}
     old, new = index.get(baseline.revision.name), index.get(toolchain.revision.name)
     if old is None or new is None or old >= new:

@@ -80,7 +80,7 @@ def slug(case: Case) -> str:
 
 def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> Reproducer:
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program fails on."""
-    toolchain = runner.shed.obtain(bad)
+    toolchain = runner.registry.obtain(bad)
     probe = next(probe for probe in reduced.evidence if probe.revision.name == reduced.bad.name)
     recorded = runner.prober.recorded(probe.case, toolchain)
     assert recorded  # it was probed

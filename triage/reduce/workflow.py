@@ -57,8 +57,8 @@ class ReductionRequest:
 def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | NotReproducible:
     """Reduce a case. The best draft is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
-    bad = runner.shed.obtain(request.bad)
-    good = runner.shed.obtain(request.good) if request.good else None
+    bad = runner.registry.obtain(request.bad)
+    good = runner.registry.obtain(request.good) if request.good else None
     if request.metric:
         start = metric_baseline(runner.prober, request.case, bad, good, request.metric)
     else:
@@ -95,7 +95,7 @@ class _Reducer:
         assert isinstance(source, Prepared)  # it was compiled
         self.source = source
         key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
-        self.folder = ReductionFolder(runner.shed.home, repr(key))
+        self.folder = ReductionFolder(runner.registry.home, repr(key))
         if request.other_failures:
             with disk_errors("save programs that fail in another way"):
                 request.other_failures.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ class _Reducer:
 
     def _probe_everywhere(self, small: Case) -> tuple[Probe, ...]:
         """Probe a program on every installed version, in the order of the versions."""
-        registry, request = self.runner.shed, self.request
+        registry, request = self.runner.registry, self.request
         asked = (request.bad, *([request.good] if request.good else []))
         refs = {ref.revision.name: ref for ref in (*registry.at_hand(small.compiler), *asked)}
         jobs = [ProbeJob(small, ref) for ref in refs.values()]

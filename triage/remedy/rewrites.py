@@ -104,7 +104,7 @@ def rewritten_inputs(
     for name, result in results.items():
         if result is not None:
             text, change = result
-            path = runner.shed.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
+            path = runner.registry.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
             with disk_errors("write a changed input"):
                 write_whole(path, text)
             found[name] = RewrittenInput(path, change, chosen[name].caveat)

@@ -106,7 +106,7 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
 def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence[Failure]) -> Situation:
     """Collect what candidates depend on; this rewrites the input as the rules of the failures' classes ask."""
     case = request.case
-    prepared, toolchain = runner.prober.input_of(case), runner.shed.obtain(request.bad)
+    prepared, toolchain = runner.prober.input_of(case), runner.registry.obtain(request.bad)
     hints = family_of(case).remedy_hints()
     named = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
     names = dict.fromkeys(candidate.name for candidate in named if isinstance(candidate, RewriteInput))
@@ -118,7 +118,7 @@ def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence
         hints.devices_named(prepared.path) if hints and isinstance(prepared, Prepared) else frozenset(),
         request.siblings,
         rewritten_inputs(runner, case, toolchain, names),
-        runner.shed.obtain(request.good) if request.good else None,
+        runner.registry.obtain(request.good) if request.good else None,
     )
 
 
@@ -148,7 +148,7 @@ def _other_toolchains(runner: ProbeRunner, request: RemedyRequest) -> tuple[list
     """Return the good compiler and the newest release, without the bad one, and notes about what is missing."""
     refs, notes = [request.good] if request.good else [], []
     try:
-        refs.append(runner.shed.place("latest", request.case.compiler))
+        refs.append(runner.registry.place("latest", request.case.compiler))
     except (EnvironmentFailure, TriageError) as error:
         notes.append(f"not tried on the newest release: {error}")
     others = {ref.revision.name: ref for ref in refs if ref.revision.name != request.bad.revision.name}

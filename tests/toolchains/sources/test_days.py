@@ -1,4 +1,4 @@
-"""`nightly:DAY` without a clone: the shed finds it through the project file of the current folder."""
+"""`nightly:DAY` without a clone: the registry finds it through the project file of the current folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triage.toolchains.registry import ToolchainRegistry
 
 
 @pytest.fixture
-def shed(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolchainRegistry:  # noqa: F811
+def registry(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolchainRegistry:  # noqa: F811
     project = tmp_path / "project"
     project.mkdir()
     (project / "triage.yaml").write_text(
@@ -26,21 +26,21 @@ def shed(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("text", ["nightly:2025-06-03", "nightly:20250603", "iree:nightly:2025-06-03"])
-def test_a_nightly_is_found_by_its_day_and_brought(shed: ToolchainRegistry, text: str) -> None:
-    place = shed.place(text, "iree")
+def test_a_nightly_is_found_by_its_day_and_brought(registry: ToolchainRegistry, text: str) -> None:
+    place = registry.place(text, "iree")
     assert (place.revision.name, place.revision.date) == ("3.5.0rc20250603", "2025-06-03")
     assert (place.bring() / PROGRAM).read_bytes() == b"\x7fELF 20250603"
 
 
-def test_the_latest_nightly(shed: ToolchainRegistry) -> None:
-    assert shed.place("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
+def test_the_latest_nightly(registry: ToolchainRegistry) -> None:
+    assert registry.place("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
 
 
-def test_a_day_without_a_nightly_names_the_one_before(shed: ToolchainRegistry) -> None:
+def test_a_day_without_a_nightly_names_the_one_before(registry: ToolchainRegistry) -> None:
     with pytest.raises(EnvironmentFailure, match="no iree nightly of 2025-07-01; the one before is of 2025-06-04"):
-        shed.place("nightly:2025-07-01", "iree")
+        registry.place("nightly:2025-07-01", "iree")
 
 
-def test_what_is_no_day(shed: ToolchainRegistry) -> None:
+def test_what_is_no_day(registry: ToolchainRegistry) -> None:
     with pytest.raises(BadInput, match="names no day"):
-        shed.place("nightly:tuesday", "iree")
+        registry.place("nightly:tuesday", "iree")
