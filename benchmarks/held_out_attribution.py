@@ -27,7 +27,8 @@ from benchmarks.held_out_crossfeed import Judged, judged
 from benchmarks.held_out_remedies import case_of
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution
-from triage.cli.context import AppContext, open_runner
+from triage.cli.context import open_runner
+from triage.cli.screen import AppContext
 from triage.execution.runner import ProbeRunner
 from triage.model.outcome import Failed
 

@@ -24,7 +24,8 @@ import yaml
 from benchmarks.held_out_larger import LARGER
 from benchmarks.held_out_programs import PROGRAMS
 from benchmarks.held_out_remedies import FAILURES, case_of
-from triage.cli.context import AppContext, open_runner
+from triage.cli.context import open_runner
+from triage.cli.screen import AppContext
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.outcome import Compiled, Failed, Outcome
 from triage.toolchains.registry import ToolchainRef

@@ -19,7 +19,8 @@ import yaml
 
 from benchmarks.held_out_larger import LARGER
 from benchmarks.held_out_programs import PROGRAMS
-from triage.cli.context import AppContext, open_runner
+from triage.cli.context import open_runner
+from triage.cli.screen import AppContext
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits

@@ -15,7 +15,8 @@ from benchmarks.reduce_inputs import recipe
 from benchmarks.reduce_oracle import Plan
 from benchmarks.reduce_patterns import PATTERNS
 from benchmarks.reduce_peers import WORKERS
-from triage.cli.context import AppContext, load_cases, open_runner
+from triage.cli.context import load_cases, open_runner
+from triage.cli.screen import AppContext
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import family_of
 from triage.execution.judge import same_signature

@@ -15,8 +15,8 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from triage.cli.context import AppContext
 from triage.cli.exit_codes import MEANINGS
+from triage.cli.screen import AppContext
 
 _QUIET = "Suppress progress; errors are still printed."
 _SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}

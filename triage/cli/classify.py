@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from triage.classify import classify_log, load_rules, open_log
-from triage.cli.context import AppContext
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
-from triage.cli.screen import print_stderr
+from triage.cli.screen import AppContext, print_stderr
 from triage.model.outcome import Failure
 from triage.model.progress import Task
 from triage.report.registry import write_report

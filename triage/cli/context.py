@@ -1,4 +1,4 @@
-"""What commands share: the compiler families, progress, a ready runner, and the selection of cases and revisions."""
+"""What commands share: a ready runner, and the selection of cases, compiler families and revisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from triage.classify import packaged_rules
-from triage.cli.screen import LiveBars, LogLines, is_live, print_stderr
+from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family
 from triage.execution.cache import Evidence
 from triage.execution.inputs import Inputs
@@ -19,29 +19,9 @@ from triage.execution.prober import Prober
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.progress import Progress, Silent
 from triage.recipes import load_recipes
 from triage.toolchains.home import open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-
-
-@dataclass(frozen=True, slots=True)
-class AppContext:
-    """The options that hold for every command."""
-
-    quiet: bool = False
-
-    @contextmanager
-    def progress(self) -> Iterator[Progress]:
-        """Show progress on stderr: bars on a terminal, lines in a log, nothing when quiet."""
-        if self.quiet:
-            yield Silent()
-            return
-        shown = LiveBars() if is_live() else LogLines()
-        try:
-            yield shown
-        finally:
-            shown.close()
 
 
 @contextmanager

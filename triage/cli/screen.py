@@ -8,11 +8,13 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from triage.model.progress import Task
+from triage.model.progress import Progress, Silent, Task
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -127,9 +129,24 @@ def _fit(text: str) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
-def is_live() -> bool:
-    """Return whether stderr is a terminal that can redraw lines."""
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """The options that hold for every command."""
+
+    quiet: bool = False
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """Show progress on stderr: bars on a terminal, lines in a log, nothing when quiet."""
+        if self.quiet:
+            yield Silent()
+            return
+        is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        shown = LiveBars() if is_live else LogLines()
+        try:
+            yield shown
+        finally:
+            shown.close()
 
 
 class Format(StrEnum):
