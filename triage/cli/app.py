@@ -46,6 +46,7 @@ class CommandEntry:
 
 
 COMMANDS: Mapping[str, CommandEntry] = {
+    "init": CommandEntry("triage.cli.init", "init", "Write a first folder of recipes to start from."),
     "run": CommandEntry("triage.cli.run", "run", "Compile every case on every toolchain and report failures."),
     "classify": CommandEntry("triage.cli.classify", "classify", "Name the failures in compiler output or a CI log."),
     "history": CommandEntry("triage.cli.history", "history", "Find every change of each case's status across releases."),
