@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Probe
 from triage.remedy.change import CaseChange, combined, contradict
@@ -23,7 +23,7 @@ class Trials:
     `budget` limits their number. Cached answers count too, so that a resumed search tries the same candidates.
     """
 
-    runner: ProbeRunner
+    runner: CaseProber
     case: Case
     ref: ToolchainRef
     failure: Failure
