@@ -11,7 +11,8 @@ from triage.attribute.result import Attribution, ComparisonResult, Difference, D
 from triage.mlir.ir_reader import PassName
 from triage.model.outcome import Compiled, Failed, Measured, Probe
 from triage.model.revision import Revision
-from triage.report.attribution import attribution_blocks, attribution_json, attribution_page, sentence
+from triage.report.attribution import AttributionReport, sentence
+from triage.report.shapes import as_json
 
 CASE = case_named("case")
 GOOD = Probe(CASE, Revision("3.2.0"), "3.2.0", Compiled(), Measured(), cached=False)
@@ -52,7 +53,7 @@ DIVERGING = Attribution(
 def text_of(found: Attribution, width: int = 160) -> str:
     console = Console(width=width)
     with console.capture() as captured:
-        for block in attribution_blocks(found):
+        for block in AttributionReport(found).blocks():
             console.print(block)
     return captured.get()
 
@@ -72,7 +73,7 @@ def test_the_text_has_the_answer_and_the_facts() -> None:
 
 
 def test_the_page_escapes_compiler_output_and_loads_nothing() -> None:
-    page = attribution_page(DIVERGING)
+    page = AttributionReport(DIVERGING).html()
     assert EVIL not in page
     assert "&lt;script&gt;" in page
     for outside in ("http://", "https://", "src=", "href=", "@import", "url("):
@@ -80,7 +81,7 @@ def test_the_page_escapes_compiler_output_and_loads_nothing() -> None:
 
 
 def test_the_json_has_the_suspects() -> None:
-    answer = attribution_json(DIVERGING)
+    answer = as_json(AttributionReport(DIVERGING).shape())
     assert answer["status"] == "parted"
     assert answer["pass"]["on"] == "bad"
     assert answer["suspect_passes"] == ["TilePass"]

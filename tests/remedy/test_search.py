@@ -13,7 +13,8 @@ from triage.remedy.change import CaseChange, ChangeStep, Neighbour, RewrittenInp
 from triage.remedy.result import NothingToRemedy, Remedies, Remedy
 from triage.remedy.search import Trials, pairs, search, with_smallest_value
 from triage.remedy.workflow import RemedyRequest, find_remedies, ranked
-from triage.report.remedy import remedy_json
+from triage.report.remedy import RemedyReport
+from triage.report.shapes import as_json
 
 
 def single(step: ChangeStep) -> CaseChange:
@@ -76,7 +77,7 @@ def test_the_budget_limits_the_candidates(budget: int) -> None:
     assert (answer.tried, answer.found) == (budget, ())
     assert answer.left > 0
     assert len([flags for name, flags in bench.asked if name == "3.3.0"]) == budget + 1
-    answered = remedy_json(answer)
+    answered = as_json(RemedyReport(answer).shape())
     assert answered["remedies"] == []
     assert answered["left"] == answer.left
 
@@ -103,7 +104,7 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
 
     answer = found(FlagBench(behaviour, newest="3.13.0"), good="3.2.0")
     assert flags_of(answer) == [(TILE,), (IGEMM,)]
-    answered = remedy_json(answer)["remedies"]
+    answered = as_json(RemedyReport(answer).shape())["remedies"]
     assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [["3.3.0", "3.2.0", "3.13.0"], ["3.3.0"]]
     assert [[one["name"] for one in remedy["breaks"]] for remedy in answered] == [[], ["3.2.0", "3.13.0"]]
 
@@ -126,7 +127,7 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
 
     answer = found(FlagBench(behaviour), "--iree-opt-level=O3")
     assert [remedy.change.text for remedy in answer.found] == ["without --iree-opt-level"]
-    assert remedy_json(answer)["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
+    assert as_json(RemedyReport(answer).shape())["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> No
     answer = find_remedies(bench, RemedyRequest(a_case(), a_place()))  # type: ignore[arg-type]
     assert isinstance(answer, NothingToRemedy)
     assert len(bench.asked) == 1
-    answered = remedy_json(answer)
+    answered = as_json(RemedyReport(answer).shape())
     assert (answered["remedies"], answered["tried"]) == ([], 0)
 
 

@@ -12,7 +12,8 @@ from triage.model.case import KernelSpec
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
 from triage.remedy.variants import Observed, VariantResult, compare_variants, depends_on, differences, neighbourhood, varied
-from triage.report.variants import variants_json
+from triage.report.shapes import as_json
+from triage.report.variants import VariantsReport
 
 F, P, X, U = VariantResult.FAILS, VariantResult.COMPILES, VariantResult.OTHER, VariantResult.UNTESTABLE
 
@@ -115,7 +116,7 @@ def compared(behaviour: dict[str, Outcome], about: str | None = None) -> dict[st
     cases = [replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),)) for n in behaviour]
     bench = FlagBench(lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]])
     chosen = next((one for one in cases if one.name == about), None)
-    return variants_json(compare_variants(bench, cases, a_place(), chosen))  # type: ignore[arg-type]
+    return as_json(VariantsReport(compare_variants(bench, cases, a_place(), chosen)).shape())  # type: ignore[arg-type]
 
 
 def test_the_sentence_is_about_the_given_case() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,16 +9,9 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, JobsOption, RecipePath
-from triage.cli.screen import show, show_json
-
-
-class PageFormat(StrEnum):
-    """How the answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
+from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option
+from triage.report.attribution import AttributionReport
+from triage.report.registry import write_report
 
 
 @command
@@ -30,21 +22,19 @@ def attribute(
     bad: Annotated[str, typer.Option(help="REV that fails.")],
     case: CaseOption = None,
     repo: Annotated[
-        Path | None, typer.Option("--repo", metavar="DIR", help="A clone of the compiler, to find the pass's source in.")
+        Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to find the pass's source files.")
     ] = None,
     phases: Annotated[
-        bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase as well, two compiles for each.")
+        bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase too (two compiles per phase).")
     ] = True,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for attribution.html.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write attribution.html to this folder.")] = None,
     jobs: JobsOption = None,
-    output: Annotated[
-        PageFormat, typer.Option("--format", "-f", help="How the answer is written to stdout.")
-    ] = PageFormat.TEXT,
+    output: Annotated[str, format_option(AttributionReport)] = "text",
 ) -> Exit:
-    """Find the first pass after which the IR of two compilers differs for good, where it fails.
+    """Find the pass after which the IR of two compilers diverges.
 
-    IR is compared by what it means: operations, types, nesting and the chosen tile sizes; not by names, order,
-    attributes or the spelling of a version.
+    The comparison covers operations, types, nesting and chosen tile sizes. It ignores names, order, other attributes and
+    spellings of versions.
 
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree --out out`
     """
@@ -52,22 +42,16 @@ def attribute(
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
     from triage.git_history import Repository
-    from triage.report.attribution import attribution_blocks, attribution_json, attribution_page, write_attribution
 
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
     with open_runner(context.obj, [chosen], jobs) as runner:
         older, newer = (runner.registry.place(text, chosen.compiler) for text in (good, bad))
         found = compare(runner, chosen, older, newer, clone, Depth(phases=phases))
-    match output:
-        case PageFormat.JSON:
-            show_json(attribution_json(found))
-        case PageFormat.HTML:
-            typer.echo(attribution_page(found))
-        case PageFormat.TEXT:
-            show(attribution_blocks(found))
+    report = AttributionReport(found)
+    write_report(report, output)
     if out:
-        typer.echo(f"written: {write_attribution(found, out)}", err=output is not PageFormat.TEXT)
+        typer.echo(f"written: {report.write_page(out)}", err=output != "text")
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
     return exit_without_answer([found.cause])

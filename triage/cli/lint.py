@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,22 +11,17 @@ import typer
 
 from triage.cli.context import load_cases, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.screen import print_stderr, show, show_json
+from triage.cli.options import format_option
+from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of
 from triage.lint.workflow import lint as lint_case
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
 from triage.recipes.words import FAMILIES
+from triage.report.lint import LintReport
+from triage.report.registry import write_report
 
 _RECIPES = (".yaml", ".yml")
-
-
-class LintFormat(StrEnum):
-    """The format of the findings."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
 
 
 @command
@@ -60,7 +54,7 @@ def lint(
             show_default=False,
         ),
     ] = None,
-    output: Annotated[LintFormat, typer.Option("--format", "-f", help="Output format.")] = LintFormat.TEXT,
+    output: Annotated[str, format_option(LintReport)] = "text",
 ) -> Exit:
     """Find mistakes in a program before compiling it: devices, affinities, chains, shapes, types.
 
@@ -71,8 +65,6 @@ def lint(
 
     - `triage lint recipes/sharded-for-loops.yaml -t 3.8.0`
     """
-    from triage.report.lint import lint_blocks, lint_json, lint_sarif
-
     chosen = _cases(paths, tuple(Flag(_checked(text)) for text in flag or ()))
     measured = measure if measure is not None else toolchain is not None
     answers, unreadable, rules = [], [], []
@@ -88,13 +80,7 @@ def lint(
                 unreadable.append(error)
     if unreadable and not answers:
         raise BadInput("\n".join(map(str, unreadable)))
-    match output:
-        case LintFormat.JSON:
-            show_json(lint_json(answers))
-        case LintFormat.SARIF:
-            show_json(lint_sarif(answers, rules))
-        case LintFormat.TEXT:
-            show(lint_blocks(answers))
+    write_report(LintReport(answers, rules), output)
     if unreadable:
         raise BadInput("\n".join(map(str, unreadable)))
     return Exit.FOUND if any(answer.has_errors for answer in answers) else Exit.OK

@@ -8,9 +8,10 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, FormatOption, JobsOption, RecipePath
-from triage.cli.screen import Format, show, show_json
+from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option
 from triage.execution.runner import ProbeJob
+from triage.report.registry import write_report
+from triage.report.remedy import RemedyReport, planned_lines
 
 
 @command
@@ -32,7 +33,7 @@ def remedy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the candidates; only the failing case is compiled.")
     ] = False,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(RemedyReport)] = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
@@ -43,7 +44,6 @@ def remedy(
     """
     from triage.remedy.result import NothingToRemedy
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
-    from triage.report.remedy import planned_lines, remedy_blocks, remedy_json
 
     cases = load_cases([recipe])
     chosen = one_case(cases, case)
@@ -57,10 +57,7 @@ def remedy(
                 typer.echo(line)
             return Exit.OK
         found = find_remedies(runner, request)
-    if output is Format.JSON:
-        show_json(remedy_json(found))
-    else:
-        show(remedy_blocks(found))
+    write_report(RemedyReport(found), output)
     if isinstance(found, NothingToRemedy):
         return exit_without_answer([found.cause])
     return Exit.OK if found.found else Exit.INCONCLUSIVE

@@ -9,13 +9,14 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import FormatOption, JobsOption, RecipePath
-from triage.cli.screen import Format, show, show_json
+from triage.cli.options import DryRunOption, JobsOption, RecipePath, format_option
 from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Untestable
 from triage.remedy.variants import compare_variants, neighbourhood, varied
+from triage.report.registry import write_report
+from triage.report.variants import VariantsReport
 
 
 @command
@@ -34,8 +35,8 @@ def variants(
         ),
     ] = None,
     jobs: JobsOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines without running them.")] = False,
-    output: FormatOption = Format.TEXT,
+    dry_run: DryRunOption = False,
+    output: Annotated[str, format_option(VariantsReport)] = "text",
 ) -> Exit:
     """Compile variants of a failing case and report which keys decide whether it fails.
 
@@ -45,8 +46,6 @@ def variants(
 
     - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
     """
-    from triage.report.variants import variants_blocks, variants_json
-
     cases = load_cases([recipe])
     about = one_case(cases, case) if case else None
     if vary:
@@ -64,10 +63,7 @@ def variants(
                 typer.echo(line)
             return Exit.OK
         found = compare_variants(runner, chosen, ref, about)
-    if output is Format.JSON:
-        show_json(variants_json(found))
-    else:
-        show(variants_blocks(found))
+    write_report(VariantsReport(found), output)
     if found.failure is not None:
         return Exit.OK
     return exit_without_answer(probe.outcome.cause for probe in found.probes if isinstance(probe.outcome, Untestable))

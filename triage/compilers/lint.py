@@ -55,7 +55,7 @@ class ProgramDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class LintReport:
+class ProgramFindings:
     """All findings of a program, its devices, and the options that declare undeclared devices."""
 
     findings: tuple[LintFinding, ...]
@@ -96,7 +96,7 @@ class Linter(Protocol):
     def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
         """Return the backend and the chip that a command line names; None for none or several."""
 
-    def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> LintReport:
+    def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.compilers.lint import Linter, LintFinding, LintReport, ProgramDevice, Severity
+from triage.compilers.lint import Linter, LintFinding, ProgramDevice, ProgramFindings, Severity
 from triage.execution.mlir_tools import Reader
 from triage.execution.runner import ProbeRunner
 from triage.lint.solver import SolverMeasurement, measure_solver
@@ -124,7 +124,9 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
         raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
 
 
-def _measured(runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, report: LintReport) -> SolverMeasurement:
+def _measured(
+    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, report: ProgramFindings
+) -> SolverMeasurement:
     if not case.target.backend:
         return SolverMeasurement(notes=("solver iterations are not measured: the backend is unknown",))
     if any(device.declared is None for device in report.devices):  # the compile fails for this reason

@@ -1,8 +1,9 @@
-"""A comparison of two compilers on a terminal, as JSON and as an HTML page."""
+"""Report of `triage attribute`: text, JSON and an HTML page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from rich.text import Text
 
 from triage.attribute.excerpt import Mark, side_by_side
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, PhaseComparison
-from triage.report.elements import headline_text, revision_text
-from triage.report.shapes import Json, failure_json, probe_json, revision_json
+from triage.model.revision import Revision
+from triage.report.elements import facts_table, failure_text, plural, revision_text
+from triage.report.registry import HtmlReport
+from triage.report.shapes import FailureShape, ProbeShape, Shape, optional_failure, probe_shape
 from triage.toolchains.home import disk_errors, write_whole
 
 _MAX_ROWS = 60  # on a terminal
@@ -25,19 +28,154 @@ _UNBOUNDED = (1 << 63) - 1
 _STYLES = {Mark.SAME: ("dim", "dim"), Mark.CHANGED: ("red", "green"), Mark.GOOD: ("red", ""), Mark.BAD: ("", "green")}
 
 
-def attribution_blocks(found: Attribution) -> Iterable[RenderableType]:
-    """Yield the answer, the facts, the phases, and both sides' IR at the divergence."""
-    yield Text.assemble((found.case.name, "bold"), ": ", sentence(found))
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in facts(found):
-        table.add_row(name, Text(text))
-    yield Padding(table, (0, 0, 0, 2))
-    if found.phases:
-        yield Padding(_phase_table(found), (1, 0, 0, 2))
-    if found.persistent and found.persistent.excerpt:
-        yield Padding(_diff(found, found.persistent), (1, 0, 0, 0))
+@dataclass(frozen=True)
+class DivergingPassShape(Shape):
+    """A pass after which the IR differs. `on`: the sides that it changed, `good`, `bad` or `both`."""
+
+    name: str
+    argument: str | None
+    on: str
+    function: str | None
+    operations: list[Difference]
+    choices: list[Difference]
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class PhaseShape(Shape):
+    """The program after a phase: counts of each side, null where it was not reached."""
+
+    phase: str
+    same: bool | None
+    good: dict[str, int] | None
+    bad: dict[str, int] | None
+    differences: list[Difference]
+
+
+@dataclass(frozen=True)
+class AttributionShape(Shape):
+    """JSON of `triage attribute`.
+
+    `pass`: the pass after which the IR diverges; `decided`: a later one with other choices; `earlier`: one whose difference
+    later passes undo. `function` and `shared_memory_bytes` have the keys `good` and `bad`.
+    """
+
+    case: str
+    status: str
+    reason: str | None
+    good: Revision
+    bad: Revision
+    failure: FailureShape | None
+    probes: dict[str, ProbeShape]
+    failing_pass: str | None
+    function: dict[str, str | None]
+    first_phase: str | None
+    pass_: DivergingPassShape | None
+    decided: DivergingPassShape | None
+    earlier: DivergingPassShape | None
+    suspect_passes: list[str]
+    suspect_files: list[str]
+    shared_memory_bytes: dict[str, int | None]
+    phases: list[PhaseShape]
+    notes: list[str]
+    compiles: int
+    printed_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttributionReport(HtmlReport):
+    """Where two compilers diverge over a case."""
+
+    found: Attribution
+
+    def shape(self) -> AttributionShape:
+        found = self.found
+        return AttributionShape(
+            case=found.case.name,
+            status=found.status.value,
+            reason=found.reason,
+            good=found.good.revision,
+            bad=found.bad.revision,
+            failure=optional_failure(found.failure),
+            probes={"good": probe_shape(found.good), "bad": probe_shape(found.bad)},
+            failing_pass=found.failing.name if found.failing else None,
+            function=dict(zip(("good", "bad"), found.function, strict=True)),
+            first_phase=found.first_phase,
+            pass_=_diverging_shape(found.persistent),
+            decided=_diverging_shape(found.decided),
+            earlier=_diverging_shape(found.first),
+            suspect_passes=list(found.passes),
+            suspect_files=list(found.files),
+            shared_memory_bytes=dict(zip(("good", "bad"), found.shared, strict=True)),
+            phases=[
+                PhaseShape(
+                    comparison.phase,
+                    comparison.same,
+                    None if comparison.good is None else dict(comparison.good),
+                    None if comparison.bad is None else dict(comparison.bad),
+                    list(comparison.differences),
+                )
+                for comparison in found.phases
+            ],
+            notes=list(found.notes),
+            compiles=found.compiles,
+            printed_bytes=found.printed,
+            seconds=found.seconds,
+        )
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show the answer, the facts, the phases, and both sides' IR at the divergence."""
+        found = self.found
+        yield Text.assemble((found.case.name, "bold"), ": ", sentence(found))
+        yield facts_table(facts(found))
+        if found.phases:
+            yield Padding(_phase_table(found), (1, 0, 0, 2))
+        if found.persistent and found.persistent.excerpt:
+            yield Padding(_diff(found, found.persistent), (1, 0, 0, 0))
+
+    def html(self) -> str:
+        """Return a self-contained page. Texts of compilers and recipes are escaped."""
+        found = self.found
+        environment = Environment(
+            loader=PackageLoader("triage.report"),
+            undefined=StrictUndefined,
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        excerpt = found.persistent.excerpt if found.persistent else None
+        rows = list(islice(side_by_side(excerpt.good, excerpt.bad), _MAX_PAGE_ROWS + 1)) if excerpt else []
+        return environment.get_template("attribution.html.j2").render(
+            found=found,
+            sentence=sentence(found),
+            facts=list(facts(found)),
+            counts=_count_names(found),
+            phase_state=phase_state,
+            rows=rows[:_MAX_PAGE_ROWS],
+            more=len(rows) > _MAX_PAGE_ROWS or (excerpt is not None and excerpt.cut),
+        )
+
+    def write_page(self, folder: Path) -> Path:
+        """Write `attribution.html` into a folder and return its path."""
+        path = folder / "attribution.html"
+        with disk_errors(f"write the page to {folder}"):
+            write_whole(path, self.html())
+        return path
+
+
+def _diverging_shape(diverging: DivergingPass | None) -> DivergingPassShape | None:
+    if diverging is None:
+        return None
+    return DivergingPassShape(
+        name=diverging.pass_name.name,
+        argument=diverging.pass_name.argument,
+        on="both" if diverging.good and diverging.bad else "bad" if diverging.bad else "good",
+        function=diverging.function,
+        operations=list(diverging.operations),
+        choices=list(diverging.choices),
+        files=list(diverging.files),
+    )
 
 
 def sentence(found: Attribution) -> str:
@@ -55,12 +193,12 @@ def sentence(found: Attribution) -> str:
             return f"cannot compare: {found.reason}"
 
 
-def facts(found: Attribution) -> Iterable[tuple[str, str]]:
+def facts(found: Attribution) -> Iterable[tuple[str, str | Text]]:
     """Yield the name and text of each fact except phases and IR."""
     yield "good", revision_text(found.good.revision)
     yield "bad", revision_text(found.bad.revision)
     if found.failure:
-        yield "failure", f"{found.failure.failure_class}: {headline_text(found.failure, 400)}"
+        yield "failure", failure_text(found.failure, 400)
         failing = found.failing.name if found.failing else found.failure.failing_pass
         if where := ", ".join(part for part in (found.failure.phase, failing) if part):
             yield "fails in", where
@@ -78,7 +216,7 @@ def facts(found: Attribution) -> Iterable[tuple[str, str]]:
         good, bad = (_bytes(count) for count in found.shared)
         yield "shared memory", f"{good} on {found.good.revision.name}, {bad} on {found.bad.revision.name}"
     yield from (("note", note) for note in found.notes)
-    yield "cost", f"{found.compiles} compiles, {found.printed / (1 << 20):.1f} MiB of IR read, {found.seconds:.1f} s"
+    yield "cost", f"{plural(found.compiles, 'compile')}, {found.printed / (1 << 20):.1f} MiB of IR read, {found.seconds:.1f} s"
 
 
 def differences(diverging: DivergingPass) -> Iterable[str]:
@@ -154,83 +292,3 @@ def _diff(found: Attribution, diverging: DivergingPass) -> Table:
     if next(rows, None):
         table.add_row(Text("... the rest is in the HTML page (--out)", style="dim"), "")
     return table
-
-
-def attribution_json(found: Attribution) -> Json:
-    """Return the JSON answer of `triage attribute`."""
-    return {
-        "case": found.case.name,
-        "status": found.status.value,
-        "reason": found.reason,
-        "good": revision_json(found.good.revision),
-        "bad": revision_json(found.bad.revision),
-        "failure": failure_json(found.failure),
-        "probes": {"good": probe_json(found.good), "bad": probe_json(found.bad)},
-        "failing_pass": found.failing.name if found.failing else None,
-        "function": dict(zip(("good", "bad"), found.function, strict=True)),
-        "first_phase": found.first_phase,
-        "pass": _diverging_json(found.persistent),
-        "decided": _diverging_json(found.decided),
-        "earlier": _diverging_json(found.first),
-        "suspect_passes": list(found.passes),
-        "suspect_files": list(found.files),
-        "shared_memory_bytes": dict(zip(("good", "bad"), found.shared, strict=True)),
-        "phases": [
-            {
-                "phase": comparison.phase,
-                "same": comparison.same,
-                "good": None if comparison.good is None else dict(comparison.good),
-                "bad": None if comparison.bad is None else dict(comparison.bad),
-                "differences": _differences_json(comparison.differences),
-            }
-            for comparison in found.phases
-        ],
-        "notes": list(found.notes),
-        "compiles": found.compiles,
-        "printed_bytes": found.printed,
-        "seconds": found.seconds,
-    }
-
-
-def _diverging_json(diverging: DivergingPass | None) -> Json | None:
-    if diverging is None:
-        return None
-    return {
-        "name": diverging.pass_name.name,
-        "argument": diverging.pass_name.argument,
-        "on": "both" if diverging.good and diverging.bad else "bad" if diverging.bad else "good",
-        "function": diverging.function,
-        "operations": _differences_json(diverging.operations),
-        "choices": _differences_json(diverging.choices),
-        "files": list(diverging.files),
-    }
-
-
-def _differences_json(found: Sequence[Difference]) -> list[dict[str, str]]:
-    return [{"name": difference.name, "good": difference.good, "bad": difference.bad} for difference in found]
-
-
-def attribution_page(found: Attribution) -> str:
-    """Return a self-contained HTML page. Texts of compilers and recipes are escaped."""
-    environment = Environment(
-        loader=PackageLoader("triage.report"), undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    excerpt = found.persistent.excerpt if found.persistent else None
-    rows = list(islice(side_by_side(excerpt.good, excerpt.bad), _MAX_PAGE_ROWS + 1)) if excerpt else []
-    return environment.get_template("attribution.html.j2").render(
-        found=found,
-        sentence=sentence(found),
-        facts=list(facts(found)),
-        counts=_count_names(found),
-        phase_state=phase_state,
-        rows=rows[:_MAX_PAGE_ROWS],
-        more=len(rows) > _MAX_PAGE_ROWS or (excerpt is not None and excerpt.cut),
-    )
-
-
-def write_attribution(found: Attribution, folder: Path) -> Path:
-    """Write `attribution.html` into a folder and return its path."""
-    path = folder / "attribution.html"
-    with disk_errors(f"write the page to {folder}"):
-        write_whole(path, attribution_page(found))
-    return path

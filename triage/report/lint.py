@@ -1,11 +1,13 @@
-"""Lint findings on a terminal, as JSON and as SARIF 2.1.0, which GitHub and editors show beside the line."""
+"""Report of `triage lint`: text, JSON and SARIF."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from rich.console import RenderableType
@@ -13,10 +15,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.compilers.lint import LintFinding, LintRule, ProgramDevice, Severity
+from triage.compilers.lint import LintFinding, LintRule, Severity
 from triage.lint.workflow import LintedCase
 from triage.mlir import SourcePosition
-from triage.report.shapes import Json
+from triage.report.elements import plural
+from triage.report.registry import SarifReport
+from triage.report.shapes import Json, Shape
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
@@ -24,33 +28,99 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _MAX_FINDINGS = 8  # of one rule on a terminal; JSON has all
 
 
-def lint_json(cases: Sequence[LintedCase]) -> Json:
-    """Return the JSON answer of `triage lint`."""
-    return {
-        "findings": [_finding_json(linted, finding) for linted in cases for finding in linted.findings],
-        "devices": [_device_json(linted, device) for linted in cases for device in linted.devices],
-        "suggested_flags": list(dict.fromkeys(flag for linted in cases for flag in linted.flags)),
-        "cases": [
+@dataclass(frozen=True)
+class FindingShape(Shape):
+    """A finding; `location` is `file:line:column`."""
+
+    rule: str
+    severity: str
+    message: str
+    location: str | None
+    case: str
+
+
+@dataclass(frozen=True)
+class DeviceShape(Shape):
+    """A device. `declared`: the option or attribute that declares it; `location`: its first reference."""
+
+    name: str
+    declared: str | None
+    references: int
+    location: str | None
+    case: str
+
+
+@dataclass(frozen=True)
+class LintedCaseShape(Shape):
+    """A case that was linted. `silenced`: number of findings that comments silence."""
+
+    case: str
+    source: str
+    suggested_flags: list[str]
+    silenced: int
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class LintShape(Shape):
+    """JSON of `triage lint`."""
+
+    findings: list[FindingShape]
+    devices: list[DeviceShape]
+    suggested_flags: list[str]
+    cases: list[LintedCaseShape]
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport(SarifReport):
+    """The findings of all cases, and the rules of their families."""
+
+    cases: Sequence[LintedCase]
+    rules: Sequence[LintRule]
+
+    def shape(self) -> LintShape:
+        return LintShape(
+            [
+                FindingShape(finding.rule, finding.severity.value, finding.message, place_text(finding.place), linted.case.name)
+                for linted in self.cases
+                for finding in linted.findings
+            ],
+            [
+                DeviceShape(device.name, device.declared, device.references, place_text(device.place), linted.case.name)
+                for linted in self.cases
+                for device in linted.devices
+            ],
+            list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags)),
+            [
+                LintedCaseShape(linted.case.name, linted.source, list(linted.flags), linted.silenced, list(linted.notes))
+                for linted in self.cases
+            ],
+        )
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show each case with its findings and suggested flags, then the counts."""
+        for linted in self.cases:
+            if not linted.findings and not linted.notes:
+                continue
+            source = linted.source if linted.source != linted.case.name else ""
+            yield Text.assemble((linted.case.name, "bold"), "  ", source)
+            yield Padding(_rows(linted), (0, 0, 0, 2))
+        yield _counts(self.cases)
+
+    def sarif(self) -> Mapping[str, Any]:
+        """Return one run with all rules. Paths below the current folder are relative, as GitHub requires."""
+        order = {rule.name: index for index, rule in enumerate(self.rules)}
+        results = [_sarif_result(linted, finding, order) for linted in self.cases for finding in linted.findings]
+        rules = [
             {
-                "case": linted.case.name,
-                "source": linted.source,
-                "suggested_flags": list(linted.flags),
-                "silenced": linted.silenced,
-                "notes": list(linted.notes),
+                "id": rule.name,
+                "shortDescription": {"text": rule.summary},
+                "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
             }
-            for linted in cases
-        ],
-    }
-
-
-def lint_blocks(cases: Sequence[LintedCase]) -> Iterable[RenderableType]:
-    """Yield each case with its findings and suggested flags, then the counts."""
-    for linted in cases:
-        if not linted.findings and not linted.notes:
-            continue
-        yield Text.assemble((linted.case.name, "bold"), "  ", linted.source if linted.source != linted.case.name else "")
-        yield Padding(_rows(linted), (0, 0, 0, 2))
-    yield _counts(cases)
+            for rule in self.rules
+        ]
+        driver = {"name": "triage lint", "semanticVersion": version("iree-triage"), "rules": rules}
+        return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
 def place_text(place: SourcePosition | None) -> str | None:
@@ -89,51 +159,12 @@ def _counts(cases: Sequence[LintedCase]) -> Text:
     parts = [_count(severities.count(severity), severity) for severity in Severity]
     silenced = sum(linted.silenced for linted in cases)
     tail = f", {silenced} silenced" if silenced else ""
-    return Text(f"{', '.join(parts)} in {len(cases)} case{'' if len(cases) == 1 else 's'}{tail}")
+    return Text(f"{', '.join(parts)} in {plural(len(cases), 'case')}{tail}")
 
 
 def _count(count: int, severity: Severity) -> str:
     plural = "" if count == 1 or severity is Severity.ADVICE else "s"
     return f"{count or 'no'} {severity.value}{plural}"
-
-
-def _finding_json(linted: LintedCase, finding: LintFinding) -> Json:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "location": place_text(finding.place),
-        "case": linted.case.name,
-    }
-
-
-def _device_json(linted: LintedCase, device: ProgramDevice) -> Json:
-    return {
-        "name": device.name,
-        "declared": device.declared,
-        "references": device.references,
-        "location": place_text(device.place),
-        "case": linted.case.name,
-    }
-
-
-def lint_sarif(cases: Sequence[LintedCase], rules: Sequence[LintRule]) -> Json:
-    """Return one SARIF run with all rules. Paths below the current folder are relative, as GitHub requires."""
-    order = {rule.name: index for index, rule in enumerate(rules)}
-    results = [_sarif_result(linted, finding, order) for linted in cases for finding in linted.findings]
-    driver = {
-        "name": "triage lint",
-        "semanticVersion": version("iree-triage"),
-        "rules": [
-            {
-                "id": rule.name,
-                "shortDescription": {"text": rule.summary},
-                "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
-            }
-            for rule in rules
-        ],
-    }
-    return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
 def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int]) -> Json:

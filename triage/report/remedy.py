@@ -1,64 +1,147 @@
-"""Remedies on a terminal and as JSON."""
+"""Report of `triage remedy`: text and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.remedy.change import CaseChange, Neighbour, RewrittenInput, SetOption
 from triage.remedy.result import COST_METRICS, NothingToRemedy, Remedies, Remedy, RemedyCheck, cost_differences, cost_of
-from triage.report.elements import headline_text
-from triage.report.shapes import Json, failure_json, revision_json
+from triage.report.elements import facts_table, failure_text, plural
+from triage.report.registry import Report
+from triage.report.shapes import FailureShape, Shape, failure_shape
 
 _MAX_REMEDIES = 8  # on a terminal with all details
 
 
-def remedy_json(found: Remedies | NothingToRemedy) -> Json:
-    """Return the JSON answer of `triage remedy`."""
-    if isinstance(found, NothingToRemedy):
-        empty: Json = {"remedies": [], "tried": 0, "left": 0, "failure": None, "promising": [], "notes": []}
-        return {**empty, "case": found.case.name, "toolchain": revision_json(found.revision), "reason": found.reason}
-    return {
-        "remedies": [_remedy_json(remedy) for remedy in found.found],
-        "tried": found.tried,
-        "left": found.left,
-        "failure": failure_json(found.failure),
-        "promising": [{**_change_json(change), "failure": failure_json(failure)} for change, failure in found.promising],
-        "notes": list(found.notes),
-        "case": found.case.name,
-        "toolchain": revision_json(found.failing.revision),
-        "reason": None if found.found else _none_found(found),
-    }
+@dataclass(frozen=True)
+class CostShape(Shape):
+    """The cost of a compile; metrics that were not measured are null."""
+
+    cpu_seconds: float
+    seconds: float
+    peak_rss_mb: float
+    artifact_bytes: float | None
+    binary_bytes: float | None
+    run_ms: float | None
+    dispatches: float | None
+    shared_bytes: float | None
+    spill_bytes: float | None
+    registers: float | None
+    run_ms_least: float | None
+    run_ms_most: float | None
 
 
-def remedy_blocks(found: Remedies | NothingToRemedy) -> Iterable[RenderableType]:
-    """Yield the failure, each remedy with its cost and effect elsewhere, and the number of candidates tried."""
-    if isinstance(found, NothingToRemedy):
-        yield Text.assemble((found.case.name, "bold"), ": ", ("nothing to remedy", "yellow"), f", {found.reason}")
-        return
-    on = found.failing.revision.name
-    count = f"{len(found.found)} remed{'y' if len(found.found) == 1 else 'ies'}" if found.found else "no remedy"
-    yield Text.assemble((found.case.name, "bold"), f" on {on}: ", (count, "green" if found.found else "yellow"))
-    facts = _table()
-    facts.add_row("failure", Text(f"{found.failure.failure_class}: {headline_text(found.failure, 400)}"))
-    yield Padding(facts, (0, 0, 0, 2))
-    for number, remedy in enumerate(found.found[:_MAX_REMEDIES], 1):
-        yield Text.assemble(f"\n{number}  ", (remedy.change.text, "bold"))
-        table = _table()
-        table.add_row("effect", Text(explanation(remedy)))
-        table.add_row("cost", cost_text(remedy.probe))
-        if changes := cost_changes_text(remedy):
-            table.add_row("changes", changes)
-        for check in remedy.checks:
-            table.add_row(check.remedied.revision.name, _check_text(check))
-        yield Padding(table, (0, 0, 0, 3))
-    yield from _closing(found)
+@dataclass(frozen=True)
+class RemedyCheckShape(Shape):
+    """A remedy on another revision; costs are null where the case does not compile."""
+
+    revision: Revision
+    without: str
+    with_: str
+    cost_without: CostShape | None
+    cost_with: CostShape | None
+
+
+@dataclass(frozen=True)
+class PromisingShape(Shape):
+    """A change that leads to another failure. `input`: the path of a rewritten input."""
+
+    flags: list[str]
+    dropped_flags: list[str]
+    input_change: str | None
+    input: str | None
+    failure: FailureShape
+
+
+@dataclass(frozen=True)
+class RemedyShape(Shape):
+    """A remedy. `smallest`: the next smaller value fails; `input`: the path of a rewritten input."""
+
+    flags: list[str]
+    dropped_flags: list[str]
+    input_change: str | None
+    input: str | None
+    verified_on: list[Revision]
+    breaks: list[Revision]
+    explanation: str
+    smallest: bool
+    only_silences_a_check: bool
+    computes_in_other_types: bool
+    cost: CostShape | None
+    checks: list[RemedyCheckShape]
+
+
+@dataclass(frozen=True)
+class RemediesShape(Shape):
+    """JSON of `triage remedy`. `left`: candidates that the budget left untried; `reason`: why there is no remedy."""
+
+    remedies: list[RemedyShape]
+    tried: int
+    left: int
+    failure: FailureShape | None
+    promising: list[PromisingShape]
+    notes: list[str]
+    case: str
+    toolchain: Revision
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyReport(Report):
+    """The remedies of a case, or why there is nothing to remedy."""
+
+    found: Remedies | NothingToRemedy
+
+    def shape(self) -> RemediesShape:
+        found = self.found
+        if isinstance(found, NothingToRemedy):
+            return RemediesShape([], 0, 0, None, [], [], found.case.name, found.revision, found.reason)
+        return RemediesShape(
+            [_remedy_shape(remedy) for remedy in found.found],
+            found.tried,
+            found.left,
+            failure_shape(found.failure),
+            [
+                PromisingShape(
+                    list(change.flags),
+                    list(change.dropped),
+                    change.input_change,
+                    _input_path(change),
+                    failure_shape(failure),
+                )
+                for change, failure in found.promising
+            ],
+            list(found.notes),
+            found.case.name,
+            found.failing.revision,
+            None if found.found else _none_found(found),
+        )
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show the failure, each remedy with its cost and effect elsewhere, and the number of candidates tried."""
+        found = self.found
+        if isinstance(found, NothingToRemedy):
+            yield Text.assemble((found.case.name, "bold"), ": ", ("nothing to remedy", "yellow"), f", {found.reason}")
+            return
+        on = found.failing.revision.name
+        count = plural(len(found.found), "remedy", "remedies") if found.found else "no remedy"
+        yield Text.assemble((found.case.name, "bold"), f" on {on}: ", (count, "green" if found.found else "yellow"))
+        yield facts_table([("failure", failure_text(found.failure, 400))])
+        for number, remedy in enumerate(found.found[:_MAX_REMEDIES], 1):
+            yield Text.assemble(f"\n{number}  ", (remedy.change.text, "bold"))
+            facts: list[tuple[str, str | Text]] = [("effect", explanation(remedy)), ("cost", cost_text(remedy.probe))]
+            if changes := cost_changes_text(remedy):
+                facts.append(("changes", changes))
+            facts += [(check.remedied.revision.name, _check_text(check)) for check in remedy.checks]
+            yield Padding(facts_table(facts), (0, 0, 0, 1))
+        yield from _closing(found)
 
 
 def explanation(remedy: Remedy) -> str:
@@ -145,54 +228,44 @@ def planned_lines(changes: Sequence[CaseChange], commands: Iterable[str]) -> Ite
         yield command
 
 
-def _remedy_json(remedy: Remedy) -> Json:
-    return {
-        **_change_json(remedy.change),
-        "verified_on": _revisions(remedy.verified_on),
-        "breaks": _revisions(remedy.breaks),
-        "explanation": explanation(remedy),
-        "smallest": remedy.smallest,
-        "only_silences_a_check": remedy.change.checks_less,
-        "computes_in_other_types": remedy.change.recomputes,
-        "cost": _cost_json(remedy.probe),
-        "checks": [
-            {
-                "revision": revision_json(check.remedied.revision),
-                "without": _state(check.without),
-                "with": _state(check.remedied),
-                "cost_without": _cost_json(check.without),
-                "cost_with": _cost_json(check.remedied),
-            }
+def _remedy_shape(remedy: Remedy) -> RemedyShape:
+    change = remedy.change
+    return RemedyShape(
+        flags=list(change.flags),
+        dropped_flags=list(change.dropped),
+        input_change=change.input_change,
+        input=_input_path(change),
+        verified_on=list(remedy.verified_on),
+        breaks=list(remedy.breaks),
+        explanation=explanation(remedy),
+        smallest=remedy.smallest,
+        only_silences_a_check=change.checks_less,
+        computes_in_other_types=change.recomputes,
+        cost=_cost_shape(remedy.probe),
+        checks=[
+            RemedyCheckShape(
+                check.remedied.revision,
+                _state(check.without),
+                _state(check.remedied),
+                _cost_shape(check.without),
+                _cost_shape(check.remedied),
+            )
             for check in remedy.checks
         ],
-    }
+    )
 
 
-def _cost_json(probe: Probe) -> Json | None:
-    """Return the cost; None if the case does not compile. Metrics that were not measured are null."""
+def _cost_shape(probe: Probe) -> CostShape | None:
     if not isinstance(probe.outcome, Compiled):
         return None
     measured = probe.measured
     names = ("artifact_bytes", "binary_bytes", *COST_METRICS, "run_ms_least", "run_ms_most")
-    return {
-        "cpu_seconds": measured.cpu_seconds,
-        "seconds": measured.seconds,
-        "peak_rss_mb": measured.peak_rss_mb,
-        **{name: measured.metrics.get(name) for name in names},
-    }
+    metrics = {name: measured.metrics.get(name) for name in names}
+    return CostShape(measured.cpu_seconds, measured.seconds, measured.peak_rss_mb, **metrics)
 
 
-def _change_json(change: CaseChange) -> Json:
-    return {
-        "flags": list(change.flags),
-        "dropped_flags": list(change.dropped),
-        "input_change": change.input_change,
-        "input": next((str(step.path) for step in change.steps if isinstance(step, RewrittenInput)), None),
-    }
-
-
-def _revisions(revisions: Iterable[Revision]) -> list[Json | None]:
-    return [revision_json(revision) for revision in revisions]
+def _input_path(change: CaseChange) -> str | None:
+    return next((str(step.path) for step in change.steps if isinstance(step, RewrittenInput)), None)
 
 
 def _closing(found: Remedies) -> Iterable[RenderableType]:
@@ -203,8 +276,8 @@ def _closing(found: Remedies) -> Iterable[RenderableType]:
     if not found.found:
         yield Text(f"\n{_none_found(found)}")
         for change, failure in found.promising[:_MAX_REMEDIES]:
-            yield Text(f"  {change.text} leads to {failure.failure_class}: {headline_text(failure)}", style="dim")
-    yield Text(f"\n{found.tried} candidate{'' if found.tried == 1 else 's'} tried", style="dim")
+            yield Text(f"  {change.text} leads to {failure_text(failure)}", style="dim")
+    yield Text(f"\n{plural(found.tried, 'candidate')} tried", style="dim")
     for note in found.notes:
         yield Text(note, style="yellow")
 
@@ -228,10 +301,3 @@ def _state(probe: Probe) -> str:
             return f"fails: {failure.failure_class}"
         case Untestable(reason=reason):
             return reason if reason.startswith("does not") else f"untestable: {reason}"
-
-
-def _table() -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    return table

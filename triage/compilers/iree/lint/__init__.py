@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import affinities, chains, devices, shapes
 from triage.compilers.iree.lint.program import LintProgram
-from triage.compilers.lint import LintFinding, LintReport, LintRule, Severity, SolverLimit
+from triage.compilers.lint import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
 from triage.mlir import Module
 from triage.model.revision import Toolchain
 
@@ -62,10 +62,10 @@ class IreeLinter:
     def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
         return target_of(options)
 
-    def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> LintReport:
+    def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
         program = LintProgram(module, options, backend, chip)
         findings = tuple(finding for check in CHECKS.values() for finding in check(program))
-        return LintReport(findings, devices.devices_of(program), devices.flags_for(program))
+        return ProgramFindings(findings, devices.devices_of(program), devices.flags_for(program))
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         flags = toolchain.capabilities.flags
