@@ -79,7 +79,7 @@ def ask(bench: ProbeRunner, case: Case, version: str, budget: int, number: int) 
     known = {change.text for change in first}
     found, switches = _flags(both), _flags(alone)
     tier = "none" if not found else "class" if any(change.text in known for change in found) else "own options"
-    other = tuple(change.text for change in both.helpful if change.input_change)
+    other = tuple(change.text for change, _ in both.working if change.input_change)
     texts = tuple(change.text for change in found)
     return Answer(
         f"{case.name} {version}",
@@ -96,7 +96,7 @@ def ask(bench: ProbeRunner, case: Case, version: str, budget: int, number: int) 
 
 
 def _flags(trials: Trials) -> list[CaseChange]:
-    return [change for change in trials.helpful if change.input_change is None and not change.checks_less]
+    return [change for change, _ in trials.working if change.input_change is None and not change.checks_less]
 
 
 def main() -> None:
