@@ -1,4 +1,4 @@
-"""The statuses of the bundled recipes as they were measured: one letter for each release, oldest first."""
+"""Measured statuses of the bundled recipes: one letter per release, oldest first."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ VERSIONS = [
 
 
 def read_statuses() -> dict[str, str]:
-    """Case name -> letters: P passed, F failed, C crashed, M out of memory, T timed out, U untestable."""
+    """Return the letters by case name: P passed, F failed, C crashed, M out of memory, T timed out, U untestable."""
     lines = (Path(__file__).parent / "statuses.txt").read_text().splitlines()
     return dict(line.rsplit(maxsplit=1) for line in lines)

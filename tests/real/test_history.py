@@ -1,4 +1,4 @@
-"""All bundled recipes on all releases: minutes, so it has a target of its own (`make test-slow`)."""
+"""All bundled recipes on all releases. This takes minutes and runs with `make test-slow` only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def letters(case: dict[str, Any]) -> str:
 
 
 def changes(case: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    return [(one["before"]["name"], one["after"]["name"], one["from"], one["to"]) for one in case["changes"]]
+    return [(change["before"]["name"], change["after"]["name"], change["from"], change["to"]) for change in case["changes"]]
 
 
 def history(triage: Triage, *words: str) -> dict[str, dict[str, Any]]:
@@ -37,7 +37,7 @@ def history(triage: Triage, *words: str) -> dict[str, dict[str, Any]]:
     return {case["case"]: case for case in json.loads(done.stdout)["cases"]}
 
 
-def test_every_release_has_the_status_that_was_measured_and_half_the_compiles_find_the_changes(
+def test_every_release_has_its_measured_status_and_half_the_compiles_find_all_changes(
     shared_home: Path, triage: Triage
 ) -> None:
     half = history(triage)
@@ -47,13 +47,13 @@ def test_every_release_has_the_status_that_was_measured_and_half_the_compiles_fi
     assert sum(case["compiles"] for case in half.values()) <= len(every) * len(VERSIONS) / 2
 
 
-def test_what_recipes_expect_is_what_happens_but_for_the_replayed_night(shared_home: Path, triage: Triage) -> None:
-    """A failure that no recipe expects first appears in 3.3.0; nothing passes that is expected to fail."""
+def test_only_the_replayed_night_differs_from_what_recipes_expect(shared_home: Path, triage: Triage) -> None:
+    """Unexpected failures appear first in 3.3.0, and no expected failure passes."""
     words = [word for version in VERSIONS for word in ("-t", version)]
     done = triage("run", ROOT / "recipes", *words, "--format", "json", timeout=3000)
     statuses: dict[str, dict[str, str]] = {}
-    for one in json.loads(done.stdout)["results"]:
-        statuses.setdefault(one["case"], {})[one["toolchain"]["name"]] = one["status"]
+    for result in json.loads(done.stdout)["results"]:
+        statuses.setdefault(result["case"], {})[result["toolchain"]["name"]] = result["status"]
     for name, by_version in statuses.items():
         assert "xpass" not in by_version.values(), name
         unexpected = [version for version in VERSIONS if by_version[version] == "failed"]

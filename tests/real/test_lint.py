@@ -1,4 +1,4 @@
-"""The smallest limit of the affinity solver on released compilers, confirmed by compiling."""
+"""The suggested limit of the affinity solver is the smallest that compiles, on released compilers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ LIMIT = "--iree-stream-affinity-solver-max-iterations="
 
 
 def limits(triage: Triage, name: str, version: str, code: int) -> tuple[list[str], list[str]]:
-    """The flags that are suggested, and what is said of the iterations."""
+    """Return the suggested flags and the messages about the number of iterations."""
     done = triage("lint", RECIPES / f"{name}.yaml", "-t", version, "--format", "json")
     assert done.returncode == code, done.stderr
-    told = json.loads(done.stdout)
-    return told["suggested_flags"], [one["message"] for one in told["findings"] if one["rule"] == "solver-iterations"]
+    report = json.loads(done.stdout)
+    return report["suggested_flags"], [
+        finding["message"] for finding in report["findings"] if finding["rule"] == "solver-iterations"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ def limits(triage: Triage, name: str, version: str, code: int) -> tuple[list[str
         ("sharded-for-loops", "3.13.0"),
         pytest.param("sharded-while-loops", "3.8.0", marks=pytest.mark.slow),
         pytest.param("sharded-for-loops", "3.8.0", marks=pytest.mark.slow),
-        pytest.param("sharded-for-loops", "3.6.0", marks=pytest.mark.slow),  # which fails without a word
+        pytest.param("sharded-for-loops", "3.6.0", marks=pytest.mark.slow),  # fails without a message
     ],
 )
 def test_the_suggested_limit_compiles_and_one_less_does_not(
@@ -40,7 +42,7 @@ def test_the_suggested_limit_compiles_and_one_less_does_not(
 ) -> None:
     [flag], [message] = limits(triage, name, version, 1)
     assert flag.startswith(LIMIT)
-    assert f"`{flag}`" in message
+    assert flag in message
     least = int(flag.removeprefix(LIMIT))
     assert least > 128
     text = (RECIPES / f"{name}.yaml").read_text().partition("expect:")[0].replace("models/", f"{RECIPES}/models/")
@@ -51,37 +53,36 @@ def test_the_suggested_limit_compiles_and_one_less_does_not(
         [result] = json.loads(triage("run", path, "-t", version, "--format", "json").stdout)["results"]
         statuses.append((result["status"], (result["failure"] or {}).get("family")))
     assert statuses == [("failed", "non-convergence"), ("passed", None), ("passed", None)]
-    given = triage("lint", RECIPES / f"{name}.yaml", "-t", version, f"--flag={flag}", "--format", "json")
-    assert given.returncode == 0, given.stdout
+    with_flag = triage("lint", RECIPES / f"{name}.yaml", "-t", version, f"--flag={flag}", "--format", "json")
+    assert with_flag.returncode == 0, with_flag.stdout
 
 
-def test_what_compiles_needs_no_limit(shared_home: Path, triage: Triage) -> None:
+def test_a_program_that_compiles_needs_no_limit(shared_home: Path, triage: Triage) -> None:
     assert limits(triage, "sharded-kv-cache", "3.13.0", 0) == ([], [])
 
 
 @pytest.mark.slow
-def test_what_lies_behind_the_limit_is_told(shared_home: Path, triage: Triage) -> None:
+def test_the_failure_behind_the_limit_is_reported(shared_home: Path, triage: Triage) -> None:
     [flag], [message] = limits(triage, "sharded-updates-long", "3.8.0", 1)
     assert flag in message
-    assert "Behind it lies another failure" in message
     assert "partition affinity" in message
 
 
-def test_a_release_without_the_option_says_so(shared_home: Path, triage: Triage) -> None:
+def test_a_release_without_the_option_gets_no_suggestion(shared_home: Path, triage: Triage) -> None:
     flags, [message] = limits(triage, "globals-chain", "3.4.0", 1)
     assert flags == []
-    assert "3.4.0 has no option" in message
+    assert "3.4.0" in message
 
 
 @pytest.mark.slow
-def test_what_no_limit_helps_is_said_to_be_something_else(shared_home: Path, triage: Triage) -> None:
+def test_no_limit_is_suggested_when_none_is_enough(shared_home: Path, triage: Triage) -> None:
     flags, [message] = limits(triage, "sharded-optimization-barriers", "3.13.0", 1)
     assert flags == []
-    assert "4096 iterations are not enough either" in message
+    assert "4096" in message
 
 
 def test_a_module_of_20000_lines_stays_below_500_mb(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """The program's own peak and the largest of the tools it runs, in KiB."""
+    """The memory of the program and of the largest tool that it runs, in KiB, is limited."""
     (tmp_path / "large.mlir").write_text(model("undeclared-device", 20_000))
     script = (
         "import resource, subprocess, sys\n"

@@ -1,4 +1,4 @@
-"""Recipes that `triage recipe new` makes of kernels, compiled as they are by a real release."""
+"""Recipes that `triage recipe new` writes for kernels compile unchanged on a release."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def state(k, g, out, starts, scale, K: tl.constexpr, USE_G: tl.constexpr):
 }
 
 
-def test_kernels_compile_as_they_are_described(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_generated_recipes_of_kernels_compile(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     for kernel in sorted((ROOT / "recipes" / "kernels").glob("*.py")):
         done = triage("recipe", "new", tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml", "--input", kernel)
         assert done.returncode == 0, done.stderr
@@ -58,11 +58,13 @@ def test_kernels_compile_as_they_are_described(shared_home: Path, triage: Triage
     path.write_text(path.read_text().replace("USE_G: false", "USE_G: true"))
     done = triage("run", tmp_path / "new", "-t", "triton:3.2.0", "--format", "json")
     results = json.loads(done.stdout)["results"]
-    assert {one["case"]: one["status"] for one in results} == dict.fromkeys((one["case"] for one in results), "passed")
+    assert {result["case"]: result["status"] for result in results} == dict.fromkeys(
+        (result["case"] for result in results), "passed"
+    )
     assert len(results) == 8
-    # Where the copy would go lies one already.
+    # A copy of the kernel exists already.
     done = triage("recipe", "new", tmp_path / "new" / "other.yaml", *words)
     assert done.returncode == 0
     (tmp_path / "new" / "other.yaml").unlink()
     done = triage("recipe", "new", tmp_path / "new" / "other.yaml", *words)
-    assert (done.returncode, "other.py is there already" in done.stderr) == (2, True)
+    assert (done.returncode, "other.py" in done.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""A compiler that nobody prepared, from the package index: small wheels, so that it costs seconds."""
+"""Compilers from the package index without an adapter. Their wheels are small, so the tests take seconds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STATIC = ROOT / "recipes/cython-static-method.yaml"
 def test_a_regression_of_cython_is_bisected(shared_home: Path, triage: Triage) -> None:
     done = triage("bisect", STATIC, "--good", "0.29.36", "--bad", "3.0.1", "--format", "json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["before"]["name"], found["after"]["name"], found["confirmed"]) == ("0.29.37", "3.0.0", True)
-    assert found["failure"]["signature"] == "cython-crash:AnalyseExpressionsTransform"
+    bisection = json.loads(done.stdout)
+    assert (bisection["before"]["name"], bisection["after"]["name"], bisection["confirmed"]) == ("0.29.37", "3.0.0", True)
+    assert bisection["failure"]["signature"] == "cython-crash:AnalyseExpressionsTransform"
 
 
-def test_a_package_is_installed_with_what_it_needs_and_runs_by_its_own_python(
+def test_a_package_is_installed_with_its_requirements_and_its_own_python(
     shared_home: Path, triage: Triage, tmp_path: Path
 ) -> None:
     (tmp_path / "who.py").write_text("import sys, jinja2, markupsafe; print(sys.prefix, jinja2.__version__)\n")

@@ -1,22 +1,21 @@
-"""Reductions of a kernel and of what Cython crashes on, and that the folders are good for who has no triage."""
+"""Reductions of a kernel and of a Cython program; their folders work without this program."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, Triage
+from tests.real.answers import json_answer
 from triage.compilers.interpreters import interpreter
 
 pytestmark = pytest.mark.real
-# The delta rule without its width, one product in a function of its own, and what a kernel has around it.
+# The delta rule without its width, with one product in a helper function and code that the failure does not need.
 LOOP = """import triton
 import triton.language as tl
 
@@ -42,14 +41,8 @@ def rule(k_ptr, v_ptr, out_ptr, steps, K: tl.constexpr):
 """
 
 
-def answer(triage: Triage, *words: object, code: int = 0) -> Any:
-    done = triage(*words, "--format", "json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
-
-
-def script_on(folder: Path, root: Path, python: str) -> int:
-    stub = folder.parent / "stub" / "setuptools.py"  # imported by these releases, and used for nothing
+def run_script(folder: Path, root: Path, python: str) -> int:
+    stub = folder.parent / "stub" / "setuptools.py"  # these releases import it without using it
     stub.parent.mkdir(exist_ok=True)
     stub.touch()
     env = {
@@ -61,21 +54,23 @@ def script_on(folder: Path, root: Path, python: str) -> int:
     return subprocess.run([folder / "repro.sh"], env=env, capture_output=True, check=False, cwd="/").returncode
 
 
-def test_a_kernel_is_left_that_a_person_would_write(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "rule.py").write_text(LOOP)
     (tmp_path / "rule.yaml").write_text(
         "name: rule\ncompiler: triton\ninput: rule.py\nconstexprs: {K: 64}\noptions: {num_warps: 8, num_stages: 3}\n"
         'signature: {k_ptr: "*bf16:16", v_ptr: "*bf16:16", out_ptr: "*fp32:16", steps: i32}\n'
         "target: {backend: cuda, chip: sm_90}\n"
     )
-    told = answer(triage, "reduce", tmp_path / "rule.yaml", "-t", "3.2.0", "--good", "3.1.0", "--out", tmp_path / "small")
-    assert told["signature"].startswith("assertion:getTotalOutDimSize() == std::accumulate(")
-    assert told["operations"]["after"] <= 9
-    assert told["program"].count("def ") == 1
-    assert "for " not in told["program"]
-    assert "mask" not in told["program"]
-    folder = Path(told["reproducer"])
-    assert {one.name for one in folder.iterdir()} == {
+    report = json_answer(
+        triage, "reduce", tmp_path / "rule.yaml", "-t", "3.2.0", "--good", "3.1.0", "--out", tmp_path / "small"
+    )
+    assert report["signature"].startswith("assertion:getTotalOutDimSize() == std::accumulate(")
+    assert report["operations"]["after"] <= 9
+    assert report["program"].count("def ") == 1
+    assert "for " not in report["program"]
+    assert "mask" not in report["program"]
+    folder = Path(report["reproducer"])
+    assert {path.name for path in folder.iterdir()} == {
         "input.py",
         "repro.py",
         "recipe.yaml",
@@ -90,30 +85,30 @@ def test_a_kernel_is_left_that_a_person_would_write(shared_home: Path, triage: T
     assert "triton==3.2.0" in (folder / "README.md").read_text()
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
 
-    [replayed] = answer(triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0")["reproducers"]
-    assert [one["status"] for one in replayed["versions"]] == ["reproduces", "fixed"]
-    # Two compilers whose releases go by one name, in one replay.
-    both = answer(triage, "replay", tmp_path / "small", ROOT / "reproducers/cuda-matmul-f32", "-t", "3.2.0")["reproducers"]
-    assert [one["status"] for one in both] == ["reproduces", "reproduces"]
+    [replayed] = json_answer(triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0")["reproducers"]
+    assert [version["status"] for version in replayed["versions"]] == ["reproduces", "fixed"]
+    # Two compilers with releases of the same version in one replay.
+    both = json_answer(triage, "replay", tmp_path / "small", ROOT / "reproducers/cuda-matmul-f32", "-t", "3.2.0")["reproducers"]
+    assert [entry["status"] for entry in both] == ["reproduces", "reproduces"]
     roots = {version: next((shared_home / "toolchains").glob(f"triton-{version}-*")) for version in ("3.2.0", "3.1.0")}
     tags = next(roots["3.2.0"].glob("triton-*.dist-info/WHEEL")).read_text()
-    wanted = re.search(r"^Tag: cp3(\d+)-", tags, re.MULTILINE)
-    assert wanted
-    found = interpreter((3, int(wanted[1])))
-    assert found
-    python = str(found)
-    assert script_on(folder, roots["3.2.0"], python) == -signal.SIGABRT
-    assert script_on(folder, roots["3.1.0"], python) == 0
-    assert script_on(folder, tmp_path, python) == 127
+    tag = re.search(r"^Tag: cp3(\d+)-", tags, re.MULTILINE)
+    assert tag
+    interpreter_path = interpreter((3, int(tag[1])))
+    assert interpreter_path
+    python = str(interpreter_path)
+    assert run_script(folder, roots["3.2.0"], python) == -signal.SIGABRT
+    assert run_script(folder, roots["3.1.0"], python) == 0
+    assert run_script(folder, tmp_path, python) == 127
 
 
-def test_what_cython_crashes_on_is_reduced_with_its_own_rules(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_cython_crash_is_reduced_with_the_rules_of_its_recipe(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     words = ["-t", "3.0.0", "--good", "0.29.37", "--out", tmp_path / "small"]
-    told = answer(triage, "reduce", ROOT / "recipes/cython-static-method.yaml", *words)
-    assert told["signature"] == "cython-crash:AnalyseExpressionsTransform"
-    assert told["lines"] == {"before": 10, "after": 8}
-    folder = Path(told["reproducer"])
-    assert {one.name for one in folder.iterdir()} == {
+    report = json_answer(triage, "reduce", ROOT / "recipes/cython-static-method.yaml", *words)
+    assert report["signature"] == "cython-crash:AnalyseExpressionsTransform"
+    assert report["lines"] == {"before": 10, "after": 8}
+    folder = Path(report["reproducer"])
+    assert {path.name for path in folder.iterdir()} == {
         "input.pyx",
         "failure.rules",
         "recipe.yaml",
@@ -121,8 +116,8 @@ def test_what_cython_crashes_on_is_reduced_with_its_own_rules(shared_home: Path,
         "repro.sh",
         "README.md",
     }
-    [replayed] = answer(triage, "replay", tmp_path / "small", "-t", "3.0.0", "-t", "0.29.37")["reproducers"]
-    assert [one["status"] for one in replayed["versions"]] == ["reproduces", "fixed"]
+    [replayed] = json_answer(triage, "replay", tmp_path / "small", "-t", "3.0.0", "-t", "0.29.37")["reproducers"]
+    assert [version["status"] for version in replayed["versions"]] == ["reproduces", "fixed"]
     for version, code in (("3.0.0", 1), ("0.29.37", 0)):
         [environment] = (shared_home / "toolchains").glob(f"venv-cython-{version}-*")
         env = {**os.environ, "PYTHON": str(environment / "bin/python")}

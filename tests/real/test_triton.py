@@ -1,4 +1,4 @@
-"""Kernels on released Tritons: two releases, so that what is downloaded stays small; all of them are in the slow tests."""
+"""Kernels on two releases of Triton, which keeps the download small. The slow tests use all releases."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, Triage
+from tests.real.answers import json_answer
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes"
 DELTA = RECIPES / "triton-delta-rule.yaml"
 
 
-def answer(triage: Triage, *words: object, code: int) -> Any:
-    done = triage(*words, "--format", "json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_the_release_that_broke_a_layout_is_named_with_its_assertion(shared_home: Path, triage: Triage) -> None:
-    found = answer(triage, "bisect", DELTA, "--case", "num_warps=8", "--good", "3.1.0", "--bad", "3.2.0", code=0)
-    assert (found["before"]["name"], found["after"]["name"], found["confirmed"]) == ("3.1.0", "3.2.0", True)
-    failure = found["failure"]
+def test_a_bisect_finds_the_release_and_its_assertion(shared_home: Path, triage: Triage) -> None:
+    bisection = json_answer(triage, "bisect", DELTA, "--case", "num_warps=8", "--good", "3.1.0", "--bad", "3.2.0", code=0)
+    assert (bisection["before"]["name"], bisection["after"]["name"], bisection["confirmed"]) == ("3.1.0", "3.2.0", True)
+    failure = bisection["failure"]
     assert failure["signature"].startswith("assertion:getTotalOutDimSize() == std::accumulate(")
     assert (failure["class"], failure["phase"]) == ("assertion", "llir")
 
 
-def test_a_night_with_kernels_and_models_is_of_the_compiler_that_is_named(shared_home: Path, triage: Triage) -> None:
+def test_a_nightly_of_one_family_leaves_out_the_other(shared_home: Path, triage: Triage) -> None:
     recipes = [RECIPES / "softmax-f16-cpu.yaml", DELTA, RECIPES / "triton-softmax.yaml"]
-    night = answer(triage, "nightly", *recipes, "-t", "triton:3.2.0", "-b", "triton:3.1.0", code=1)
-    names = [one["case"] for one in night["regressed"]]
+    night = json_answer(triage, "nightly", *recipes, "-t", "triton:3.2.0", "-b", "triton:3.1.0", code=1)
+    names = [regression["case"] for regression in night["regressed"]]
     assert names == ["triton-delta-rule[num_warps=8]", "triton-delta-rule[num_warps=16]"]
     assert [len(cluster["cases"]) for cluster in night["clusters"]] == [2]
     assert night["unchanged"] == 2
@@ -42,21 +36,21 @@ def test_a_night_with_kernels_and_models_is_of_the_compiler_that_is_named(shared
 
 def test_kernels_compile_for_both_backends_and_are_measured(shared_home: Path, triage: Triage) -> None:
     recipes = [RECIPES / "triton-matmul.yaml", RECIPES / "triton-matmul-gfx942.yaml"]
-    for result in answer(triage, "run", *recipes, "-t", "3.1.0", "-t", "3.2.0", code=0)["results"]:
+    for result in json_answer(triage, "run", *recipes, "-t", "3.1.0", "-t", "3.2.0", code=0)["results"]:
         assert result["status"] == "passed"
         assert {"shared_bytes", "registers", "spill_bytes", "artifact_bytes"} <= set(result["metrics"])
         assert result["metrics"]["shared_bytes"] > 0
         assert result["metrics"]["registers"] > 16
 
 
-def test_shared_memory_that_a_launch_would_refuse_is_a_failure(shared_home: Path, triage: Triage) -> None:
+def test_shared_memory_above_the_limit_is_a_failure(shared_home: Path, triage: Triage) -> None:
     words = ["bisect", RECIPES / "triton-delta-state-gfx942.yaml", "--good", "3.1.0", "--bad", "3.2.0"]
-    found = answer(triage, *words, code=0)
-    assert found["failure"]["class"] == "shared-memory-overflow"
-    assert found["failure"]["details"] == {"bytes_used": 131072, "bytes_limit": 65536}
+    bisection = json_answer(triage, *words, code=0)
+    assert bisection["failure"]["class"] == "shared-memory-overflow"
+    assert bisection["failure"]["details"] == {"bytes_used": 131072, "bytes_limit": 65536}
 
 
-def test_a_number_is_bisected(shared_home: Path, triage: Triage) -> None:
+def test_a_metric_is_bisected(shared_home: Path, triage: Triage) -> None:
     words = [
         "bisect",
         RECIPES / "triton-attention-gfx942.yaml",
@@ -67,16 +61,16 @@ def test_a_number_is_bisected(shared_home: Path, triage: Triage) -> None:
         "--bad",
         "3.2.0",
     ]
-    found = answer(triage, *words, code=0)
-    assert (found["before"]["name"], found["after"]["name"]) == ("3.1.0", "3.2.0")
+    bisection = json_answer(triage, *words, code=0)
+    assert (bisection["before"]["name"], bisection["after"]["name"]) == ("3.1.0", "3.2.0")
 
 
-def own(folder: Path, source: str, **keys: str) -> Path:
-    """A recipe for a file with a kernel."""
+def write_recipe(folder: Path, source: str, **keys: str) -> Path:
+    """Write a kernel and a recipe for it; return the recipe."""
     (folder / "k.py").write_text(source)
-    given = {"signature": '{x_ptr: "*fp32:16"}', "target": "{backend: cuda, chip: sm_90}"} | keys
+    fields = {"signature": '{x_ptr: "*fp32:16"}', "target": "{backend: cuda, chip: sm_90}"} | keys
     (folder / "own.yaml").write_text(
-        "name: own\ncompiler: triton\ninput: k.py\n" + "".join(f"{k}: {v}\n" for k, v in given.items())
+        "name: own\ncompiler: triton\ninput: k.py\n" + "".join(f"{k}: {v}\n" for k, v in fields.items())
     )
     return folder / "own.yaml"
 
@@ -90,53 +84,57 @@ def k(x_ptr):
 """
 
 
-def test_a_phase_ends_the_compile_there(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_compile_stops_after_the_phase(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     done = {}
     for phase in ("ttgir", "ptx"):
-        [done[phase]] = answer(triage, "run", own(tmp_path, KERNEL, phase=phase), "-t", "3.2.0", code=0)["results"]
+        [done[phase]] = json_answer(triage, "run", write_recipe(tmp_path, KERNEL, phase=phase), "-t", "3.2.0", code=0)[
+            "results"
+        ]
     assert done["ttgir"]["metrics"].keys() == {"artifact_bytes"}
     assert done["ptx"]["metrics"].keys() == {"artifact_bytes", "shared_bytes"}
 
 
-def test_the_file_around_a_kernel_may_import_torch_and_tune(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_the_file_of_a_kernel_may_import_torch_and_autotune(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     text = KERNEL.replace("import triton\n", "import torch\nimport triton\n", 1).replace(
         "@triton.jit\ndef k(x_ptr)",
         "@triton.jit\ndef other(y_ptr):\n    pass\n\n"
         '@triton.autotune(configs=[triton.Config({"B": 64})], key=["B"])\n@triton.jit\ndef k(x_ptr, B: tl.constexpr)',
     )
     text += "\ndef launch(x: torch.Tensor) -> torch.Tensor:\n    return torch.empty_like(x)\n"
-    recipe = own(tmp_path, text, constexprs="{B: 64}")
-    results = answer(triage, "run", recipe, "-t", "3.1.0", "-t", "3.2.0", code=0)["results"]
-    assert [one["status"] for one in results] == ["passed", "passed"]
+    recipe = write_recipe(tmp_path, text, constexprs="{B: 64}")
+    results = json_answer(triage, "run", recipe, "-t", "3.1.0", "-t", "3.2.0", code=0)["results"]
+    assert [result["status"] for result in results] == ["passed", "passed"]
 
 
 @pytest.mark.parametrize(
-    ("change", "keys", "code", "words"),
+    ("change", "keys", "code", "keyword"),
     [
-        (("1.0", "tl.no_such_thing(1)"), {}, 3, "has no attribute 'no_such_thing'"),
-        (("1.0", "1.0"), {"options": "{no_such_option: 1}"}, 3, "option no_such_option"),
-        (("1.0", "1.0"), {"signature": '{y_ptr: "*fp32"}'}, 2, "k has no argument y_ptr"),
-        (("1.0", "1.0"), {"kernel": "other"}, 2, "the file has no kernel other; it has: k"),
-        (("1.0", "1.0"), {"constexprs": "{x_ptr: tl.float7}", "signature": "{}"}, 3, "type tl.float7"),
+        (("1.0", "tl.no_such_thing(1)"), {}, 3, "no_such_thing"),
+        (("1.0", "1.0"), {"options": "{no_such_option: 1}"}, 3, "no_such_option"),
+        (("1.0", "1.0"), {"signature": '{y_ptr: "*fp32"}'}, 2, "y_ptr"),
+        (("1.0", "1.0"), {"kernel": "other"}, 2, "other"),
+        (("1.0", "1.0"), {"constexprs": "{x_ptr: tl.float7}", "signature": "{}"}, 3, "tl.float7"),
     ],
 )
-def test_what_a_release_lacks_and_what_a_recipe_gets_wrong_are_no_failures(
-    shared_home: Path, triage: Triage, tmp_path: Path, change: tuple[str, str], keys: dict[str, str], code: int, words: str
+def test_missing_features_and_wrong_recipes_are_untestable(
+    shared_home: Path, triage: Triage, tmp_path: Path, change: tuple[str, str], keys: dict[str, str], code: int, keyword: str
 ) -> None:
-    [result] = answer(triage, "run", own(tmp_path, KERNEL.replace(*change), **keys), "-t", "3.2.0", code=code)["results"]
+    [result] = json_answer(triage, "run", write_recipe(tmp_path, KERNEL.replace(*change), **keys), "-t", "3.2.0", code=code)[
+        "results"
+    ]
     assert result["status"] == "untestable"
-    assert words in result["reason"]
+    assert keyword in result["reason"]
 
 
-def test_what_the_language_refuses_is_a_failure_that_says_why(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_program_that_the_language_rejects_is_a_failure(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     kernel = KERNEL.replace("tl.arange(0, 64)", "tl.arange(0, 65)")
-    [result] = answer(triage, "run", own(tmp_path, kernel), "-t", "3.2.0", code=1)["results"]
+    [result] = json_answer(triage, "run", write_recipe(tmp_path, kernel), "-t", "3.2.0", code=1)["results"]
     assert result["failure"]["class"] == "kernel-language"
     assert "power of 2" in result["failure"]["headline"]
 
 
 def test_a_kernel_that_misbehaves_is_contained(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """It prints, writes, sets switches, forks a child that would live on, and never ends."""
+    """The kernel file prints, writes files, sets variables, starts a child process, and never ends."""
     mark = "sleep 97531"
     noise = f"""import os, pathlib, subprocess
 print("error: not the compiler's")
@@ -147,31 +145,31 @@ subprocess.Popen({mark.split()!r})
 """
     (tmp_path / "home-of-the-user").mkdir()
     env = {"HOME": str(tmp_path / "home-of-the-user"), "TRITON_INTERPRET": "1", "MLIR_ENABLE_DUMP": "1"}
-    done = triage("run", own(tmp_path, noise + KERNEL), "-t", "3.2.0", "--format", "json", env={**os.environ, **env})
+    done = triage("run", write_recipe(tmp_path, noise + KERNEL), "-t", "3.2.0", "--format", "json", env={**os.environ, **env})
     [result] = json.loads(done.stdout)["results"]
     assert (result["status"], done.returncode) == ("passed", 0)
     assert not list((tmp_path / "home-of-the-user").iterdir())
     assert not (tmp_path / "work/litter").exists()
-    endless = own(tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s}")
-    [result] = answer(triage, "run", endless, "-t", "3.2.0", code=1)["results"]
+    endless = write_recipe(tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s}")
+    [result] = json_answer(triage, "run", endless, "-t", "3.2.0", code=1)["results"]
     assert result["failure"]["class"] == "timeout"
     assert not list((shared_home / "scratch").iterdir())
     assert mark not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_folder_with_a_wheel_is_the_same_compiler_as_the_release(shared_home: Path, triage: Triage) -> None:
-    info = answer(triage, "toolchains", "info", "3.2.0", "--family", "triton", code=0)
-    local = answer(triage, "toolchains", "info", f"path:{info['root']}", "--family", "triton", code=0)
+    info = json_answer(triage, "toolchains", "info", "3.2.0", "--family", "triton", code=0)
+    local = json_answer(triage, "toolchains", "info", f"path:{info['root']}", "--family", "triton", code=0)
     assert (local["identity"], local["version"]) == (info["identity"], "3.2.0")
     assert {"cuda", "hip"} == set(info["backends"])
 
 
-def test_ir_that_a_release_wrote_compiles_on_it(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """As a reduction does it: the text of one stage, compiled from there."""
-    line = triage("run", own(tmp_path, KERNEL, phase="ttgir"), "-t", "3.2.0", "--dry-run").stdout.strip()
-    made = subprocess.run(line.replace("/dev/null", str(tmp_path / "k.ttgir")), shell=True, check=False, cwd=tmp_path)
-    assert made.returncode == 0
+def test_ir_written_by_a_release_compiles_on_it(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    """Compile the text of one stage, as a reduction does."""
+    line = triage("run", write_recipe(tmp_path, KERNEL, phase="ttgir"), "-t", "3.2.0", "--dry-run").stdout.strip()
+    process = subprocess.run(line.replace("/dev/null", str(tmp_path / "k.ttgir")), shell=True, check=False, cwd=tmp_path)
+    assert process.returncode == 0
     recipe = tmp_path / "own.yaml"
     recipe.write_text(recipe.read_text().replace("input: k.py", "input: k.ttgir").replace("phase: ttgir\n", ""))
-    [result] = answer(triage, "run", recipe, "-t", "3.2.0", code=0)["results"]
+    [result] = json_answer(triage, "run", recipe, "-t", "3.2.0", code=0)["results"]
     assert result["metrics"]["binary_bytes"] > 0

@@ -1,4 +1,4 @@
-"""All bundled kernels on all releases of Triton that can compile ahead of time: gigabytes and minutes."""
+"""All bundled kernels on all releases of Triton that compile ahead of time. This takes gigabytes and minutes."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def letters(case: dict[str, Any]) -> str:
     return "".join(letter(version) for version in VERSIONS)
 
 
-def test_every_release_has_the_status_that_was_measured(shared_home: Path, triage: Triage) -> None:
+def test_every_release_has_its_measured_status(shared_home: Path, triage: Triage) -> None:
     bounds = ("--since", VERSIONS[0], "--until", VERSIONS[-1], "--every", "--format", "json")
     done = triage("history", *RECIPES, *bounds, timeout=3000)
     assert done.returncode == 0, done.stderr
     cases = {case["case"]: case for case in json.loads(done.stdout)["cases"]}
     lines = (Path(__file__).parent / "triton_statuses.txt").read_text().splitlines()
     assert {name: letters(case) for name, case in cases.items()} == dict(line.split() for line in lines)
-    # What a recipe expects is what happens, but for the night that `make triage` replays.
+    # Only the night that `make triage` replays differs from what the recipes expect.
     words = [word for version in VERSIONS for word in ("-t", version)]
     results = json.loads(triage("run", *RECIPES, *words, "--format", "json", timeout=3000).stdout)["results"]
-    assert not [one for one in results if one["status"] == "xpass"]
+    assert not [result for result in results if result["status"] == "xpass"]
     first: dict[str, str] = {}
-    for one in results:
-        if one["status"] == "failed":
-            first.setdefault(one["case"], one["toolchain"]["name"])
+    for result in results:
+        if result["status"] == "failed":
+            first.setdefault(result["case"], result["toolchain"]["name"])
     assert set(first.values()) == {"3.2.0"}
 
 
-def test_a_failure_that_changes_is_found_with_a_part_of_the_compiles(shared_home: Path, triage: Triage) -> None:
+def test_changes_are_found_with_a_part_of_the_compiles(shared_home: Path, triage: Triage) -> None:
     done = triage("history", ROOT / "recipes/triton-delta-rule.yaml", "--since", "2.1.0", "--format", "json", timeout=3000)
     case = json.loads(done.stdout)["cases"][1]
-    changes = [(one["before"]["name"], one["after"]["name"], one["to"]) for one in case["changes"]]
+    changes = [(change["before"]["name"], change["after"]["name"], change["to"]) for change in case["changes"]]
     assert changes == [("3.1.0", "3.2.0", "failed"), ("3.3.1", "3.4.0", "passed")]
     assert case["compiles"] < len(VERSIONS)

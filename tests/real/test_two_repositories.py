@@ -1,4 +1,4 @@
-"""A repository of models beside released compilers: which of the two moved."""
+"""Bisect a repository of models together with released compilers: which of the two introduced the failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ input: double.mlir
 target: {backend: rocm, chip: gfx942, devices: 2}
 limits: {timeout: 120s, memory: 4GiB}
 """
-MOVE = 7
+CULPRIT = 7
 
 
 def program(device: int, number: int) -> str:
@@ -38,56 +38,60 @@ def plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def models(tmp_path: Path) -> tuple[History, list[str]]:
-    """Twelve commits; from the eighth on the result is to live on a device that nobody declares."""
+    """Twelve commits; from the eighth on, the result is on a device that no flag declares."""
     history = History.begin(tmp_path / "models")
     shas = [
-        history.commit(f"change {number}", {"double.yaml": RECIPE, "double.mlir": program(0 if number < MOVE else 3, number)})
+        history.commit(
+            f"change {number}", {"double.yaml": RECIPE, "double.mlir": program(0 if number < CULPRIT else 3, number)}
+        )
         for number in range(12)
     ]
     return history, shas
 
 
 def bisect(triage: Triage, models: History, *more: str, code: int) -> dict[str, Any]:
-    asked = ("bisect", models.path / "double.yaml", "--model-repo", models.path, "--format", "json")
-    done = triage(*asked, "--model-good", "main~11", "--model-bad", "main", *more)
+    command = ("bisect", models.path / "double.yaml", "--model-repo", models.path, "--format", "json")
+    done = triage(*command, "--model-good", "main~11", "--model-bad", "main", *more)
     assert done.returncode == code, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    bisection: dict[str, Any] = json.loads(done.stdout)
+    return bisection
 
 
-def is_move(found: dict[str, Any], shas: list[str]) -> bool:
-    assert found["model"]["status"] == "culprit"
-    assert found["model"]["confirmed"]
-    assert found["model"]["before"]["commit"] == shas[MOVE - 1]
-    return [one["commit"] for one in found["model"]["suspects"]] == [shas[MOVE]]
+def is_culprit(bisection: dict[str, Any], shas: list[str]) -> bool:
+    assert bisection["model"]["status"] == "culprit"
+    assert bisection["model"]["confirmed"]
+    assert bisection["model"]["before"]["commit"] == shas[CULPRIT - 1]
+    return [suspect["commit"] for suspect in bisection["model"]["suspects"]] == [shas[CULPRIT]]
 
 
-def test_a_compiler_that_stays_leaves_the_model(models: tuple[History, list[str]], shared_home: Path, triage: Triage) -> None:
-    history, shas = models
-    found = bisect(triage, history, "--good", "3.9.0", "--bad", "3.9.0", code=0)
-    assert found["moved"] == "model"
-    assert found["failure"]["class"] == "undeclared-device"
-    assert is_move(found, shas)
-    assert found["model"]["probes"] <= 2 + 4 + 1 + 4
-
-
-def test_the_model_moved_although_the_compiler_did_as_well(
+def test_the_model_is_the_cause_when_the_compiler_is_fixed(
     models: tuple[History, list[str]], shared_home: Path, triage: Triage
 ) -> None:
     history, shas = models
-    found = bisect(triage, history, "--good", "3.8.0", "--bad", "3.9.0", code=0)
-    assert found["moved"] == "model"
-    assert found["compiler"] is None
-    assert is_move(found, shas)
+    bisection = bisect(triage, history, "--good", "3.9.0", "--bad", "3.9.0", code=0)
+    assert bisection["moved"] == "model"
+    assert bisection["failure"]["class"] == "undeclared-device"
+    assert is_culprit(bisection, shas)
+    assert bisection["model"]["probes"] <= 2 + 4 + 1 + 4
 
 
-def test_an_old_mistake_of_the_model_shows_with_a_new_compiler(
+def test_the_model_is_the_cause_although_the_compiler_changed_too(
     models: tuple[History, list[str]], shared_home: Path, triage: Triage
 ) -> None:
     history, shas = models
-    found = bisect(triage, history, "--good", "3.2.0", "--bad", "3.4.0", code=0)
-    assert found["moved"] == "both"
-    assert (found["compiler"]["before"]["name"], found["compiler"]["after"]["name"]) == ("3.3.0", "3.4.0")
-    assert found["compiler"]["confirmed"]
-    assert found["compiler"]["after"]["commit"].startswith("aacf93a3f9")
-    assert is_move(found, shas)
+    bisection = bisect(triage, history, "--good", "3.8.0", "--bad", "3.9.0", code=0)
+    assert bisection["moved"] == "model"
+    assert bisection["compiler"] is None
+    assert is_culprit(bisection, shas)
+
+
+def test_a_mistake_of_the_model_that_only_a_new_compiler_reports(
+    models: tuple[History, list[str]], shared_home: Path, triage: Triage
+) -> None:
+    history, shas = models
+    bisection = bisect(triage, history, "--good", "3.2.0", "--bad", "3.4.0", code=0)
+    assert bisection["moved"] == "both"
+    assert (bisection["compiler"]["before"]["name"], bisection["compiler"]["after"]["name"]) == ("3.3.0", "3.4.0")
+    assert bisection["compiler"]["confirmed"]
+    assert bisection["compiler"]["after"]["commit"].startswith("aacf93a3f9")
+    assert is_culprit(bisection, shas)
