@@ -81,15 +81,15 @@ class HistoryRunner:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:
-            index = int(job.place.revision.name.split(".")[1])
+            index = int(job.ref.revision.name.split(".")[1])
             name = job.case.name
             self.asked.append((name, index, job.fresh))
             letters = self.flips.get((name, index))
             letter = letters.pop(0) if letters else self.histories[name][index]
             yield Probe(
                 job.case,
-                job.place.revision,
-                job.place.revision.name,
+                job.ref.revision,
+                job.ref.revision.name,
                 outcome(letter),
                 Measured(seconds=1.0),
                 cached=False,
@@ -147,10 +147,10 @@ class LetterRunner:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:
-            index = int(job.place.revision.name[1:])
+            index = int(job.ref.revision.name[1:])
             letter = self.letters[index]
             if index not in (0, len(self.letters) - 1) or job.fresh:
                 is_wrong = self._random.random() < (self.false_good if letter == "F" else self.false_bad)
                 letter = {"P": "F", "F": "P"}.get(letter, letter) if is_wrong else letter
             self.asked.append(index)
-            yield Probe(job.case, job.place.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)
+            yield Probe(job.case, job.ref.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)

@@ -82,11 +82,11 @@ class CommitRunner:
 
     def probe_all(self, jobs: Sequence, what: str = "") -> Iterator[Probe]:
         for job in jobs:
-            index = self.at[job.place.revision.name]
+            index = self.at[job.ref.revision.name]
             self.asked.append(index)
             flips = self.flips.get(index)
             letter = flips.pop(0) if flips else self.letters[index]
-            yield Probe(job.case, job.place.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)
+            yield Probe(job.case, job.ref.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)
 
 
 def bisect(timeline: Timeline, letters: str, jobs: int = 1, missing: Sequence[int] = (), **more: object):

@@ -43,7 +43,7 @@ class NumberProber:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:
-            yield replace(probe(self.values[job.place.revision.name].pop(0)), outcome=self.outcome)
+            yield replace(probe(self.values[job.ref.revision.name].pop(0)), outcome=self.outcome)
 
 
 def above(threshold: float, first: Probe, again: Repeats) -> Probe:

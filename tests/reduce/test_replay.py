@@ -32,8 +32,8 @@ class Bench:
 
     def probe_all(self, jobs: Sequence, what: str) -> Iterator[Probe]:
         for job in reversed(jobs):
-            index = int(job.place.revision.name.split(".")[1])
-            yield Probe(job.case, job.place.revision, None, outcome(self.letters[index]), Measured(), cached=False)
+            index = int(job.ref.revision.name.split(".")[1])
+            yield Probe(job.case, job.ref.revision, None, outcome(self.letters[index]), Measured(), cached=False)
 
 
 def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:

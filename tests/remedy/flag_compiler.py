@@ -92,11 +92,11 @@ class FlagBench:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in reversed(jobs):  # probes come in any order
-            flags, name = frozenset(flag.text for flag in job.case.flags), job.place.revision.name
+            flags, name = frozenset(flag.text for flag in job.case.flags), job.ref.revision.name
             self.asked.append((name, flags))
             spent = self.seconds(flags)
             measured = Measured(spent, spent, 100.0, {"artifact_bytes": 10.0})
-            yield Probe(job.case, job.place.revision, name, self.behaviour(flags, name), measured, cached=False)
+            yield Probe(job.case, job.ref.revision, name, self.behaviour(flags, name), measured, cached=False)
 
 
 def fixed_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:

@@ -34,7 +34,7 @@ class ProbeJob:
     """
 
     case: Case
-    place: ToolchainRef
+    ref: ToolchainRef
     fresh: bool = False
     footprint: bool = False
 
@@ -75,7 +75,7 @@ class Scheduler:
         A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when there is none, ENVIRONMENT when it
         may be obtained another time. An error, Ctrl-C and closing the iterator set `stop` and wait for what runs.
         """
-        refs = {_key(job.place): job.place for job in jobs}
+        refs = {_key(job.ref): job.ref for job in jobs}
         fetchers = ThreadPoolExecutor(max_workers=min(_DOWNLOADS, max(1, len(refs))))
         workers = ThreadPoolExecutor(max_workers=self.jobs)
         fetched = {key: fetchers.submit(self.obtain, ref) for key, ref in refs.items()}
@@ -85,7 +85,7 @@ class Scheduler:
             while waiting or running:
                 for job in self._startable(waiting, fetched, running):
                     waiting.remove(job)
-                    future = workers.submit(self._probe, job, fetched[_key(job.place)])
+                    future = workers.submit(self._probe, job, fetched[_key(job.ref)])
                     running[future] = self.reservation(job.case)
                 awaited: list[Future[Any]] = [*running, *(future for future in fetched.values() if not future.done())]
                 wait(awaited, return_when=FIRST_COMPLETED)
@@ -111,7 +111,7 @@ class Scheduler:
             if len(running) >= self.jobs:
                 return
             fits = sum(running.values()) + self.reservation(job.case) <= self.memory_mb
-            if fetched[_key(job.place)].done() and (fits or not running):
+            if fetched[_key(job.ref)].done() and (fits or not running):
                 yield job
 
     def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
@@ -119,8 +119,8 @@ class Scheduler:
             toolchain = fetched.result()
         except EnvironmentFailure as error:
             cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
-            version = job.place.release.version if job.place.release else None
-            return Probe(job.case, job.place.revision, version, Untestable(cause, str(error)), Measured(), cached=False)
+            version = job.ref.release.version if job.ref.release else None
+            return Probe(job.case, job.ref.revision, version, Untestable(cause, str(error)), Measured(), cached=False)
         return self.probe(job, toolchain)
 
 
@@ -155,9 +155,9 @@ class ProbeRunner:
             self.registry, self.prober, self.evidence, self.stop, jobs=self.jobs, progress=self.progress, threshold=threshold
         )
 
-    def probe(self, case: Case, place: ToolchainRef, *, fresh: bool = False) -> Probe:
+    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
         """Make one probe and wait for it."""
-        [probe] = self.probe_all([ProbeJob(case, place, fresh)])
+        [probe] = self.probe_all([ProbeJob(case, ref, fresh)])
         return probe
 
     def command_lines(self, jobs: Sequence[ProbeJob]) -> Iterator[str]:
@@ -167,9 +167,9 @@ class ProbeRunner:
         """
         for job in jobs:
             try:
-                yield self.prober.command_line(job.case, self.registry.obtain(job.place))
+                yield self.prober.command_line(job.case, self.registry.obtain(job.ref))
             except EnvironmentFailure as error:
-                yield f"# {job.case.name} on {job.place.revision.name}: {error}"
+                yield f"# {job.case.name} on {job.ref.revision.name}: {error}"
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "compile") -> Iterator[Probe]:
         """Yield probes as they are ready; see `Scheduler.run`. `what`: names the work beside the progress bar."""

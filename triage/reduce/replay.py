@@ -189,6 +189,6 @@ def replay(
     replays = []
     for reproducer in reproducers:
         source = reproducer.case.source
-        own = {job.place.revision.name: probes[source, job.place.revision.name] for job in jobs if job.case.source == source}
+        own = {job.ref.revision.name: probes[source, job.ref.revision.name] for job in jobs if job.case.source == source}
         replays.append(Replay(reproducer, tuple(own.values()), own.get(reproducer.bad or "")))
     return tuple(replays)
