@@ -65,7 +65,7 @@ def _named(told: Attribution, passes: tuple[frozenset[str], ...]) -> bool:
 def ask(bench: ProbeRunner, entry: dict[str, Any]) -> tuple[str, str, str, bool]:
     with TemporaryDirectory() as folder:
         case = case_of(entry, Path(folder))
-        places = tuple(bench.registry.place(str(entry[side]), "iree") for side in ("good", "bad"))
+        places = tuple(bench.registry.resolve(str(entry[side]), "iree") for side in ("good", "bad"))
         told = attribute(bench, case, *places, depth=Depth(excerpts=False))
         toolchains = tuple(bench.registry.obtain(place) for place in places)
         fails = isinstance(told.bad.outcome, Failed)

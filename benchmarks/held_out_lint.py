@@ -59,7 +59,7 @@ def main() -> None:
 
 def findings(registry: ToolchainRegistry, version: str, made: Made) -> list[LintFinding]:
     text, options, (backend, chip) = made
-    tools = Iree().mlir_tools(registry.obtain(registry.place(version, "iree")))
+    tools = Iree().mlir_tools(registry.obtain(registry.resolve(version, "iree")))
     assert tools
     with TemporaryDirectory() as folder:
         path = Path(folder) / "program.mlir"

@@ -65,7 +65,7 @@ def case_of(entry: dict[str, Any], folder: Path) -> Case:
 
 
 def ask(bench: ProbeRunner, case: Case, version: str, budget: int, number: int) -> Answer | None:
-    place = bench.registry.place(version, "iree")
+    place = bench.registry.resolve(version, "iree")
     failing = bench.probe(case, place)
     if not isinstance(failing.outcome, Failed):
         print(f"{case.name} on {version} does not fail: {failing.outcome}")

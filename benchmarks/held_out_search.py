@@ -78,7 +78,7 @@ class Subject:
 def subjects(registry: ToolchainRegistry, options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, str, Subject]]:
     chosen = {name: text for name, text in (PROGRAMS | LARGER).items() if name.startswith(tuple(options.programs))}
     for version in options.versions.split(","):
-        binary = registry.obtain(registry.place(version, "iree")).program
+        binary = registry.obtain(registry.resolve(version, "iree")).program
         help_text = subprocess.run([binary, "--help-hidden"], capture_output=True, text=True, check=True).stdout
         for name, text in chosen.items():
             (path := folder / f"{name}.mlir").write_text(text)

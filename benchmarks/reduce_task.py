@@ -59,7 +59,7 @@ def task_of(pattern: str, text: str, folder: Path) -> Task:
     [case] = load_cases([folder / f"{pattern}.yaml"])
     with open_runner(AppContext(quiet=True), [case]) as bench:
         names = [PATTERNS[pattern].bad, PATTERNS[pattern].good]
-        bad, *others = [bench.registry.obtain(bench.registry.place(name, case.compiler)) for name in names if name]
+        bad, *others = [bench.registry.obtain(bench.registry.resolve(name, case.compiler)) for name in names if name]
     task = Task(pattern, folder, case, bad, others[0] if others else None)
     fresh_home(task)
     return task
@@ -69,8 +69,7 @@ def fresh_home(task: Task) -> None:
     """Nothing in it but the task's toolchains and what is known of them."""
     home = task.folder / "home"
     (home / "toolchains").mkdir(parents=True)
-    for name in ("described", "index"):
-        (home / name).symlink_to(home_path() / name)
+    (home / "state.db").symlink_to(home_path() / "state.db")
     for toolchain in (task.bad, task.good):
         if toolchain:
             (home / "toolchains" / toolchain.root.name).symlink_to(toolchain.root)

@@ -13,6 +13,8 @@ import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
+from triage.toolchains.state import SCHEMA_VERSION
+
 # How long an example takes says nothing on a machine that does other work.
 settings.register_profile("triage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("triage")
@@ -34,12 +36,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shared_home(home: Path) -> Path:
-    """A TRIAGE_HOME with evidence of its own and the user's toolchains."""
+    """A TRIAGE_HOME with evidence of its own and the user's toolchains. Tests share what is known of these."""
     cache = Path(os.environ.get("TRIAGE_TEST_TOOLCHAINS") or Path(platformdirs.user_cache_dir("triage", appauthor=False)))
     home.mkdir()
-    for name in ("toolchains", "described", "index"):
-        (cache / name).mkdir(parents=True, exist_ok=True)
-        (home / name).symlink_to(cache / name)
+    (cache / "toolchains").mkdir(parents=True, exist_ok=True)
+    (home / "toolchains").symlink_to(cache / "toolchains")
+    # SQLite locks the file that the link leads to. Its name has the schema version, so that other checkouts do not change it.
+    (home / "state.db").symlink_to(cache / f"state-of-tests-{SCHEMA_VERSION}.db")
     return home
 
 

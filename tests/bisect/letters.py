@@ -54,7 +54,7 @@ class LetterRegistry:
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         return release_refs(self.count)
 
-    def place(self, text: str, family: str) -> ToolchainRef:
+    def resolve(self, text: str, family: str) -> ToolchainRef:
         for ref in self.releases(family):
             if ref.revision.name == text:
                 return ref

@@ -80,7 +80,16 @@ def probed(home: Path) -> set[str]:
 
 
 def built(home: Path, small: SmallCompiler) -> set[str]:
-    """The commits whose compiler is kept whole, or whose path a script has printed."""
-    printed = {sha for note in (home / "commands").glob("*.json") for sha in json.loads(note.read_text())}
+    """The commits whose compiler is installed, or whose path a script has printed."""
+    printed = {sha for paths in stored_values(home, "printed paths") for sha in paths}
     short = {sha[:16]: sha for sha in small.shas}
     return printed | {short[path.name.split("-")[2]] for path in (home / "toolchains").glob("build-small-*") if path.is_dir()}
+
+
+def stored_values(home: Path, section: str) -> list[dict[str, object]]:
+    with closing(sqlite3.connect(home / "state.db")) as store:
+        try:
+            rows = store.execute("SELECT value FROM entries WHERE section = ?", (section,)).fetchall()
+        except sqlite3.OperationalError:
+            return []
+    return [json.loads(value) for (value,) in rows]

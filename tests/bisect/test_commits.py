@@ -17,7 +17,7 @@ from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import CommitPosition, Timeline
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
-from triage.toolchains.sources import Offer
+from triage.toolchains.sources.base import Offer
 
 COUNT = 40
 

@@ -98,7 +98,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_run(home: Path, triage: Tr
     ("words", "code", "said"),
     [
         (["run", "nothing.yaml"], 2, "nothing.yaml"),
-        (["run", "{good}", "-t", "banana"], 2, "names no revision"),
+        (["run", "{good}", "-t", "banana"], 2, "is not a revision"),
         (["run", "{good}", "-t", "path:/nowhere"], 4, ""),
         (["run", "{good}", "-t", "nightly:soon"], 2, "names no day"),
         (["run", "{good}", "-t", "commit:abc1234"], 2, "--repo"),

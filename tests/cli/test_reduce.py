@@ -113,7 +113,7 @@ def test_a_folder_that_is_no_reproducer_is_never_touched(home: Path, triage: Tri
     ("words", "code", "said"),
     [
         (["reduce", "{recipe}"], 2, "--toolchain"),
-        (["reduce", "{recipe}", "-t", "banana"], 2, "names no revision"),
+        (["reduce", "{recipe}", "-t", "banana"], 2, "is not a revision"),
         (["reduce", "{recipe}", "-t", "path:/nowhere"], 4, ""),
         (["reduce", "nothing.yaml", "-t", "installed"], 2, "nothing.yaml"),
         (["reduce", "{recipe}", "-t", "installed", "--repeats", "0"], 2, "--repeats"),

@@ -57,7 +57,7 @@ def test_bytes_of_a_type(text: str, size: int | None) -> None:
 @pytest.mark.parametrize("target", ["cuda --iree-cuda-target=sm_86", "llvm-cpu --iree-llvmcpu-target-cpu=generic"])
 def test_the_compiler_s_own_statistics_agree(shared_home: Path, tmp_path: Path, version: str, target: str) -> None:
     registry = ToolchainRegistry(shared_home, {"iree": Iree()})
-    toolchain = registry.obtain(registry.place(version, "iree"))
+    toolchain = registry.obtain(registry.resolve(version, "iree"))
     backend, chip = target.split()
     source, printed = tmp_path / "two.mlir", tmp_path / "printed.mlir"
     source.write_text(TWO)

@@ -23,7 +23,7 @@ def readers(shared_home: Path) -> Iterator[Readers]:
 
     def of(version: str) -> Reader:
         if version not in made:
-            tools = Iree().mlir_tools(registry.obtain(registry.place(version, "iree")))
+            tools = Iree().mlir_tools(registry.obtain(registry.resolve(version, "iree")))
             assert tools
             made[version] = Reader(tools, threading.Event())
         return made[version]

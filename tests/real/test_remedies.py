@@ -30,7 +30,7 @@ def compiles_with(triage: Triage, tmp_path: Path, recipe: Path, version: str, *f
 
 def test_switches_and_choices_of_a_compiler(shared_home: Path) -> None:
     registry = ToolchainRegistry(shared_home, {"iree": Iree()})
-    capabilities = registry.obtain(registry.place("3.3.0", "iree")).capabilities
+    capabilities = registry.obtain(registry.resolve("3.3.0", "iree")).capabilities
     assert {"iree-codegen-llvmgpu-use-igemm", "iree-opt-data-tiling"} <= capabilities.switches < capabilities.flags
     assert not {"iree-opt-level", "iree-llvmcpu-stack-allocation-limit", "iree-hal-target-device"} & capabilities.switches
     assert set(capabilities.choices["iree-llvmcpu-vector-pproc-strategy"]) == {"peel", "mask", "none"}

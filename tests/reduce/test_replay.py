@@ -27,7 +27,7 @@ class Bench:
     def __init__(self, letters: str) -> None:
         self.letters, self.registry = letters, self
 
-    def place(self, text: str, family: str) -> ToolchainRef:
+    def resolve(self, text: str, family: str) -> ToolchainRef:
         return ToolchainRef(family, Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text))
 
     def probe_all(self, jobs: Sequence, what: str) -> Iterator[Probe]:
@@ -120,7 +120,7 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
         "/all/b/reproducer.json:2:2: is not valid JSON",
         '/all/c/reproducer.json: needs a text "case"',
         '/all/c/reproducer.json: needs a text "signature"',
-        "/all/c/reproducer.json: \"bad\": 'banana' names no revision",
+        "/all/c/reproducer.json: \"bad\": 'banana' is not a revision",
         '/all/d/recipe.yaml:4:8: the input "input.mlir" does not exist',
         "/all/e/recipe.yaml",
         "/all/f/reproducer.json: is not UTF-8",

@@ -61,7 +61,7 @@ class FlagRegistry:
     def obtain(self, place: ToolchainRef) -> Toolchain:
         return a_toolchain(place.revision.name)
 
-    def place(self, text: str, family: str) -> ToolchainRef:
+    def resolve(self, text: str, family: str) -> ToolchainRef:
         if self.newest is None:
             raise EnvironmentFailure("no network")
         return a_place(self.newest)

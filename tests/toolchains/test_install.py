@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,20 +13,20 @@ import pytest
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment
 from triage.model.errors import EnvironmentFailure
-from triage.model.progress import Silent
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, is_whole
-from triage.toolchains.prune import hold, prune, stored
+from triage.toolchains.install import install
+from triage.toolchains.install_cache import InUse, is_intact, prune, stored
+from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
 
 
 def release(index: LoopbackIndex, version: str, tmp_path: Path) -> Release:
-    return next(one for one in Index(tmp_path / "memory", index.url).releases(NAME) if one.version == version)
+    return next(one for one in Index(Workspace(tmp_path / "home"), index.url).releases(NAME) if one.version == version)
 
 
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
-    return install(tmp_path / "tc", NAME, release(index, version, tmp_path), index.url, Silent(), threading.Event())
+    return install(Workspace(tmp_path / "home"), NAME, release(index, version, tmp_path), index.url)
 
 
 def program(folder: Path) -> Path:
@@ -35,10 +34,10 @@ def program(folder: Path) -> Path:
 
 
 def leftovers(tmp_path: Path) -> list[str]:
-    return [path.name for path in (tmp_path / "tc").iterdir() if path.name.endswith(".staging")]
+    return [path.name for path in (tmp_path / "home/toolchains").iterdir() if path.name.endswith(".staging")]
 
 
-def test_an_install_is_whole_and_done_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_an_install_is_intact_and_done_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
     folder = put(loopback, "1.1.0", tmp_path)
     assert program(folder).read_bytes() == b"\x7fELF compiler"
     asked = len(loopback.requests)
@@ -57,7 +56,7 @@ def test_a_damaged_install_is_found_out_and_redone(loopback: LoopbackIndex, tmp_
             program(folder).unlink()
         case "no manifest":
             (folder / "toolchain.json").unlink()
-    assert not is_whole(folder)
+    assert not is_intact(folder)
     assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
 
 
@@ -65,22 +64,22 @@ def test_a_truncated_wheel_is_refused_and_leaves_nothing(loopback: LoopbackIndex
     wanted = release(loopback, "1.1.0", tmp_path)
     os.truncate(loopback.folder / wanted.wheel, 300)
     with pytest.raises(EnvironmentFailure, match=r"cannot install iree-base-compiler 1\.1\.0"):
-        install(tmp_path / "tc", NAME, wanted, loopback.url, Silent(), threading.Event())
+        install(Workspace(tmp_path / "home"), NAME, wanted, loopback.url)
     assert not leftovers(tmp_path)
-    assert not stored(tmp_path / "tc")
+    assert not stored(tmp_path / "home/toolchains")
 
 
 def test_a_wheel_with_another_content_is_refused(loopback: LoopbackIndex, tmp_path: Path) -> None:
     wanted = release(loopback, "1.1.0", tmp_path)
     make_wheel(loopback.folder, "1.1.0", payload=b"\x7fELF something else")
     with pytest.raises(EnvironmentFailure, match="cannot install"):
-        install(tmp_path / "tc", NAME, wanted, loopback.url, Silent(), threading.Event())
+        install(Workspace(tmp_path / "home"), NAME, wanted, loopback.url)
 
 
 def test_an_index_without_hashes_works_too(loopback: LoopbackIndex, tmp_path: Path) -> None:
     loopback.hashed = False
     loopback.publish()
-    assert is_whole(put(loopback, "1.1.0", tmp_path))
+    assert is_intact(put(loopback, "1.1.0", tmp_path))
 
 
 def test_many_at_once_install_each_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
@@ -113,7 +112,7 @@ def test_a_killed_install_is_begun_anew(loopback: LoopbackIndex, tmp_path: Path)
 
 
 def leftovers_or_none(tmp_path: Path) -> bool:
-    return (tmp_path / "tc").exists() and bool(leftovers(tmp_path))
+    return (tmp_path / "home/toolchains").exists() and bool(leftovers(tmp_path))
 
 
 def on_a_small_disk(tmp_path: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -138,21 +137,21 @@ def on_a_small_disk(tmp_path: Path, code: str, *words: str) -> subprocess.Comple
 
 
 SMALL_DISK = """
-import sys, threading
+import sys
 from pathlib import Path
 from triage.model.errors import EnvironmentFailure
-from triage.model.progress import Silent
 from triage.toolchains import install as module
 from triage.toolchains.index import Index
+from triage.toolchains.workspace import Workspace
 place, url = Path(sys.argv[1]), sys.argv[2]
 if sys.argv[3] == "unforeseen":
-    module.UNPACKED_PER_WHEEL_BYTE = 0
-[release] = [one for one in Index(place / "memory", url).releases("iree-base-compiler") if one.version == "1.2.0"]
+    module._UNPACKED_PER_WHEEL_BYTE = 0
+[release] = [one for one in Index(Workspace(place / 'home'), url).releases("iree-base-compiler") if one.version == "1.2.0"]
 try:
-    module.install(place / "tc", "iree-base-compiler", release, url, Silent(), threading.Event())
+    module.install(Workspace(place / "home"), "iree-base-compiler", release, url)
 except EnvironmentFailure as error:
     print(error)
-    print([path.name for path in (place / "tc").iterdir() if not path.name.endswith(".lock")])
+    print([path.name for path in (place / "home/toolchains").iterdir() if not path.name.endswith(".lock")])
 """
 
 
@@ -171,34 +170,36 @@ def test_prune_removes_the_least_recently_used_first(loopback: LoopbackIndex, tm
         mark = folders[version] / ".used"
         mark.touch()
         os.utime(mark, (time.time() - age, time.time() - age))
-    one = stored(tmp_path / "tc")[0]
+    one = stored(tmp_path / "home/toolchains")[0]
     assert one.folder == folders["1.10.0"]
-    removed = prune(tmp_path / "tc", keep=one.bytes * 2)
+    removed = prune(tmp_path / "home/toolchains", keep=one.bytes * 2)
     assert [each.folder for each in removed] == [folders["1.10.0"]]
-    assert {each.folder for each in stored(tmp_path / "tc")} == {folders["1.0.0"], folders["1.1.0"]}
+    assert {each.folder for each in stored(tmp_path / "home/toolchains")} == {folders["1.0.0"], folders["1.1.0"]}
 
 
 def test_prune_leaves_what_another_process_uses(loopback: LoopbackIndex, tmp_path: Path) -> None:
     folder = put(loopback, "1.0.0", tmp_path)
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "from triage.toolchains.prune import hold; hold(Path(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
+        "from triage.toolchains.install_cache import InUse\n"
+        "users = InUse(); users.add(Path(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
         assert user.stdout.readline() == b"held\n"
-        assert prune(tmp_path / "tc", keep=0) == []
+        assert prune(tmp_path / "home/toolchains", keep=0) == []
         user.stdin.close()
         user.wait()
-    assert [one.folder for one in prune(tmp_path / "tc", keep=0)] == [folder]
+    assert [one.folder for one in prune(tmp_path / "home/toolchains", keep=0)] == [folder]
     assert not folder.exists()
 
 
 def test_prune_takes_broken_installs_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
     good, broken = put(loopback, "1.0.0", tmp_path), put(loopback, "1.1.0", tmp_path)
-    hold(good)
+    in_use = InUse()
+    in_use.add(good)
     program(broken).unlink()
-    assert [one.folder for one in prune(tmp_path / "tc", keep=1 << 40)] == [broken]
+    assert [one.folder for one in prune(tmp_path / "home/toolchains", keep=1 << 40)] == [broken]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +218,6 @@ def test_an_environment_holds_what_there_was_in_its_day(
         make_wheel(loopback.folder, version, distribution="its-runtime")
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
-    (compiler,) = Index(tmp_path / "memory", loopback.url).releases("some-compiler")
-    folder = install(tmp_path / "tc", "some-compiler", compiler, loopback.url, Silent(), threading.Event(), Environment())
+    (compiler,) = Index(Workspace(tmp_path / "home"), loopback.url).releases("some-compiler")
+    folder = install(Workspace(tmp_path / "home"), "some-compiler", compiler, loopback.url, Environment())
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [f"its_runtime-{taken}.dist-info"]

@@ -17,11 +17,11 @@ from triage.bisect.result import CommitNote
 from triage.git_history import CommitRange, Links, Timeline, pull_request
 from triage.git_history.refs import links_of
 from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Untestable
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.sources import Offer, Source, Unobtainable
+from triage.toolchains.sources.base import Offer, Source
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
@@ -215,7 +215,7 @@ def commit_candidates(timeline: Timeline, span: CommitRange, sources: Iterable[S
 
 def _candidate(commit: Commit, index: int, offers: Sequence[Offer]) -> Candidate:
     # An offer from a branch has more changes than the commit where the branch left the line, so it proves nothing about it.
-    exact = [offer for offer in offers if offer.placement.index == index and offer.placement.exact]
+    exact = [offer for offer in offers if offer.position.index == index and offer.position.exact]
     usable = sorted((offer for offer in exact if offer.untestable is None), key=lambda offer: offer.seconds)
     why = next((offer.untestable for offer in exact if offer.untestable), "no source offers a compiler of this commit")
     return Candidate(commit, tuple(usable), None if usable else why)

@@ -19,7 +19,8 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure, Untestable
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources import ProjectFormat, Workplace, find_project, load_project, sources_of
+from triage.toolchains.sources.project import Project, find_project, load_project, sources_of
+from triage.toolchains.workspace import Workspace
 
 _MAIN_LINES = ("HEAD", "origin/HEAD", "origin/main", "origin/master", "main", "master")
 _JOURNAL_FORMAT = "2"  # changes when the meaning of its entries does
@@ -65,7 +66,7 @@ class BisectRequest:
         return Repository(self.repo)
 
     @cached_property
-    def project(self) -> ProjectFormat:
+    def project(self) -> Project:
         """The project file.
 
         Raises:
@@ -173,7 +174,7 @@ def _plan_releases(request: BisectRequest, before: str | None, after: str | None
 
 
 def _release_index(request: BisectRequest, text: str, index_of: Mapping[str, int]) -> int:
-    name = request.runner.registry.place(text, request.case.compiler).revision.name
+    name = request.runner.registry.resolve(text, request.case.compiler).revision.name
     if name not in index_of:
         names = list(index_of)
         raise BadInput(
@@ -247,7 +248,7 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
     """
     if request.repo is None:
         family = request.case.compiler
-        return request.runner.registry.place(before, family), request.runner.registry.place(after, family)
+        return request.runner.registry.resolve(before, family), request.runner.registry.resolve(after, family)
     old, new = range_end(request, before), range_end(request, after)
     if old.ref and new.ref:
         return old.ref, new.ref
@@ -258,11 +259,10 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
 
 
 def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> CommitCandidates:
-    home = request.runner.registry.home
-    timeline = line_to(request.repository, home, new.commit)
+    workspace = request.runner.registry.workspace
+    timeline = line_to(request.repository, workspace.home, new.commit)
     span = timeline.between(old.commit, new.commit)
-    workplace = Workplace(home, request.runner.progress, request.runner.stop)
-    sources = sources_of(request.project, request.repository, workplace, Path().absolute())
+    sources = sources_of(request.project, request.repository, workspace, Path().absolute())
     return CommitCandidates(
         timeline=timeline,
         family=request.case.compiler,
@@ -285,7 +285,7 @@ def span_between(request: BisectRequest, good: str, bad: str) -> tuple[Timeline,
 
 def line_to(repository: Repository, home: Path, newest: str) -> Timeline:
     """The line with the commit `newest`: the checked out one or the main one, else the line that ends with it."""
-    cache = home / "timelines"
+    cache = Workspace(home).histories
     for ref in _MAIN_LINES:
         try:
             timeline = Timeline(repository, cache, ref)
@@ -323,7 +323,7 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
     if colon and word == "nightly":
         return _nightly(request, text, rest)
     try:
-        ref = request.runner.registry.place(text, request.case.compiler)
+        ref = request.runner.registry.resolve(text, request.case.compiler)
     except BadInput as wrong:
         try:
             return RangeEnd(text, request.repository.resolve(text))
@@ -338,7 +338,7 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
 
 def _nightly(request: BisectRequest, text: str, day: str) -> RangeEnd:
     """The newest tagged nightly of a day, or the newest commit of that day where there is no tag."""
-    timeline = Timeline(request.repository, request.runner.registry.home / "timelines", "HEAD")
+    timeline = Timeline(request.repository, request.runner.registry.workspace.histories, "HEAD")
     stamp = day.replace("-", "")
     if not (stamp.isdigit() and len(stamp) == 8):
         raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")

@@ -46,7 +46,7 @@ def attribute(
     chosen = one_case(load_cases([recipe]), case)
     clone = Repository(repo) if repo else None
     with open_runner(context.obj, [chosen], jobs) as runner:
-        older, newer = (runner.registry.place(text, chosen.compiler) for text in (good, bad))
+        older, newer = (runner.registry.resolve(text, chosen.compiler) for text in (good, bad))
         found = compare(runner, chosen, older, newer, clone, Depth(phases=phases))
     report = AttributionReport(found)
     write_report(report, output)

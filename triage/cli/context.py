@@ -102,7 +102,7 @@ def _fits(name: str, case: Case) -> bool:
 
 def refs_of(runner: ProbeRunner, family: str, revs: Sequence[str]) -> list[ToolchainRef]:
     """Return the toolchains that the REVs name in a family, each once, in the given order."""
-    refs = [runner.registry.place(rev, family) for rev in revs]
+    refs = [runner.registry.resolve(rev, family) for rev in revs]
     return list({ref.revision.name: ref for ref in refs}.values())
 
 

@@ -73,7 +73,7 @@ def lint(
             linter = family_of(case).linter()
             assert linter is not None
             rules += [rule for rule in linter.rules if rule not in rules]
-            ready = runner.registry.obtain(runner.registry.place(toolchain or "installed", case.compiler))
+            ready = runner.registry.obtain(runner.registry.resolve(toolchain or "installed", case.compiler))
             try:
                 answers.append(lint_case(runner, linter, case, ready, measured=measured, shown=shown))
             except BadInput as error:  # reported at the end, after the findings of the other cases

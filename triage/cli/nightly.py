@@ -55,7 +55,7 @@ def nightly(
     cases = shard(selection.cases, part)
     reproducers = _reproducer_folder(cases, out) if reduce else None
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
-        new, old = (runner.registry.place(rev, selection.family) for rev in selection.revs)
+        new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         night = run_nightly(runner, cases, new, old, bisect=bisect, fresh=fresh)
         report = write_reports(night, out) if out else NightReport(night)
         if out and reproducers:

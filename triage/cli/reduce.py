@@ -57,8 +57,8 @@ def reduce(
     chosen = one_case(load_cases([recipe]), case)
     folder_for(out, chosen)
     with open_runner(context.obj, [chosen], jobs) as runner:
-        bad = runner.registry.place(toolchain, chosen.compiler)
-        better = runner.registry.place(good, chosen.compiler) if good else None
+        bad = runner.registry.resolve(toolchain, chosen.compiler)
+        better = runner.registry.resolve(good, chosen.compiler) if good else None
         other_failures = save_other_failures or slipped
         request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, metric, other_failures)
         reduced = reduce_case(runner, request)

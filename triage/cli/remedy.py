@@ -48,8 +48,8 @@ def remedy(
     cases = load_cases([recipe])
     chosen = one_case(cases, case)
     with open_runner(context.obj, cases, jobs) as runner:
-        bad = runner.registry.place(toolchain, chosen.compiler)
-        reference = runner.registry.place(good, chosen.compiler) if good else None
+        bad = runner.registry.resolve(toolchain, chosen.compiler)
+        reference = runner.registry.resolve(good, chosen.compiler) if good else None
         request = RemedyRequest(chosen, bad, reference, budget, cases, run)
         if dry_run and not isinstance(planned := planned_changes(runner, request), NothingToRemedy):
             todo = [ProbeJob(change.applied(chosen), bad) for change in planned]

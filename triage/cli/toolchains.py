@@ -17,8 +17,8 @@ from triage.config.values import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Toolchain
 from triage.report.shapes import revision_json
-from triage.toolchains.prune import prune as prune_folder
-from triage.toolchains.prune import stored
+from triage.toolchains.install_cache import prune as prune_folder
+from triage.toolchains.install_cache import stored
 
 app = typer.Typer(no_args_is_help=True, help="The compilers on this machine: list, install, look into, prune.")
 Family = Annotated[str, typer.Option(help="The compiler family: iree, triton, or command:PACKAGE.")]
@@ -61,9 +61,8 @@ def install(
 ) -> Exit:
     """Install releases, several at once; `all` of them with one word. What is whole already is left alone."""
     with open_runner(context.obj, ()) as bench:
-        places = (
-            list(bench.registry.releases(family)) if revs == ["all"] else [bench.registry.place(text, family) for text in revs]
-        )
+        registry = bench.registry
+        places = list(registry.releases(family)) if revs == ["all"] else [registry.resolve(rev, family) for rev in revs]
         answers = bench.registry.obtain_all(places, jobs)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
     ready = [answers[place.revision.name] for place in places]
@@ -86,7 +85,7 @@ def info(
 ) -> Exit:
     """What one toolchain is and can do: version, commit, backends, phases, dialects, flags."""
     with open_runner(context.obj, ()) as bench:
-        toolchain = bench.registry.obtain(bench.registry.place(rev, family))
+        toolchain = bench.registry.obtain(bench.registry.resolve(rev, family))
         dialects = sorted(bench.registry.dialects(toolchain))
     known = toolchain.capabilities
     if output is Format.JSON:

@@ -57,7 +57,7 @@ def variants(
     else:
         chosen = neighbourhood(about or cases[0], cases)
     with open_runner(context.obj, chosen, jobs) as runner:
-        ref = runner.registry.place(toolchain, chosen[0].compiler)
+        ref = runner.registry.resolve(toolchain, chosen[0].compiler)
         if dry_run:
             for line in runner.command_lines([ProbeJob(variant, ref) for variant in chosen]):
                 typer.echo(line)

@@ -1,11 +1,10 @@
-"""The Python interpreters of this machine: those that run a compiler which is made of Python."""
+"""The Python interpreters of this machine, found by uv. They run compilers that are made of Python."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,37 +12,39 @@ from triage.execution.process import capture
 
 Version = tuple[int, int]
 
-_NAME = re.compile(r"python(\d)\.(\d+)$")
-# Beside the search path: where version managers and uv keep what they installed.
-_KEPT = (
-    "~/.pyenv/versions/*/bin",
-    "~/.local/share/uv/python/*/bin",
-    "~/.asdf/installs/python/*/bin",
-    "~/.local/share/mise/installs/python/*/bin",
-    "~/miniconda3/bin",
-    "~/miniconda3/envs/*/bin",
-    "/opt/python/*/bin",
-    "/opt/homebrew/bin",
-)
-_PATIENCE = 10.0  # seconds that one may take to say its version
+# Folders where version managers install interpreters; uv itself searches its own folder and the PATH.
+_FOLDERS = {
+    "~/.pyenv/versions": "*/bin",
+    "~/.asdf/installs/python": "*/bin",
+    "~/.local/share/mise/installs/python": "*/bin",
+    "~/miniconda3": "bin",
+    "~/miniconda3/envs": "*/bin",
+    "/opt/python": "*/bin",
+    "/opt/homebrew": "bin",
+}
+_TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first time
 
 
 @cache
 def interpreter(version: Version) -> Path | None:
-    """The interpreter of a version, this program's own where it is the one; None where none of that version runs."""
+    """The interpreter of a version, this program's own where the versions are equal; None where none of that version runs."""
     if version == sys.version_info[:2]:
         return Path(sys.executable)
-    return next((path for path in _named(version) if _runs(path, version)), None)
+    answer = _uv_python("find", "--system", "--no-project", "cpython-{}.{}".format(*version))
+    return Path(answer.strip()) if answer.strip() else None
 
 
 @cache
 def versions() -> tuple[Version, ...]:
-    """The versions there are interpreters of, this program's own first, then the newest. Those found by name are not
-    run for it: a version whose interpreter turns out broken costs a wheel, no verdict.
-    """
-    ours = sys.version_info[:2]
-    others = {(int(found[1]), int(found[2])) for path in _all() if (found := _NAME.search(path.name))}
-    return (ours, *sorted(others - {ours}, reverse=True))
+    """The versions of all CPython interpreters, this program's own first, then the newest."""
+    own = sys.version_info[:2]
+    entries = json.loads(_uv_python("list", "--only-installed", "--output-format", "json") or "[]")
+    others = {
+        (entry["version_parts"]["major"], entry["version_parts"]["minor"])
+        for entry in entries
+        if entry["path"] and entry["implementation"] == "cpython" and entry["variant"] == "default"
+    }
+    return (own, *sorted(others - {own}, reverse=True))
 
 
 def version_of(text: str) -> Version:
@@ -52,31 +53,22 @@ def version_of(text: str) -> Version:
     return int(major), int(minor)
 
 
-def _folders() -> Iterator[Path]:
-    for name in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        yield Path(name)
-    for pattern in _KEPT:
-        root, _, rest = pattern.partition("*")
-        if not rest:
-            yield Path(pattern).expanduser()
-        else:
-            yield from sorted(Path(root).expanduser().glob(f"*{rest}"), reverse=True)
+@cache
+def uv_program() -> str:
+    """The path of the uv that is installed beside this program."""
+    from uv import find_uv_bin
+
+    return find_uv_bin()
 
 
-def _all() -> Iterator[Path]:
-    for folder in _folders():
-        yield from sorted(folder.glob("python[0-9].[0-9]*"))
-
-
-def _named(version: Version) -> Iterator[Path]:
-    name = "python{}.{}".format(*version)
-    for folder in _folders():
-        if (path := folder / name).is_file():
-            yield path
-
-
-def _runs(path: Path, version: Version) -> bool:
-    """Whether it is what its name says. A version manager's stand-in exists for versions that it does not switch to."""
-    question = "import sys; print(*sys.version_info[:2], sys.implementation.name)"
-    answer = capture([str(path), "-I", "-S", "-c", question], _PATIENCE)
-    return answer.stdout.text.split() == [*map(str, version), "cpython"]
+def _uv_python(*words: str) -> str:
+    """What `uv python WORDS` prints; empty when it fails."""
+    folders = [
+        str(folder)
+        for base, pattern in _FOLDERS.items()
+        for folder in sorted(Path(base).expanduser().glob(pattern), reverse=True)
+    ]
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
+    command = [uv_program(), "python", *words, "--offline", "--no-config", "--color", "never"]
+    answer = capture(command, _TIMEOUT, env={"PATH": path})
+    return answer.stdout.text if answer.ok else ""

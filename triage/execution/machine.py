@@ -21,7 +21,7 @@ from triage.execution.process import capture, memory, run
 from triage.model.errors import TriageError
 from triage.model.execution import Limits
 from triage.toolchains.home import home_path, open_home
-from triage.toolchains.prune import stored
+from triage.toolchains.install_cache import stored
 from triage.toolchains.registry import ToolchainRegistry
 
 _ROOM = 2 << 30  # bytes: a handful of toolchains
@@ -125,18 +125,18 @@ def _releases(registry: ToolchainRegistry, family: str) -> MachineCheck:
 
 def _installed(registry: ToolchainRegistry, family: str) -> MachineCheck:
     check = f"{family} installed"
-    if not registry.comes_along(family):
-        installed = registry.at_hand(family)
+    if not registry.is_beside_program(family):
+        installed = registry.installed_releases(family)
         newest = f"{installed[-1].revision.name} the newest" if installed else "installed when first used"
         return MachineCheck(check, Grade.GOOD, f"{len(installed)} in the cache, {newest}")
-    toolchain = registry.obtain(registry.place("installed", family))
+    toolchain = registry.obtain(registry.resolve("installed", family))
     backends = ", ".join(sorted(toolchain.capabilities.backends))
     return MachineCheck(check, Grade.GOOD, f"{toolchain.revision.name} with {backends}")
 
 
 def _cache(registry: ToolchainRegistry) -> MachineCheck:
     installs = stored(registry.folder)
-    damaged = [install.folder.name for install in installs if not install.whole]
+    damaged = [install.folder.name for install in installs if not install.intact]
     found = f"{len(installs)} toolchains, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
     advice = f"damaged, will be installed again when used: {', '.join(damaged)}" if damaged else ""
     return MachineCheck("cache", Grade.WEAK if damaged else Grade.GOOD, found, advice)

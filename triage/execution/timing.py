@@ -37,7 +37,7 @@ class Timing:
 def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) -> Timing | str:
     """Compile the case completely and run it; return the reason when that is not possible. Nothing else runs meanwhile."""
     toolchain = runner.registry.obtain(ref)
-    program = device.program(runner.registry.beside(ref, device.distribution))
+    program = device.program(runner.registry.companion(ref, device.distribution))
     entry = _entry_point(runner, case, toolchain)
     if isinstance(entry, str):
         return entry

@@ -1,4 +1,4 @@
-"""The tags of a repository, and the dates that stand in the names of nightly tags."""
+"""The tags, pins and web pages of a repository."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 from triage.git_history.repository import POINTERS, Repository, read_pointers
@@ -16,8 +15,8 @@ _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """`sha`: the commit, for an annotated tag too. `date`: ISO `YYYY-MM-DD` where the name holds one, as that of
-    `iree-3.5.0rc20250604` does.
+    """`sha`: the commit, also of an annotated tag. `date`: ISO `YYYY-MM-DD` where the name contains one, such as
+    `iree-3.5.0rc20250604`.
     """
 
     name: str
@@ -26,23 +25,18 @@ class Tag:
 
 
 def read_tags(repository: Repository) -> dict[str, Tag]:
-    """All tags that lead to a commit, by name, in git's order."""
+    """All tags of commits, by name, in git's order."""
     form = "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) %(refname:strip=2)"
-    found: dict[str, Tag] = {}
+    tags: dict[str, Tag] = {}
     for line in repository.ask("for-each-ref", form, "refs/tags").decode("utf-8", "replace").splitlines():
         kind, peeled_kind, sha, peeled, name = line.split(" ", 4)
         if "commit" in (kind, peeled_kind):
-            found[name] = Tag(name, peeled or sha, day_in(name))
-    return found
-
-
-def matching(tags: dict[str, Tag], pattern: str) -> tuple[Tag, ...]:
-    """Those whose name fits a shell pattern such as `iree-*rc*`."""
-    return tuple(tag for name, tag in tags.items() if fnmatchcase(name, pattern))
+            tags[name] = Tag(name, peeled or sha, day_in(name))
+    return tags
 
 
 def day_in(text: str) -> str | None:
-    """The last date that stands in a name or version, as ISO `YYYY-MM-DD`; None without one."""
+    """The last date in a name or version, as ISO `YYYY-MM-DD`; None without one."""
     for year, month, day in reversed(_DAY.findall(text)):
         try:
             return date(int(year), int(month), int(day)).isoformat()
@@ -56,7 +50,7 @@ _GITLINK = "160000"
 
 @dataclass(frozen=True, slots=True)
 class PinMove:
-    """One commit that moved a pin, such as an integration of LLVM. None: there was no such pin before, or is none after."""
+    """A change of a pin by one commit, such as an integration of LLVM. None: there is no such pin before or after it."""
 
     path: str
     before: str | None
@@ -64,7 +58,7 @@ class PinMove:
 
 
 def read_moves(repository: Repository, shas: Iterable[str], path: str) -> dict[str, PinMove]:
-    """The moves of the pin at `path` by commit; commits that left it alone are missing."""
+    """The changes of the pin at `path` by commit; commits that do not change it are missing."""
     answer = repository.ask(*POINTERS, "--", f":(top,literal){path}", lines=list(shas))
     return {
         sha: PinMove(path, _pinned(repository, old_mode, old), _pinned(repository, new_mode, new))
@@ -98,14 +92,14 @@ _SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)")
 
 
 def pull_request(subject: str) -> int | None:
-    """The pull request that a commit came from, as its subject tells; None when it tells none."""
-    found = _SQUASHED.search(subject) or _MERGED.match(subject)
-    return int(found.group(1)) if found else None
+    """The pull request that a commit's subject names; None without one."""
+    match = _SQUASHED.search(subject) or _MERGED.match(subject)
+    return int(match.group(1)) if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Pages of one repository; `web` without a slash at its end."""
+    """The web pages of one repository; `web` has no slash at its end."""
 
     web: str
 
@@ -119,7 +113,7 @@ class Links:
         return f"{self.web}/{word}/{number}"
 
     def compare(self, before: str, after: str) -> str:
-        """The page that shows what lies between two commits."""
+        """The page that compares two commits."""
         return f"{self.web}/compare/{before}...{after}"
 
     @property
@@ -129,7 +123,7 @@ class Links:
 
 
 def links_of(remote: str | None) -> Links | None:
-    """The pages behind a remote's address; None for a path on this machine. A name or token in it is left out."""
+    """The pages of a remote's address, without the user name or token in it; None for a path on this machine."""
     if remote is None:
         return None
     parts = urlsplit(remote)
@@ -137,8 +131,8 @@ def links_of(remote: str | None) -> Links | None:
         scheme = parts.scheme if parts.scheme.startswith("http") else "https"
         port = f":{parts.port}" if parts.port and parts.scheme.startswith("http") else ""
         host, path = f"{parts.hostname}{port}", parts.path
-    elif found := _SCP_LIKE.fullmatch(remote):
-        scheme, (host, path) = "https", found.groups()
+    elif match := _SCP_LIKE.fullmatch(remote):
+        scheme, (host, path) = "https", match.groups()
     else:
         return None
     path = path.strip("/").removesuffix(".git")

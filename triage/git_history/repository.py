@@ -1,9 +1,9 @@
-"""A git repository that is only read: its work tree, index and references are never touched."""
+"""Read-only git commands, and parsers of their output. Work tree, index and references are never changed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 _SHA = re.compile(r"[0-9a-f]{4,64}")
 
-# What a user's settings could add to the output of the commands that are parsed.
+# These override settings of the user that change the output of git.
 _SETTINGS = ("log.showSignature=false", "color.ui=never", "core.quotePath=false", "diff.renames=true")
 
 
 class UnknownCommit(BadInput):
-    """A name that stands for no commit of this repository."""
+    """A name of no commit in this repository."""
 
 
 class GitRefused(EnvironmentFailure):
-    """A git command failed; the message holds its own words."""
+    """A git command failed; the message contains its own."""
 
 
 class Repository:
@@ -40,8 +40,8 @@ class Repository:
         self._repo = _open(path)
         self.git_dir = Path(self._repo.git_dir)
         self.common_dir = Path(self._repo.common_dir).resolve()
-        # Without optional locks a command that only reads does not refresh the index. GIT_DIR is set because a
-        # variable inherited from a git hook would lead every command to another repository.
+        # Without optional locks git does not refresh the index. GIT_DIR is set because a variable inherited from a git hook
+        # would lead every command to another repository.
         self._repo.git.update_environment(
             GIT_DIR=str(self.git_dir.resolve()),
             GIT_OPTIONAL_LOCKS="0",
@@ -51,19 +51,19 @@ class Repository:
         )
 
     def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
-        """What `git WORDS` prints, `lines` on its standard input. GitRefused when it fails."""
+        """The output of `git WORDS` with `lines` as its standard input. GitRefused when it fails."""
         from git.exc import GitCommandError, GitCommandNotFound
 
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
-        with TemporaryFile() as given:
-            given.write("".join(f"{line}\n" for line in lines).encode())
-            given.seek(0)
+        with TemporaryFile() as source:
+            source.write("".join(f"{line}\n" for line in lines).encode())
+            source.seek(0)
             try:
-                answer = self._repo.git.execute(command, istream=given, stdout_as_string=False, strip_newline_in_stdout=False)
+                answer = self._repo.git.execute(command, istream=source, stdout_as_string=False, strip_newline_in_stdout=False)
             except GitCommandNotFound as error:
                 raise EnvironmentFailure("there is no git program on the PATH") from error
             except GitCommandError as error:
-                raise GitRefused(f"git {words[0]} failed in {self.path}: {_said(str(error.stderr))}") from error
+                raise GitRefused(f"git {words[0]} failed in {self.path}: {_message(str(error.stderr))}") from error
         if not isinstance(answer, bytes):
             raise TypeError("git was asked for bytes")
         return answer
@@ -71,19 +71,19 @@ class Repository:
     def resolve(self, name: str) -> str:
         """The full sha of the commit that a sha, branch or tag names. UnknownCommit when there is none."""
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
-            raise UnknownCommit(f"{name!r} names no commit")
+            raise UnknownCommit(f"{name!r} is not the name of a commit")
         try:
             return self.ask("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}").decode().split()[-1]
         except GitRefused as error:
             raise self._unknown(name, str(error)) from error
 
-    def _unknown(self, name: str, said: str) -> BadInput:
-        if "dubious ownership" in said:
-            return BadInput(said)
+    def _unknown(self, name: str, message: str) -> BadInput:
+        if "dubious ownership" in message:
+            return BadInput(message)
         if self.is_empty:
             return BadInput(f"the repository {self.path} has no commits yet")
-        if "ambiguous" in said:
-            return UnknownCommit(f"more than one commit of {self.path} begins with {name}: write more of the sha")
+        if "ambiguous" in message:
+            return UnknownCommit(f"several commits of {self.path} begin with {name}: write more of the sha")
         if _SHA.fullmatch(name):
             return UnknownCommit(f"there is no commit {name} in {self.path}: {self.fetch_advice}")
         near = get_close_matches(name, self.names, n=1, cutoff=0.6)
@@ -92,45 +92,45 @@ class Repository:
 
     @property
     def fetch_advice(self) -> str:
-        """The command that may bring a commit that is missing."""
+        """The command that may fetch a missing commit."""
         if self.is_shallow:
-            return "it is a shallow clone, which `git fetch --unshallow --tags` completes"
-        return "`git fetch --tags` brings what is newer"
+            return "this is a shallow clone; complete it with `git fetch --unshallow --tags`"
+        return "fetch newer commits with `git fetch --tags`"
 
     @cached_property
     def names(self) -> list[str]:
-        """Branches and tags, as a user writes them."""
+        """The names of branches and tags, as users write them."""
         kinds = ("refs/heads", "refs/tags", "refs/remotes")
         return self.ask("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).decode("utf-8", "replace").splitlines()
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no commit at all."""
+        """Whether there are no commits."""
         return not self.ask("rev-list", "--max-count=1", "--all")
 
     @property
     def work_tree(self) -> Path | None:
-        """The folder of the checked out files; None in a bare repository."""
+        """The folder of the checked-out files; None in a bare repository."""
         folder = self._repo.working_tree_dir
         return Path(folder).resolve() if folder else None
 
     @cached_property
     def is_shallow(self) -> bool:
-        """Whether the history was cut off when it was cloned."""
+        """Whether the clone has only the newest part of the history."""
         return (self.common_dir / "shallow").exists()
 
     @cached_property
     def is_partial(self) -> bool:
-        """Whether files may be missing, to be fetched one by one when something asks for them."""
+        """Whether the contents of files may be missing; git fetches them one by one when they are needed."""
         try:
-            told = self.ask("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$")
+            settings = self.ask("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$")
         except GitRefused:  # no such setting
             return False
-        return bool(told.strip())
+        return bool(settings.strip())
 
     @cached_property
     def remote(self) -> str | None:
-        """The address of `origin`, else of the first remote, with the user's rewriting applied; None without remotes."""
+        """The address of `origin`, else of the first remote, rewritten by the user's settings; None without remotes."""
         names = self.ask("remote").decode("utf-8", "replace").split()
         if not names:
             return None
@@ -141,7 +141,7 @@ def _open(path: Path) -> Repo:
     try:
         from git import Repo
         from git.exc import InvalidGitRepositoryError, NoSuchPathError
-    except ImportError as error:  # what GitPython raises when it finds no git
+    except ImportError as error:  # GitPython found no git program
         raise EnvironmentFailure(f"git cannot be used: {str(error).splitlines()[0]}") from error
     try:
         return Repo(path, search_parent_directories=True)
@@ -151,16 +151,16 @@ def _open(path: Path) -> Repo:
         raise BadInput(f"{path} is not in a git repository") from error
 
 
-def _said(stderr: str) -> str:
-    """Git's complaint without the quotes that GitPython puts around it, in one line of at most 400 characters."""
+def _message(stderr: str) -> str:
+    """Git's error message without the quotes that GitPython puts around it, in one line of at most 400 characters."""
     text = stderr.strip().removeprefix("stderr:").strip().strip("'")
-    return " ".join(text.split())[:400] or "it gave no reason"
+    return " ".join(text.split())[:400] or "git gave no reason"
 
 
 LINE = ("log", "-z", "--reverse", "--first-parent", "--encoding=UTF-8", "--format=%H%x00%P%x00%cI%x00%s")
 _FIELDS = 4
 
-# Against the first parent also for merges, whatever the settings say about renames, submodules and external programs.
+# Compare merges with their first parent too, and ignore settings of renames, submodules and external programs.
 _CHANGES = (
     "--first-parent",
     "-m",
@@ -180,7 +180,7 @@ _COUNTED = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 
 
 def read_line(text: str) -> list[Commit]:
-    """The commits of what LINE prints, in its order. ValueError when it was cut off."""
+    """The commits in the output of LINE, in its order. ValueError when it is incomplete."""
     fields = text.split("\0")
     if len(fields) % _FIELDS != 1 or fields[-1]:
         raise ValueError("the log ends within a commit")
@@ -191,40 +191,35 @@ def read_line(text: str) -> list[Commit]:
     ]
 
 
-def write_line(commits: Iterable[Commit]) -> str:
-    """The inverse of `read_line`; of the parents only the first is kept."""
-    return "".join(f"{one.sha}\0{one.parent or ''}\0{one.date}\0{one.subject}\0" for one in commits)
-
-
 def read_sizes(text: str) -> dict[str, tuple[ChangedFile, ...]]:
-    """The changed files by commit of what SIZES prints. A renamed file is one removed and one added: both folders
-    say what a commit is about.
+    """The changed files by commit in the output of SIZES. A renamed file is one removed and one added, because both folders
+    show what a commit is about.
     """
     return {sha: tuple(_counted(entries)) for sha, entries in _blocks(text)}
 
 
 def read_names(text: str) -> dict[str, tuple[ChangedFile, ...]]:
-    """The changed files by commit of what NAMES prints, their sizes unknown and told as 0."""
+    """The changed files by commit in the output of NAMES; their sizes are unknown, and 0 here."""
     return {sha: tuple(ChangedFile(path, 0, 0) for path in entries) for sha, entries in _blocks(text)}
 
 
 def read_pointers(text: str) -> dict[str, list[tuple[str, str, str, str, str]]]:
-    """By commit of what POINTERS prints: (path, mode before, mode after, object before, object after)."""
-    found: dict[str, list[tuple[str, str, str, str, str]]] = {}
+    """By commit in the output of POINTERS: (path, mode before, mode after, object before, object after)."""
+    pointers: dict[str, list[tuple[str, str, str, str, str]]] = {}
     for sha, entries in _blocks(text):
         words = iter(entries)
         for word in words:
             old_mode, new_mode, old, new, _ = word.removeprefix(":").split(" ")
-            found.setdefault(sha, []).append((next(words), old_mode, new_mode, old, new))
-    return found
+            pointers.setdefault(sha, []).append((next(words), old_mode, new_mode, old, new))
+    return pointers
 
 
 def _counted(entries: Sequence[str]) -> Iterator[ChangedFile]:
     for word in entries:
-        found = _COUNTED.fullmatch(word)
-        if found is None:
+        match = _COUNTED.fullmatch(word)
+        if match is None:
             raise ValueError(f"not a line of --numstat: {word!r}")
-        added, removed, path = found.groups()
+        added, removed, path = match.groups()
         yield ChangedFile(path, _count(added), _count(removed))
 
 
@@ -233,8 +228,8 @@ def _count(word: str) -> int:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each commit's sha and the words that follow it. Only an empty word begins a commit: a file may be named like a
-    sha, but none has an empty name.
+    """Each commit's sha and the words that follow it. An empty word begins a commit: a file may have a name like a sha, but
+    never an empty name.
     """
     block: list[str] = []
     for word in (*text.split("\0"), ""):

@@ -182,7 +182,7 @@ def replay(
     jobs: list[ProbeJob] = []
     for reproducer in reproducers:
         texts = named or [*([reproducer.bad] if reproducer.bad else []), "latest"]
-        refs = {ref.revision.name: ref for ref in (runner.registry.place(text, reproducer.case.compiler) for text in texts)}
+        refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, reproducer.case.compiler) for text in texts)}
         jobs += [ProbeJob(reproducer.case, ref, fresh) for ref in refs.values()]
     # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
     probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(jobs, "replay")}

@@ -211,7 +211,7 @@ class _Reducer:
         """Probe a program on every installed version, in the order of the versions."""
         registry, request = self.runner.registry, self.request
         asked = (request.bad, *([request.good] if request.good else []))
-        refs = {ref.revision.name: ref for ref in (*registry.at_hand(small.compiler), *asked)}
+        refs = {ref.revision.name: ref for ref in (*registry.installed_releases(small.compiler), *asked)}
         jobs = [ProbeJob(small, ref) for ref in refs.values()]
         probes = {probe.revision.name: probe for probe in self.runner.probe_all(jobs, "probe the reduced program")}
         if request.metric:

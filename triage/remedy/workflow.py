@@ -148,7 +148,7 @@ def _other_toolchains(runner: ProbeRunner, request: RemedyRequest) -> tuple[list
     """Return the good compiler and the newest release, without the bad one, and notes about what is missing."""
     refs, notes = [request.good] if request.good else [], []
     try:
-        refs.append(runner.registry.place("latest", request.case.compiler))
+        refs.append(runner.registry.resolve("latest", request.case.compiler))
     except (EnvironmentFailure, TriageError) as error:
         notes.append(f"not tried on the newest release: {error}")
     others = {ref.revision.name: ref for ref in refs if ref.revision.name != request.bad.revision.name}

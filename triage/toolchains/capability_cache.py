@@ -1,75 +1,77 @@
-"""What installed compilers told of themselves, remembered as long as their files do not change."""
+"""The capability cache: what installed compilers report about themselves, kept as long as their files do not change."""
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
+from typing import Any
 
 from triage.compilers.base import Compiler, Description
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Capabilities
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import disk_errors
+from triage.toolchains.state import StateStore
 
-_LARGE = 16 << 20  # bytes; smaller files are read faster than remembered
+_LARGE = 16 << 20  # bytes; the digests of smaller files are computed again, which is faster than a transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DescribedCompiler:
     """An installed compiler's content address and its own description."""
 
     identity: str
     description: Description
 
 
-def describe(memory: Path, compiler: Compiler, program: Path) -> Known:
-    """Ask a binary once. Keyed by path, size and time of change of the files that are the compiler, so that a rebuilt
-    one is asked again.
+def describe(state: StateStore, compiler: Compiler, program: Path) -> DescribedCompiler:
+    """Query a compiler, once for each content. The key is made of path, size, time of change and inode of its files, so that
+    a rebuilt compiler is queried again.
 
     Raises:
-        EnvironmentFailure: files of it went away since it was found; and what `Compiler.describe` raises.
+        EnvironmentFailure: files of the compiler are missing; and what `Compiler.describe` raises.
     """
+    section = state.section("capabilities")
     try:
         files = compiler.identity_files(program)
-        note = memory / f"{_face(files)}.json"
+        key = _stamp(files)
     except FileNotFoundError as error:
-        raise EnvironmentFailure(f"{error.filename or program} of a compiler is gone; install it again") from error
+        raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
     try:
-        return _load(note)
-    except (OSError, ValueError, KeyError, TypeError):
+        return _from_json(section.get(key))
+    except (KeyError, TypeError, AttributeError):  # none, or of an earlier version of the program
         pass
-    with disk_errors("remember what a compiler can do"), ThreadPoolExecutor(1) as pool:
-        content = pool.submit(_content, memory, files)  # reading a large library takes as long as the questions
+    with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
+        identity = pool.submit(_identity, state, files)  # reading a large library takes as long as the queries
         description = compiler.describe(program)
-        known = Known(content.result(), description)
-        _save(note, known)
+        known = DescribedCompiler(identity.result(), description)
+    section.put(key, _to_json(known))
     return known
 
 
-def _content(memory: Path, essence: tuple[Path, ...]) -> str:
+def _identity(state: StateStore, files: tuple[Path, ...]) -> str:
     whole = blake2b(digest_size=20)
-    for path in essence:
-        whole.update(path.name.encode() + b"\0" + _digest(memory, path))
+    for path in files:
+        whole.update(path.name.encode() + b"\0" + bytes.fromhex(_sha256(state, path)))
     return whole.hexdigest()
 
 
-def _digest(memory: Path, path: Path) -> bytes:
-    """The SHA-256 of a file, remembered where that is worth it: compilers of many commits may share one large library."""
-    note = memory / f"{_face((path,))}.sha256"
-    with suppress(OSError, ValueError):
-        return bytes.fromhex(note.read_text())
+def _sha256(state: StateStore, path: Path) -> str:
+    """The digest of a file; that of a large one is stored, because compilers of many commits may share one library."""
+    digests, key = state.section("file digests"), _stamp((path,))
+    is_large = path.stat().st_size >= _LARGE
+    if is_large and (stored := digests.get(key)) is not None:
+        return str(stored)
     with path.open("rb") as source:
-        digest = file_digest(source, "sha256").digest()
-    if path.stat().st_size >= _LARGE:
-        write_whole(note, digest.hex())
+        digest = file_digest(source, "sha256").hexdigest()
+    if is_large:
+        digests.put(key, digest)
     return digest
 
 
-def _face(files: tuple[Path, ...]) -> str:
-    """What changes when a file is written anew, without a look inside."""
+def _stamp(files: tuple[Path, ...]) -> str:
+    """A digest that changes when one of the files is written, without reading them."""
     key = blake2b(digest_size=16)
     for path in files:
         stat = path.stat()
@@ -77,31 +79,27 @@ def _face(files: tuple[Path, ...]) -> str:
     return key.hexdigest()
 
 
-def _load(note: Path) -> Known:
-    kept = json.loads(note.read_text())
-    told = Capabilities(
-        backends=frozenset(kept["backends"]),
-        phases=tuple(kept["phases"]),
-        flags=frozenset(kept["flags"]),
-        switches=frozenset(kept["switches"]),
-        choices={name: tuple(words) for name, words in kept["choices"].items()},
+def _from_json(value: Any) -> DescribedCompiler:
+    capabilities = Capabilities(
+        backends=frozenset(value["backends"]),
+        phases=tuple(value["phases"]),
+        flags=frozenset(value["flags"]),
+        switches=frozenset(value["switches"]),
+        choices={name: tuple(words) for name, words in value["choices"].items()},
     )
-    return Known(kept["identity"], Description(kept["version"], kept["commit"], kept["date"], told))
+    return DescribedCompiler(value["identity"], Description(value["version"], value["commit"], value["date"], capabilities))
 
 
-def _save(note: Path, known: Known) -> None:
-    told = known.description
-    text = json.dumps(
-        {
-            "identity": known.identity,
-            "version": told.version,
-            "commit": told.commit,
-            "date": told.date,
-            "backends": sorted(told.capabilities.backends),
-            "phases": told.capabilities.phases,
-            "flags": sorted(told.capabilities.flags),
-            "switches": sorted(told.capabilities.switches),
-            "choices": {name: list(words) for name, words in told.capabilities.choices.items()},
-        }
-    )
-    write_whole(note, text)
+def _to_json(known: DescribedCompiler) -> dict[str, Any]:
+    description, capabilities = known.description, known.description.capabilities
+    return {
+        "identity": known.identity,
+        "version": description.version,
+        "commit": description.commit,
+        "date": description.date,
+        "backends": sorted(capabilities.backends),
+        "phases": capabilities.phases,
+        "flags": sorted(capabilities.flags),
+        "switches": sorted(capabilities.switches),
+        "choices": {name: list(words) for name, words in capabilities.choices.items()},
+    }

@@ -1,9 +1,8 @@
-"""Which releases a package index offers for this platform."""
+"""The releases that a package index, or a page of links, offers for this platform."""
 
 from __future__ import annotations
 
 import configparser
-import json
 import os
 import sys
 import tomllib
@@ -13,19 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.tags import Tag, sys_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import Version
 
 from triage.model.errors import EnvironmentFailure
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.workspace import Workspace
 
-if TYPE_CHECKING:  # imported where it is used: it costs every start of the program a fifth of a second
+if TYPE_CHECKING:  # these packages are imported where they are used, because importing them takes long
+    from packaging.tags import Tag
+    from packaging.version import Version
     from pypi_simple import DistributionPackage
 
-
-Python = tuple[int, int]
+PythonVersion = tuple[int, int]
+_PUBLIC_INDEX = "https://pypi.org/simple/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +40,17 @@ class Release:
     @property
     def prerelease(self) -> bool:
         """Whether the version is an alpha, beta, candidate or development version."""
+        from packaging.version import Version
+
         return Version(self.version).is_prerelease
 
 
 def index_url() -> str:
-    """The index to ask: TRIAGE_INDEX_URL, uv's settings, pip's settings, else the public one; in this order."""
+    """The index of TRIAGE_INDEX_URL, uv's settings or pip's settings, in this order; else the public one."""
     for name in ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
         if value := os.environ.get(name):
             return value
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT
-
-    return _uv_setting() or _pip_setting() or PYPI_SIMPLE_ENDPOINT
+    return _uv_setting() or _pip_setting() or _PUBLIC_INDEX
 
 
 def _uv_setting() -> str | None:
@@ -62,8 +59,8 @@ def _uv_setting() -> str | None:
         settings = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    named = [entry.get("url") for entry in settings.get("index", []) if entry.get("default")]
-    return next(iter(named), None) or settings.get("index-url")
+    defaults = [entry.get("url") for entry in settings.get("index", []) if entry.get("default")]
+    return next(iter(defaults), None) or settings.get("index-url")
 
 
 def _pip_setting() -> str | None:
@@ -81,13 +78,13 @@ def _pip_setting() -> str | None:
 
 
 class Index:
-    """A package index in the simple format. Its last answer is kept, for a machine that lost its network."""
+    """A package index in the simple format. Its last answer is stored and used when the network fails."""
 
-    def __init__(self, memory: Path, url: str | None = None) -> None:
-        """`memory` is the folder that keeps the last answers."""
+    def __init__(self, workspace: Workspace, url: str | None = None) -> None:
+        """`url`: the index; None for the one that the user's settings name."""
+        self._workspace = workspace
         self._url = url
-        self._memory = memory
-        self._asked: dict[tuple[str, tuple[Python, ...]], tuple[Release, ...]] = {}
+        self._answers: dict[tuple[str, tuple[PythonVersion, ...]], tuple[Release, ...]] = {}
 
     @property
     def url(self) -> str:
@@ -95,60 +92,120 @@ class Index:
         self._url = self._url or index_url()
         return self._url
 
-    def releases(self, distribution: str, pythons: Sequence[Python] = ()) -> tuple[Release, ...]:
-        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included. pythons: the
-        versions whose wheels are wanted, best first; where a release has none of them, any other stands for it.
+    def releases(self, distribution: str, pythons: Sequence[PythonVersion] = ()) -> tuple[Release, ...]:
+        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included.
 
-        EnvironmentFailure when the index cannot be reached and never was, or does not know the distribution.
+        Args:
+            distribution: The name of the wheels.
+            pythons: The Python versions whose wheels are wanted, best first. Of a release without any of them, another
+                wheel is taken. Empty for the version of this program.
+
+        Raises:
+            EnvironmentFailure: the index does not have the distribution, or cannot be reached and never was.
         """
         key = (distribution, tuple(pythons))
-        if key not in self._asked:
-            self._asked[key] = self._ask(distribution, pythons)
-        return self._asked[key]
+        if key not in self._answers:
+            page = WheelPage(self._workspace, self._page_url(distribution), distribution)
+            try:
+                listed = page.read(pythons)
+            except PageNotFound as error:
+                raise EnvironmentFailure(f"the package index has no {distribution} ({self.url})") from error
+            except EnvironmentFailure as error:
+                if not (listed := page.stored()):
+                    raise EnvironmentFailure(
+                        f"cannot reach the package index {self.url}: {error}. "
+                        "Set TRIAGE_INDEX_URL to another index, or use an installed compiler with `path:DIR`."
+                    ) from error
+            self._answers[key] = tuple(wheel.release for wheel in listed)
+        return self._answers[key]
 
-    def _ask(self, distribution: str, pythons: Sequence[Python]) -> tuple[Release, ...]:
-        import requests
-        from pypi_simple import NoSuchProjectError, PyPISimple
+    def _page_url(self, distribution: str) -> str:
+        from packaging.utils import canonicalize_name
 
+        return f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+
+
+class PageNotFound(EnvironmentFailure):
+    """The server has no such page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedWheel:
+    """A wheel on a page and the address of its file."""
+
+    release: Release
+    url: str
+
+
+class WheelPage:
+    """A page of a simple index, or any page of links to wheels."""
+
+    def __init__(self, workspace: Workspace, url: str, distribution: str) -> None:
+        self._workspace = workspace
+        self._url = url
+        self._distribution = distribution
+        self._answers = workspace.state.section("listed wheels")
+
+    def read(self, pythons: Sequence[PythonVersion] = ()) -> list[ListedWheel]:
+        """The wheels to take here, oldest version first. The answer is stored.
+
+        Raises:
+            PageNotFound: the server has no such page.
+            EnvironmentFailure: the page cannot be read.
+        """
+        from pypi_simple import ACCEPT_ANY, ProjectPage, UnsupportedContentTypeError
+
+        from triage.toolchains.web import Web
+
+        answer = Web(self._workspace, tries=2).get(self._url, accept=ACCEPT_ANY)
+        if answer.status_code != 200:
+            error = PageNotFound if answer.status_code in (404, 410) else EnvironmentFailure
+            raise error(f"cannot read {self._url}: {answer.status_code} {answer.reason}")
         try:
-            with PyPISimple(self.url) as client:
-                page = client.get_project_page(distribution, timeout=30)
-        except NoSuchProjectError as error:
-            raise EnvironmentFailure(f"the package index has no {distribution} (asked {self.url})") from error
-        except (requests.RequestException, ValueError) as error:
-            remembered = self._recall(distribution)
-            if remembered is None:
-                raise EnvironmentFailure(
-                    f"cannot reach the package index {self.url}: {_brief(error)}. "
-                    "TRIAGE_INDEX_URL names another; `path:DIR` uses an installed compiler."
-                ) from error
-            return remembered
-        found = tuple(choose_wheels(page.packages, pythons))
-        with disk_errors("keep the index's answer"):
-            self._remember(distribution, found)
-        return found
+            packages = ProjectPage.from_response(answer, self._distribution).packages
+        except (UnsupportedContentTypeError, ValueError) as error:
+            raise EnvironmentFailure(f"{self._url} is no page of links: {error}") from error
+        ours = [package for package in packages if belongs(package.project, self._distribution)]
+        urls = {package.filename: package.url for package in ours}
+        listed = [ListedWheel(release, urls[release.wheel]) for release in choose_wheels(ours, pythons)]
+        self._answers.put(self._key, [asdict(wheel) for wheel in listed])
+        return listed
 
-    def _note(self, distribution: str) -> Path:
-        return self._memory / f"{distribution}.json"
+    def stored(self) -> list[ListedWheel]:
+        """The last answer; empty when the page was never read."""
+        return [ListedWheel(Release(**entry["release"]), entry["url"]) for entry in self._answers.get(self._key) or ()]
 
-    def _remember(self, distribution: str, found: tuple[Release, ...]) -> None:
-        write_whole(self._note(distribution), json.dumps({"url": self.url, "releases": [asdict(release) for release in found]}))
-
-    def _recall(self, distribution: str) -> tuple[Release, ...] | None:
-        try:
-            kept = json.loads(self._note(distribution).read_text())
-            return tuple(Release(**entry) for entry in kept["releases"]) if kept["url"] == self.url else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+    @property
+    def _key(self) -> str:
+        return f"{self._distribution} {self._url}"
 
 
-def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Python] = ()) -> list[Release]:
+def belongs(project: str | None, distribution: str) -> bool:
+    """Whether a file of `project` belongs to the distribution; both names may be spelled in any way that pip accepts."""
+    from packaging.utils import canonicalize_name
+
+    return project is not None and canonicalize_name(project) == canonicalize_name(distribution)
+
+
+def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:
+    """The newest wheel of `distribution` for this platform among file names; None without one."""
+    from pypi_simple import DistributionPackage
+
+    wheels = (DistributionPackage.from_json_data({"filename": name, "url": name, "hashes": {}}) for name in names)
+    chosen = choose_wheels(wheel for wheel in wheels if belongs(wheel.project, distribution))
+    return chosen[-1] if chosen else None
+
+
+def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[PythonVersion] = ()) -> list[Release]:
     """For each version the wheel to take here, oldest version first. Without `pythons` our own Python's wheel is
     preferred because only there an importer written in Python can run; the native compiler in any of them is the same.
     """
+    from packaging.tags import sys_tags
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
     wanted = tuple(pythons) or (sys.version_info[:2],)
     platforms = {tag.platform for tag in sys_tags()} | {"any"}
-    best: dict[Version, tuple[tuple[int, Python], Release]] = {}
+    best: dict[Version, tuple[tuple[int, PythonVersion], Release]] = {}
     for package in packages:
         if package.package_type != "wheel":
             continue
@@ -174,8 +231,10 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
     return [best[version][1] for version in sorted(best)]
 
 
-def _allowed(requires: str | None, wanted: Sequence[Python]) -> Sequence[Python]:
-    """Those of the wanted Pythons that a file says it is for; a file that says nothing readable is for all."""
+def _allowed(requires: str | None, wanted: Sequence[PythonVersion]) -> Sequence[PythonVersion]:
+    """The wanted Pythons that a file supports, by its own word; all where it says nothing that can be read."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
     try:
         bounds = SpecifierSet(requires or "")
     except InvalidSpecifier:
@@ -183,28 +242,21 @@ def _allowed(requires: str | None, wanted: Sequence[Python]) -> Sequence[Python]
     return [python for python in wanted if bounds.contains("{}.{}".format(*python) + ".99")]
 
 
-def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[Python]) -> Python | None:
-    """The Python to run a wheel with, as (3, 11): a wanted one where one fits. None when it is not for this platform, or
-    not for CPython.
+def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]) -> PythonVersion | None:
+    """The Python to run a wheel with, as (3, 11): a wanted one where possible. None when the wheel is for another platform
+    or not for CPython.
     """
     for tag in tags:
         if tag.platform not in platforms:
             continue
         digits = tag.interpreter.removeprefix("cp").removeprefix("py")
         if tag.interpreter.startswith("cp") and digits.isdigit() and len(digits) > 1:
-            if tag.abi.endswith("t"):  # free-threaded builds are second to none here, and uv asks for them differently
+            if tag.abi.endswith("t"):  # uv needs another request for free-threaded builds
                 continue
-            named = (int(digits[0]), int(digits[1:]))
+            exact = (int(digits[0]), int(digits[1:]))
             if tag.abi == "abi3":  # for that version and every later one
-                return next((python for python in wanted if python >= named), named)
-            return named
+                return next((python for python in wanted if python >= exact), exact)
+            return exact
         if tag.interpreter.startswith("py3"):
             return next(iter(wanted), None)
     return None
-
-
-def _brief(error: Exception) -> str:
-    """The part of a long network error that says what happened."""
-    text = str(error)
-    known = ("Connection refused", "Name or service not known", "timed out", "404", "403", "401", "certificate")
-    return next((part for part in known if part in text), text[:200])

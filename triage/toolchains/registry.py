@@ -1,4 +1,4 @@
-"""All toolchains of one machine: what a REV means and the compiler it stands for."""
+"""The toolchains of one machine: resolve a revision (REV) and obtain its compiler."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from packaging.version import Version
-
-from triage.compilers.base import Compiler, Wheel
+from triage.compilers.base import Compiler
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.capability_cache import describe
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import folder_of, install, installed, is_whole
-from triage.toolchains.prune import hold
-from triage.toolchains.revision_syntax import AtPath, AtVersion, Installed, Newest, OfDay, parse_rev
+from triage.toolchains.install import install
+from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, is_intact
+from triage.toolchains.revision_syntax import BesideProgram, LocalPath, NightlyOfDay, RecentRelease, VersionNumber, parse_rev
+from triage.toolchains.workspace import Workspace
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 
 @dataclass(frozen=True, slots=True)
 class ToolchainRef:
-    """A revision and where its compiler comes from: a release of the index, a folder or binary at `path`, or whatever
-    `bring` returns, which may take long and raises EnvironmentFailure where there is none.
+    """A revision and where its compiler comes from: a release of the index, a folder or binary at `path`, or `bring`, which
+    obtains it, may take long and raises EnvironmentFailure where there is none.
     """
 
     family: str
@@ -39,7 +42,7 @@ class ToolchainRef:
 
 
 class ToolchainRegistry:
-    """Resolves revisions and obtains their toolchains; remembers what it obtained. Safe to use from several threads."""
+    """Resolves revisions and obtains their toolchains. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -48,153 +51,155 @@ class ToolchainRegistry:
         progress: Progress | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """`stop`: thrown by another thread, it ends the installs under way."""
+        """`stop`: set by another thread, it ends running downloads and installs."""
         self.home = home
-        self.folder = home / "toolchains"
-        self.index = Index(home / "index")
+        self.workspace = Workspace(home, progress or Silent(), stop or threading.Event())
+        self.folder = self.workspace.toolchains
+        self.index = Index(self.workspace)
         self._compilers = compilers
-        self._progress = progress or Silent()
-        self._stop = stop or threading.Event()
         self._obtained: dict[tuple[str, str], Toolchain] = {}
+        self._in_use = InUse()
         self._lock = threading.Lock()
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """The family's stable, not yanked releases, oldest first; without a network those that are installed."""
-        found = self._known(self._compiler(family))
-        return tuple(_place(family, one) for one in found if not one.prerelease and not one.yanked)
+        """The family's stable releases that were not yanked, oldest first; without a network those that are installed."""
+        releases = self._known(self._compiler(family))
+        return tuple(_ref(family, release) for release in releases if not release.prerelease and not release.yanked)
 
-    def at_hand(self, family: str) -> tuple[ToolchainRef, ...]:
-        """The family's installed releases, oldest first; asks no network."""
-        return tuple(_place(family, one) for one in self._here(self._compiler(family)))
+    def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
+        """The family's installed releases, oldest first; uses no network."""
+        return tuple(_ref(family, release) for release in self._installed(self._compiler(family)))
 
     def between(self, family: str, since: str | None, until: str | None) -> tuple[ToolchainRef, ...]:
-        """The releases from `since` to `until`, both included (REV spellings of releases; None: no bound)."""
+        """The releases from `since` to `until`, both included (REVs of releases; None: no bound)."""
+        from packaging.version import Version
+
         low = self.version_of(since, family) if since else None
         high = self.version_of(until, family) if until else None
-        chosen = [
-            place
-            for place in self.releases(family)
-            if (low is None or Version(place.revision.name) >= low) and (high is None or Version(place.revision.name) <= high)
-        ]
+        refs = ((ref, Version(ref.revision.name)) for ref in self.releases(family))
+        chosen = [ref for ref, version in refs if (low is None or version >= low) and (high is None or version <= high)]
         if not chosen:
-            raise BadInput(f"no release of {family} lies between {since or 'the first'} and {until or 'the newest'}")
+            raise BadInput(f"there is no release of {family} between {since or 'the first'} and {until or 'the newest'}")
         return tuple(chosen)
 
     def version_of(self, text: str, family: str) -> Version:
-        """The version a REV stands for. BadInput when it is not a release."""
-        place = self.place(text, family)
-        if place.release is None:
-            raise BadInput(f"{text!r} is no release; a range of releases needs two of them")
-        return Version(place.revision.name)
+        """The version that a REV stands for. BadInput when it is not a release."""
+        from packaging.version import Version
 
-    def place(self, text: str, family: str) -> ToolchainRef:
-        """What a REV means for this family. BadInput for a wrong spelling or another family's prefix,
-        EnvironmentFailure when the index has no such release.
+        ref = self.resolve(text, family)
+        if ref.release is None:
+            raise BadInput(f"{text!r} is not a release; both ends of a range of releases must be")
+        return Version(ref.revision.name)
+
+    def resolve(self, text: str, family: str) -> ToolchainRef:
+        """The toolchain that a REV stands for.
+
+        Raises:
+            BadInput: the REV is spelled wrong, or of another family.
+            EnvironmentFailure: the index has no such release, or there is no such nightly.
         """
-        named, rev = parse_rev(text, tuple(self._compilers))
-        if named not in (None, family):
-            raise BadInput(f"{text!r} is a {named} revision, but a {family} compiler is asked for")
+        prefix, rev = parse_rev(text, tuple(self._compilers))
+        if prefix not in (None, family):
+            raise BadInput(f"{text!r} is a {prefix} revision; this needs a {family} revision")
         match rev:
-            case Installed():
-                return self._installed(family)
-            case AtPath(path):
+            case BesideProgram():
+                return self._beside_program(family)
+            case LocalPath(path):
                 return ToolchainRef(family, Revision(f"path:{path}"), path=path)
-            case Newest(back):
+            case RecentRelease(back):
                 releases = self.releases(family)
                 if len(releases) <= back:
                     raise EnvironmentFailure(f"the package index has only {len(releases)} releases of {family}")
                 return releases[-1 - back]
-            case OfDay(day):
-                from triage.toolchains.sources.base import Workplace
-                from triage.toolchains.sources.days import nightly_of
+            case NightlyOfDay(day):
+                from triage.toolchains.sources.project import nightly_of
 
-                revision, bring = nightly_of(family, day, Workplace(self.home, self._progress, self._stop))
+                revision, bring = nightly_of(family, day, self.workspace)
                 return ToolchainRef(family, revision, bring=bring)
-            case AtVersion(version):
+            case VersionNumber(version):
                 return self._at_version(family, version)
 
     def _at_version(self, family: str, version: str) -> ToolchainRef:
-        compiler, wanted = self._compiler(family), Version(version)
-        package = compiler.distribution
-        here = self._here(compiler)  # needs no network, and asking takes longer than a small compile
-        known = here if any(Version(one.version) == wanted for one in here) else self._asked(compiler)
-        for release in known:
-            if Version(release.version) == wanted:
-                return _place(family, release)
-        near = neighbours([release.version for release in known if not release.prerelease], wanted)
-        told = ", ".join(near) or "none at all"
-        raise EnvironmentFailure(f"no release {version} of {package} for this platform (near it: {told})")
+        compiler = self._compiler(family)
+        here = self._installed(compiler)  # needs no network, and asking the index takes longer than a small compile
+        release = _release_of(here, version) or _release_of(known := self._listed(compiler), version)
+        if release is not None:
+            return _ref(family, release)
+        near = neighbours([release.version for release in known if not release.prerelease], version)
+        raise EnvironmentFailure(
+            f"{compiler.distribution} has no release {version} for this platform; the nearest are {', '.join(near) or 'none'}"
+        )
 
-    def _here(self, compiler: Compiler) -> list[Release]:
+    def _installed(self, compiler: Compiler) -> list[Release]:
         return installed(self.folder, compiler.distribution, compiler.packaging)
 
-    def _asked(self, compiler: Compiler) -> Sequence[Release]:
-        """What the index has, of wheels that an interpreter of this machine can run where it takes one."""
+    def _listed(self, compiler: Compiler) -> Sequence[Release]:
+        """The releases of the index. Where a compiler runs in Python, only wheels that an interpreter here can run."""
         if not compiler.distribution:
-            raise BadInput(f"{compiler.name} has no releases: name a folder, `path:DIR`")
-        alone = compiler.packaging == Wheel()
-        return self.index.releases(compiler.distribution, () if alone else versions())
+            raise BadInput(f"{compiler.name} has no releases: use the compiler of a folder, `path:DIR`")
+        pythons = () if compiler.packaging == PLAIN_WHEEL else versions()
+        return self.index.releases(compiler.distribution, pythons)
 
     def _known(self, compiler: Compiler) -> Sequence[Release]:
         try:
-            return self._asked(compiler)
+            return self._listed(compiler)
         except EnvironmentFailure as error:
-            here = self._here(compiler)
+            here = self._installed(compiler)
             if not here:
                 raise
-            self._progress.note(f"{error}\nonly the {len(here)} installed releases are considered")
+            self.workspace.progress.note(f"{error}\nusing only the {len(here)} installed releases")
             return here
 
-    def _installed(self, family: str) -> ToolchainRef:
+    def _beside_program(self, family: str) -> ToolchainRef:
         package = self._compiler(family).distribution
         try:
             found = distribution(package)
         except PackageNotFoundError as error:
-            raise EnvironmentFailure(f"{package} is not installed beside this program; name a toolchain") from error
-        root = Path(str(found.locate_file("")))
-        return ToolchainRef(family, Revision(found.version), path=root)
+            raise EnvironmentFailure(f"{package} is not installed beside this program; select another toolchain") from error
+        return ToolchainRef(family, Revision(found.version), path=Path(str(found.locate_file(""))))
 
-    def beside(self, place: ToolchainRef, distribution: str) -> Path:
-        """Where another package of a release's version is installed, installing it if need be. EnvironmentFailure where the
-        place is no release, or there is no such package for it.
-        """
-        if place.release is None:
-            raise EnvironmentFailure(f"{place.revision.name} is no release: there is no {distribution} for it")
-        wanted = Version(place.release.version)
-        here = installed(self.folder, distribution)
-        known = here if any(Version(one.version) == wanted for one in here) else self.index.releases(distribution)
-        found = next((one for one in known if Version(one.version) == wanted), None)
-        if found is None:
-            raise EnvironmentFailure(f"the package index has no {distribution} {wanted}")
-        root = install(self.folder, distribution, found, self.index.url, self._progress, self._stop)
-        hold(root)
-        return root
-
-    def comes_along(self, family: str) -> bool:
-        """Whether a compiler of the family is installed beside this program, `installed` as a REV."""
+    def is_beside_program(self, family: str) -> bool:
+        """Whether a compiler of the family is installed beside this program, so that the REV `installed` works."""
         try:
             distribution(self._compiler(family).distribution)
         except (PackageNotFoundError, ValueError):
             return False
         return True
 
-    def obtain(self, place: ToolchainRef) -> Toolchain:
-        """The toolchain of a place, installed if need be. EnvironmentFailure when it cannot be had or does not run."""
-        key = (place.family, place.revision.name)
+    def companion(self, ref: ToolchainRef, package: str) -> Path:
+        """The folder of another package of a release's version, installed if it is missing.
+
+        Raises:
+            EnvironmentFailure: `ref` is no release, or the package has none of this version.
+        """
+        if ref.release is None:
+            raise EnvironmentFailure(f"{ref.revision.name} is not a release, so that there is no {package} for it")
+        version = ref.release.version
+        release = _release_of(installed(self.folder, package), version)
+        release = release or _release_of(self.index.releases(package), version)
+        if release is None:
+            raise EnvironmentFailure(f"the package index has no {package} {version}")
+        root = install(self.workspace, package, release, self.index.url)
+        self._in_use.add(root)
+        return root
+
+    def obtain(self, ref: ToolchainRef) -> Toolchain:
+        """The toolchain, installed if it is missing. EnvironmentFailure when it cannot be obtained or does not run."""
+        key = (ref.family, ref.revision.name)
         with self._lock:
             if key in self._obtained:
                 return self._obtained[key]
-        toolchain = self._obtain(place)
+        toolchain = self._obtain(ref)
         with self._lock:
             return self._obtained.setdefault(key, toolchain)
 
-    def obtain_all(self, places: Sequence[ToolchainRef], jobs: int = 4) -> dict[str, Toolchain | EnvironmentFailure]:
-        """Many at once, by revision name; a failure stands in the place of its toolchain."""
+    def obtain_all(self, refs: Sequence[ToolchainRef], jobs: int = 4) -> dict[str, Toolchain | EnvironmentFailure]:
+        """Several toolchains at once, or their errors, by revision name."""
         answers: dict[str, Toolchain | EnvironmentFailure] = {}
-        missing = [place for place in places if not self.is_installed(place)]
-        task = self._progress.task("toolchains", total=len(places)) if missing else Silent().task("")
+        is_missing = any(not self.is_installed(ref) for ref in refs)
+        task = self.workspace.progress.task("toolchains", total=len(refs)) if is_missing else Silent().task("")
         with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-            waiting = {pool.submit(self.obtain, place): place for place in places}
+            waiting = {pool.submit(self.obtain, ref): ref for ref in refs}
             try:
                 for done in as_completed(waiting):
                     try:
@@ -203,83 +208,89 @@ class ToolchainRegistry:
                         answers[waiting[done].revision.name] = error
                     task.advance()
             except BaseException:
-                self._stop.set()  # the pool waits for its threads: they must not wait for their downloads
+                self.workspace.stop.set()  # the pool waits for its threads, which must not wait for their downloads
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         task.finish()
         return answers
 
     def python_roots(self, family: str) -> list[Path]:
-        """The installed releases whose Python modules this interpreter can import, newest first."""
-        ours = ".".join(map(str, sys.version_info[:2]))
+        """The folders of installed releases whose Python modules this interpreter can import, newest first."""
+        own = ".".join(map(str, sys.version_info[:2]))
         compiler = self._compiler(family)
-        here = reversed(self._here(compiler))
-        return [folder_of(self.folder, compiler.distribution, release) for release in here if release.python == ours]
+        releases = reversed(self._installed(compiler))
+        return [folder_of(self.folder, compiler.distribution, release) for release in releases if release.python == own]
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """The dialects that a toolchain knows, asked each time."""
+        """The dialects that a toolchain knows. Not cached."""
         return self._compiler(toolchain.family).dialects(toolchain.program)
 
-    def revision(self, place: ToolchainRef) -> Revision:
-        """A place's revision, with what its toolchain told of commit and date once that was obtained."""
+    def revision(self, ref: ToolchainRef) -> Revision:
+        """The revision, with the commit and date that its toolchain reports once it was obtained."""
         with self._lock:
-            known = self._obtained.get((place.family, place.revision.name))
-        return known.revision if known else place.revision
+            known = self._obtained.get((ref.family, ref.revision.name))
+        return known.revision if known else ref.revision
 
-    def is_installed(self, place: ToolchainRef) -> bool:
+    def is_installed(self, ref: ToolchainRef) -> bool:
         """Whether obtaining needs no download."""
-        if place.bring is not None:
+        if ref.bring is not None:
             return False
-        return place.release is None or is_whole(self._folder(place, place.release))
+        compiler = self._compiler(ref.family)
+        return ref.release is None or is_intact(folder_of(self.folder, compiler.distribution, ref.release, compiler.packaging))
 
-    def _folder(self, place: ToolchainRef, release: Release) -> Path:
-        compiler = self._compiler(place.family)
-        return folder_of(self.folder, compiler.distribution, release, compiler.packaging)
-
-    def _obtain(self, place: ToolchainRef) -> Toolchain:
-        compiler = self._compiler(place.family)
-        if place.release is not None:
-            if (why := compiler.unsupported(place.release.version)) is not None:
-                raise Unobtainable(why)
-            package, url = compiler.distribution, self.index.url
-            root = install(self.folder, package, place.release, url, self._progress, self._stop, compiler.packaging)
-            hold(root)
-        else:
-            root = place.bring() if place.bring else place.path or Path()
-            if root.is_relative_to(self.folder):
-                hold(root)
-            if not root.exists():
-                raise EnvironmentFailure(f"there is no {root}")
+    def _obtain(self, ref: ToolchainRef) -> Toolchain:
+        compiler = self._compiler(ref.family)
+        root = self._root(ref, compiler)
+        if root != self.folder and root.is_relative_to(self.folder):
+            self._in_use.add(self.folder / root.relative_to(self.folder).parts[0])
+        if not root.exists():
+            raise EnvironmentFailure(f"{root} does not exist")
         program = compiler.locate(root)
         if program is None:
-            raise EnvironmentFailure(f"no {place.family} compiler below {root}: {compiler.folders}")
-        known = describe(self.home / "described", compiler, program)
-        told = known.description
-        commit = place.revision.commit or told.commit  # what was asked for, whatever a build calls itself
-        # Beside a commit stands the day it was built from, which every index agrees on; few tell the day of upload.
-        revision = replace(place.revision, commit=commit, date=told.date or place.revision.date)
+            raise EnvironmentFailure(f"there is no {ref.family} compiler in {root}: {compiler.folders}")
+        known = describe(self.workspace.state, compiler, program)
+        description = known.description
+        commit = ref.revision.commit or description.commit  # a build may report another one
+        # The day of the commit is the same on every index; the day of upload, which some indices omit, is not.
+        revision = replace(ref.revision, commit=commit, date=description.date or ref.revision.date)
         return Toolchain(
-            family=place.family,
+            family=ref.family,
             revision=revision,
             identity=known.identity,
             root=root,
             program=program,
-            capabilities=told.capabilities,
-            version=place.release.version if place.release else told.version,
+            capabilities=description.capabilities,
+            version=ref.release.version if ref.release else description.version,
         )
+
+    def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
+        if ref.release is not None:
+            if (reason := compiler.unsupported(ref.release.version)) is not None:
+                raise Unobtainable(reason)
+            return install(self.workspace, compiler.distribution, ref.release, self.index.url, compiler.packaging)
+        return ref.bring() if ref.bring else ref.path or Path()
 
     def _compiler(self, family: str) -> Compiler:
         if family not in self._compilers:
-            raise BadInput(f"compiler {family!r} is not supported yet; there is: {', '.join(sorted(self._compilers))}")
+            raise BadInput(f"compiler {family!r} is not supported; supported are {', '.join(sorted(self._compilers))}")
         return self._compilers[family]
 
 
-def _place(family: str, release: Release) -> ToolchainRef:
+def _ref(family: str, release: Release) -> ToolchainRef:
     return ToolchainRef(family, Revision(release.version, date=release.date), release=release)
 
 
-def neighbours(listed: Sequence[str], wanted: Version) -> list[str]:
-    """Up to three versions around one that is not among them, oldest first: two before it and one after, where there are."""
+def _release_of(releases: Sequence[Release], version: str) -> Release | None:
+    from packaging.version import Version
+
+    wanted = Version(version)
+    return next((release for release in releases if Version(release.version) == wanted), None)
+
+
+def neighbours(listed: Sequence[str], wanted: str) -> list[str]:
+    """Up to three versions around one that is not listed, oldest first: two before it and one after, where they exist."""
+    from packaging.version import Version
+
     stable = sorted(listed, key=Version)
-    at = bisect_left(stable, wanted, key=Version)
-    return stable[max(0, min(at - 2, len(stable) - 3)) :][:3]
+    index = bisect_left(stable, Version(wanted), key=Version)
+    return stable[max(0, min(index - 2, len(stable) - 3)) :][:3]

@@ -1,4 +1,4 @@
-"""How a person names a revision, parsed."""
+"""The syntax of revisions (REV), such as `3.4.0`, `triton:latest` and `nightly:2025-06-04`."""
 
 from __future__ import annotations
 
@@ -6,73 +6,84 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
-
 from triage.model.errors import BadInput
 
-FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
+_FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 
 
 @dataclass(frozen=True, slots=True)
-class AtVersion:
-    """A release (or pre-release) by its version."""
+class VersionNumber:
+    """A release or pre-release by its version."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
-    """The release `back` places before the newest one."""
+class RecentRelease:
+    """The newest release, or the one `back` releases before it."""
 
     back: int
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """The compiler that came with this program."""
+class BesideProgram:
+    """The compiler that is installed in this program's environment."""
 
 
 @dataclass(frozen=True, slots=True)
-class AtPath:
-    """A compiler in a folder, or the binary itself."""
+class LocalPath:
+    """A folder with a compiler, or its binary."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class OfDay:
+class NightlyOfDay:
     """The nightly of a day, or the `latest` one."""
 
     day: str
 
 
-Rev = AtVersion | Newest | Installed | AtPath | OfDay
+Rev = VersionNumber | RecentRelease | BesideProgram | LocalPath | NightlyOfDay
 
 
 def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
-    """The family a prefix names (`iree:3.4.0`; None without one) and the revision. BadInput says which forms there are."""
-    family: str | None = None
-    named = max((name for name in families if text.startswith(f"{name}:")), key=len, default=None)
-    if named is not None:  # the longest: a family's name may hold a colon itself
-        family, text = named, text.removeprefix(f"{named}:")
+    """Parse a REV.
+
+    Args:
+        text: The REV, such as `iree:3.4.0`.
+        families: The names of compiler families that may be prefixes.
+
+    Returns:
+        The family of the prefix (None without one), and the revision.
+
+    Raises:
+        BadInput: the text is no REV.
+    """
+    # The longest prefix: the name of a family may contain a colon.
+    family = max((name for name in families if text.startswith(f"{name}:")), key=len, default=None)
+    if family is not None:
+        text = text.removeprefix(f"{family}:")
     head, colon, rest = text.partition(":")
     match head if colon else text:
         case "latest":
-            return family, Newest(0)
+            return family, RecentRelease(0)
         case "previous":
-            return family, Newest(1)
+            return family, RecentRelease(1)
         case "installed":
-            return family, Installed()
+            return family, BesideProgram()
         case "path" if rest:
-            return family, AtPath(Path(rest).expanduser())
+            return family, LocalPath(Path(rest).expanduser())
         case "nightly" if rest:
-            return family, OfDay(rest)
+            return family, NightlyOfDay(rest)
         case "commit":
-            raise BadInput(f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take with --repo; here: {FORMS}")
+            raise BadInput(f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take with --repo; use {_FORMS}")
     if re.match(r"v?\d", text):
+        from packaging.version import InvalidVersion, Version
+
         try:
-            return family, AtVersion(str(Version(text)))
+            return family, VersionNumber(str(Version(text)))
         except InvalidVersion:
             pass
     hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
-    raise BadInput(f"{text!r} names no revision: write {FORMS}{hint}")
+    raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.git_history.history import ENV, History
 from tests.toolchains.sources.loopback_github import TOKEN, LoopbackGitHub, serve_github
-from triage.toolchains.sources import Prices, Workplace
+from triage.toolchains.workspace import Workspace
 
 
 @pytest.fixture(autouse=True)
@@ -22,13 +22,8 @@ def history(tmp_path: Path) -> History:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace(tmp_path / "home")
-
-
-@pytest.fixture
-def prices(place: Workplace) -> Prices:
-    return Prices(place.home / "prices.json")
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path / "home")
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from tests.git_history.history import History
 from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive, in_seconds
 from triage.git_history import Timeline
-from triage.model.errors import BadInput, EnvironmentFailure
-from triage.toolchains.install import is_whole
-from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.artifact import Actions, CommitArtifacts, token_for
+from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
+from triage.toolchains.install_cache import is_intact
+from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, WorkflowRuns, token_for
+from triage.toolchains.sources.base import Offer
+from triage.toolchains.workspace import Workspace
 
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
 
@@ -33,10 +34,9 @@ def wheel(tmp_path: Path) -> bytes:
     return archive(make_wheel(tmp_path / "made", "3.5.0.dev0+abc"), other)
 
 
-def source(place: Workplace, prices: Prices, **choices: object) -> CommitArtifacts:
-    given = {"distribution": "iree-base-compiler", "workflow": "pkgci.yml", "artifact": ARTIFACT, "branch": "main"}
-    actions = Actions(place, "iree-org/iree")
-    return CommitArtifacts(place, prices, actions, **(given | choices))  # type: ignore[arg-type]
+def source(workspace: Workspace, **choices: object) -> CommitArtifacts:
+    settings = ArtifactsSection(**({"workflow": "pkgci.yml", "artifact": ARTIFACT, "branch": "main"} | choices))
+    return CommitArtifacts(workspace, WorkflowRuns(workspace, "iree-org/iree"), "iree-base-compiler", settings)
 
 
 def created(timeline: Timeline, index: int) -> str:
@@ -47,8 +47,8 @@ def run(github: LoopbackGitHub, timeline: Timeline, index: int, data: bytes | No
     return github.run(timeline.commits[index].sha, created(timeline, index), data, **how)  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_had_is_known_beforehand(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+def test_unobtainable_artifacts_are_known_beforehand(
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     run(github, timeline, 1, wheel)
     run(github, timeline, 2, wheel, expired=True, days_left=-40)
@@ -58,64 +58,77 @@ def test_what_cannot_be_had_is_known_beforehand(
     run(github, timeline, 6)
     run(github, timeline, 7, wheel, branch="users/somebody")
     run(github, timeline, 0, wheel)  # outside of the range
-    offers = source(place, prices).offers(timeline, range(1, 9))
-    assert [(one.placement.index, one.untestable and one.untestable[:30]) for one in offers] == [
+    offers = source(workspace).offers(timeline, range(1, 9))
+    assert [(one.position.index, one.untestable and one.untestable[:30]) for one in offers] == [
         (1, None),
         (2, f"its {ARTIFACT} expired on"[:30]),
         (3, f"its {ARTIFACT} expired on"[:30]),
-        (4, "its run of pkgci.yml is not ov"),
+        (4, "its run of pkgci.yml is not fi"),
         (5, "its run of pkgci.yml ended as "),
         (6, "its run of pkgci.yml left no l"),
     ]
     assert offers[0].revision.commit == timeline.commits[1].sha
     assert offers[0].seconds == 25
     with pytest.raises(Unobtainable, match="expired"):
-        source(place, prices).obtain(offers[1])
+        source(workspace).obtain(offers[1])
 
 
 def test_a_second_run_of_a_commit_stands_in_for_the_first(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     good = run(github, timeline, 1, wheel)
     run(github, timeline, 1, conclusion="cancelled")
-    [offer] = source(place, prices).offers(timeline, range(1, 2))
+    [offer] = source(workspace).offers(timeline, range(1, 2))
     assert offer.item == str(good + 1000)
     run(github, timeline, 2, wheel, conclusion="failure")
-    [offer] = source(place, prices, any_conclusion=True).offers(timeline, range(2, 3))
+    [offer] = source(workspace, runs="any").offers(timeline, range(2, 3))
     assert offer.untestable is None
 
 
-def test_an_artifact_is_obtained_once(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+def test_a_second_attempt_of_a_run_replaces_its_artifact(
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
+    """The first attempt's artifact is stored, and gone from the server."""
+    number = run(github, timeline, 1, wheel)
+    [offer] = source(workspace).offers(timeline, range(1, 2))
+    assert offer.item == str(number + 1000)
+    github.runs[0]["run_attempt"] = 2
+    github.artifacts[number][0]["id"] = 7777
+    github.archives[7777] = github.archives.pop(number + 1000)
+    [offer] = source(workspace).offers(timeline, range(1, 2))
+    assert offer.item == "7777"
+    assert is_intact(source(workspace).obtain(offer))
+
+
+def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes) -> None:
     run(github, timeline, 1, wheel)
-    mine = source(place, prices)
+    mine = source(workspace)
     [offer] = mine.offers(timeline, range(1, 2))
     folder = mine.obtain(offer)
     assert (folder / PROGRAM).read_bytes() == b"\x7fELF compiler"
-    assert is_whole(folder)
-    assert source(place, prices).obtain(offer) == folder
+    assert is_intact(folder)
+    assert source(workspace).obtain(offer) == folder
     assert github.asked["zip"] == 1
     # That it is here is enough, whatever the server says of it by now.
     github.artifacts[1][0]["expired"] = True
-    [again] = source(place, prices).offers(timeline, range(1, 2))
+    [again] = source(workspace).offers(timeline, range(1, 2))
     assert (again.seconds, again.untestable) == (0, None)
     assert github.asked["artifacts"] == 1  # remembered
 
 
 def test_all_pages_are_read_and_a_capped_search_is_split(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes, monkeypatch: pytest.MonkeyPatch
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(260):
         github.run(f"{number:040x}", "2025-06-05T00:00:00Z")
         github.run(f"{number:040x}", "2025-06-02T00:00:00Z")
     for index in range(10):
         run(github, timeline, index, wheel)
-    assert len(source(place, prices).offers(timeline, range(10))) == 10
+    assert len(source(workspace).offers(timeline, range(10))) == 10
     assert github.asked["runs"] == 6
-    monkeypatch.setattr("triage.toolchains.sources.artifact._CAP", 300)
+    monkeypatch.setattr("triage.toolchains.sources.artifact._MAX_RESULTS", 300)
     github.cap = 300
-    assert len(source(place, prices).offers(timeline, range(10))) == 10
+    assert len(source(workspace).offers(timeline, range(10))) == 10
 
 
 @pytest.mark.parametrize(
@@ -123,42 +136,42 @@ def test_all_pages_are_read_and_a_capped_search_is_split(
     [
         (b"not a zip", "is damaged: File is not a zip file"),
         (b"", "is damaged"),
-        (archive(), r"holds no \*\.whl for this platform, but nothing"),
-        (archive(Path(__file__)), r"holds no \*\.whl for this platform, but test_artifacts\.py"),
+        (archive(), r"has no \*\.whl for this platform; it contains nothing"),
+        (archive(Path(__file__)), r"has no \*\.whl .* test_artifacts\.py"),
     ],
 )
 def test_a_damaged_archive_is_unobtainable(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, data: bytes, said: str
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, data: bytes, said: str
 ) -> None:
     run(github, timeline, 1, data)
-    mine = source(place, prices)
+    mine = source(workspace)
     [offer] = mine.offers(timeline, range(1, 2))
     with pytest.raises(Unobtainable, match=said):
         mine.obtain(offer)
-    assert not [path for path in place.toolchains.iterdir() if not path.name.endswith(".lock")]
+    assert not [path for path in workspace.toolchains.iterdir() if not path.name.endswith(".lock")]
 
 
 def test_every_way_to_cut_or_spoil_an_archive(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     run(github, timeline, 1, wheel)
-    mine = source(place, prices)
+    mine = source(workspace)
     [offer] = mine.offers(timeline, range(1, 2))
     for cut in (10, len(wheel) // 2, len(wheel) - 30):
         github.archives[1001] = wheel[:cut]
-        with pytest.raises(Unobtainable, match=r"damaged|cannot be installed|holds no"):
+        with pytest.raises(Unobtainable, match=r"damaged|cannot install|has no"):
             mine.obtain(offer)
     for at in range(60, 200, 20):  # within the wheel's data: only its checksum tells
         github.archives[1001] = wheel[:at] + b"\xff\xfe\xfd" + wheel[at + 3 :]
-        with pytest.raises(Unobtainable, match=r"damaged|cannot be installed|holds no"):
+        with pytest.raises(Unobtainable, match=r"damaged|cannot install|has no"):
             mine.obtain(offer)
 
 
 def test_an_artifact_that_expired_since_is_unobtainable(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     run(github, timeline, 1, wheel)
-    mine = source(place, prices)
+    mine = source(workspace)
     [offer] = mine.offers(timeline, range(1, 2))
     github.archives.clear()
     with pytest.raises(Unobtainable, match=r"is gone from 127\.0\.0\.1:\d+ \(410\)"):
@@ -166,52 +179,52 @@ def test_an_artifact_that_expired_since_is_unobtainable(
 
 
 def test_a_download_that_breaks_off_is_begun_again(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     run(github, timeline, 1, wheel)
-    mine = source(place, prices)
+    mine = source(workspace)
     [offer] = mine.offers(timeline, range(1, 2))
     github.broken_off = 1
-    assert is_whole(mine.obtain(offer))
+    assert is_intact(mine.obtain(offer))
     assert github.asked["zip"] == 2
 
 
-def test_a_short_limit_is_waited_for_and_a_long_one_told(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
+def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     run(github, timeline, 1, wheel)
     github.refusals = [(429, {"Retry-After": "1"}), (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": in_seconds(0)})]
-    assert len(source(place, prices).offers(timeline, range(1, 2))) == 1
+    assert len(source(workspace).offers(timeline, range(1, 2))) == 1
     github.refusals = [(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": in_seconds(1800)})]
-    with pytest.raises(EnvironmentFailure, match=r"limits how often it may be asked; it answers again at 20\d\d-.*refused"):
-        source(place, prices).offers(timeline, range(1, 2))
+    with pytest.raises(EnvironmentFailure, match=r"rate limit of .* until 20\d\d-.*refused"):
+        source(workspace).offers(timeline, range(1, 2))
     github.refusals = [(502, {}), (503, {})]
-    assert len(source(place, prices).offers(timeline, range(1, 2))) == 1
+    assert len(source(workspace).offers(timeline, range(1, 2))) == 1
 
 
-def test_refusals_are_told_in_words(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes, monkeypatch: pytest.MonkeyPatch
+def test_each_refusal_has_a_message(
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(github, timeline, 1, wheel)
-    [offer] = source(place, prices).offers(timeline, range(1, 2))
+    [offer] = source(workspace).offers(timeline, range(1, 2))
     with pytest.raises(BadInput, match=r"iree-org/iree has no workflow nothing\.yml"):
-        source(place, prices, workflow="nothing.yml").offers(timeline, range(1, 2))
+        source(workspace, workflow="nothing.yml").offers(timeline, range(1, 2))
     github.refusals = [(403, {})]
     with pytest.raises(EnvironmentFailure, match="answered 403"):
-        source(place, prices).offers(timeline, range(1, 2))
+        source(workspace).offers(timeline, range(1, 2))
     monkeypatch.setenv("GITHUB_TOKEN", "wrong")
-    with pytest.raises(EnvironmentFailure, match="refuses the token"):
-        source(place, prices).offers(timeline, range(1, 2))
+    with pytest.raises(EnvironmentFailure, match="rejects the token"):
+        source(workspace).offers(timeline, range(1, 2))
     monkeypatch.delenv("GITHUB_TOKEN")
     monkeypatch.delenv("GH_TOKEN", raising=False)
-    nobody = source(place, prices)
+    nobody = source(workspace)
     assert nobody.offers(timeline, range(1, 2)) == [offer]
     with pytest.raises(EnvironmentFailure, match=r"set GITHUB_TOKEN \(or GH_TOKEN\)"):
         nobody.obtain(offer)
 
 
-def test_an_empty_range_asks_nothing(github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices) -> None:
-    assert list(source(place, prices).offers(timeline, range(3, 3))) == []
+def test_an_empty_range_asks_nothing(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace) -> None:
+    assert list(source(workspace).offers(timeline, range(3, 3))) == []
     assert not github.asked
 
 
@@ -226,11 +239,9 @@ def test_a_token_is_shown_to_github_and_named_servers_only() -> None:
     assert token_for("https://api.github.com", {}) is None
 
 
-def test_offers_can_be_sent_to_a_worker(
-    github: LoopbackGitHub, timeline: Timeline, place: Workplace, prices: Prices, wheel: bytes
-) -> None:
+def test_offers_can_be_sent_to_a_worker(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes) -> None:
 
     run(github, timeline, 1, wheel)
-    [offer] = source(place, prices).offers(timeline, range(1, 2))
+    [offer] = source(workspace).offers(timeline, range(1, 2))
     sent: Offer = pickle.loads(pickle.dumps(offer))
-    assert is_whole(source(place, prices).obtain(sent))
+    assert is_intact(source(workspace).obtain(sent))

@@ -13,11 +13,11 @@ import pytest
 
 from tests.git_history.history import History
 from triage.git_history import Repository, Timeline
-from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.toolchains.install import is_whole
-from triage.toolchains.prune import stored
-from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.build import SourceBuilds, Steps
+from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
+from triage.toolchains.install_cache import is_intact, stored
+from triage.toolchains.sources.base import Offer
+from triage.toolchains.sources.build import BuildSection, SourceBuilds
+from triage.toolchains.workspace import Workspace
 
 CMAKE = """
 cmake_minimum_required(VERSION 3.20)
@@ -33,7 +33,7 @@ MAIN = '#include <stdio.h>\nint core(void);\nint main(void) { printf("%d\\n", co
 CONFIGURE = 'cmake -S "$TRIAGE_SOURCE" -B "$TRIAGE_BUILD" -DCMAKE_BUILD_TYPE=Debug'
 BUILD = 'cmake --build "$TRIAGE_BUILD" --parallel "$TRIAGE_JOBS"'
 INSTALL = 'cmake --install "$TRIAGE_BUILD" --prefix "$TRIAGE_OUT"'
-STEPS = Steps(configure=(CONFIGURE,), build=(BUILD, INSTALL), submodules=False)
+STEPS = BuildSection.model_construct(configure=(CONFIGURE,), commands=(BUILD, INSTALL), submodules=False)
 BROKEN = 4
 LONG = f"777.{os.getpid()}"  # seconds that no other process sleeps
 
@@ -55,8 +55,12 @@ def timeline(compiled: History) -> Timeline:
     return Timeline(compiled.path)
 
 
-def source(place: Workplace, prices: Prices, timeline: Timeline, steps: Steps = STEPS) -> SourceBuilds:
-    return SourceBuilds(place, prices, timeline.repository, "tiny", steps)
+def steps_of(*commands: str, **settings: object) -> BuildSection:
+    return BuildSection.model_construct(commands=commands, **({"submodules": False} | settings))  # type: ignore[arg-type]
+
+
+def source(workspace: Workspace, timeline: Timeline, steps: BuildSection = STEPS) -> SourceBuilds:
+    return SourceBuilds(workspace, timeline.repository, "tiny", steps)
 
 
 def offer(mine: SourceBuilds, timeline: Timeline, index: int) -> Offer:
@@ -68,8 +72,8 @@ def printed(folder: Path) -> int:
     return int(subprocess.run([folder / "bin/tinyc"], capture_output=True, check=True).stdout)
 
 
-def builders(place: Workplace) -> list[Path]:
-    return sorted((place.home / "builders").glob("*/*/source"))
+def builders(workspace: Workspace) -> list[Path]:
+    return sorted((workspace.home / "builders").glob("*/*/source"))
 
 
 def sleeping(seconds: str) -> list[int]:
@@ -78,39 +82,37 @@ def sleeping(seconds: str) -> list[int]:
     return [one.pid for one in told if one.info["cmdline"][-2:] == ["sleep", seconds]]
 
 
-def test_neighbours_are_built_one_after_the_other(
-    compiled: History, timeline: Timeline, place: Workplace, prices: Prices
-) -> None:
+def test_neighbours_are_built_one_after_the_other(compiled: History, timeline: Timeline, workspace: Workspace) -> None:
     status = compiled.git("status", "--porcelain", "--branch")
-    mine = source(place, prices, timeline)
+    mine = source(workspace, timeline)
     assert offer(mine, timeline, 9).seconds == 3600
     folders = {index: mine.obtain(offer(mine, timeline, index)) for index in (9, 8, 3)}
     # Each keeps its own library although all were built in one folder.
     assert {index: printed(folder) for index, folder in folders.items()} == {9: 9, 8: 8, 3: 3}
-    assert all(is_whole(folder) for folder in folders.values())
-    assert {one.folder for one in stored(place.toolchains)} == set(folders.values())
-    assert len(builders(place)) == 1
-    log = (place.home / "logs" / f"{folders[8].name}.log").read_text()
+    assert all(is_intact(folder) for folder in folders.values())
+    assert {one.folder for one in stored(workspace.toolchains)} == set(folders.values())
+    assert len(builders(workspace)) == 1
+    log = (workspace.home / "logs" / f"{folders[8].name}.log").read_text()
     assert "Building C object CMakeFiles/core.dir/core.c.o" in log
     assert "main.c.o" not in log  # nothing of it changed
     assert compiled.git("status", "--porcelain", "--branch") == status
-    logs = {path: path.read_bytes() for path in (place.home / "logs").iterdir()}
+    logs = {path: path.read_bytes() for path in (workspace.home / "logs").iterdir()}
     assert mine.obtain(offer(mine, timeline, 9)) == folders[9]
-    assert {path: path.read_bytes() for path in (place.home / "logs").iterdir()} == logs  # nothing was built
+    assert {path: path.read_bytes() for path in (workspace.home / "logs").iterdir()} == logs  # nothing was built
     assert offer(mine, timeline, 9).seconds == 0
     assert 0 < offer(mine, timeline, 5).seconds < 60  # learnt
 
 
-def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, place: Workplace, prices: Prices) -> None:
-    mine = source(place, prices, timeline)
+def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, workspace: Workspace) -> None:
+    mine = source(workspace, timeline)
     mine.obtain(offer(mine, timeline, BROKEN - 1))
-    with pytest.raises(Unobtainable, match=r"does not build: `cmake --build .* ended with 2 \(log: ") as caught:
+    with pytest.raises(Unobtainable, match=r"does not build: the exit code of `cmake --build .* is 2 \(log: ") as caught:
         mine.obtain(offer(mine, timeline, BROKEN))
     assert caught.value.log is not None
     log = caught.value.log.read_text()
     assert "‘nothing’ undeclared" in log or "'nothing' undeclared" in log
-    assert log.count("=== failed in a used build folder; again in an empty one ===") == 1
-    known = offer(source(place, prices, timeline), timeline, BROKEN)
+    assert log.count("=== failed in a used build folder") == 1
+    known = offer(source(workspace, timeline), timeline, BROKEN)
     assert "does not build" in (known.untestable or "")
     with pytest.raises(Unobtainable):
         mine.obtain(known)
@@ -118,83 +120,81 @@ def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, 
     assert printed(mine.obtain(offer(mine, timeline, BROKEN + 1))) == BROKEN + 1
 
 
-def test_a_build_folder_that_went_bad_is_begun_anew(timeline: Timeline, place: Workplace, prices: Prices) -> None:
-    mine = source(place, prices, timeline)
+def test_a_build_folder_that_went_bad_is_begun_anew(timeline: Timeline, workspace: Workspace) -> None:
+    mine = source(workspace, timeline)
     mine.obtain(offer(mine, timeline, 0))
-    [build] = (place.home / "builders").glob("*/*/build")
+    [build] = (workspace.home / "builders").glob("*/*/build")
     (build / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/somewhere/else\n")
     assert printed(mine.obtain(offer(mine, timeline, 1))) == 1
 
 
-def test_builders_work_beside_each_other(timeline: Timeline, place: Workplace, prices: Prices) -> None:
-    mine = source(place, prices, timeline)
+def test_builders_work_beside_each_other(timeline: Timeline, workspace: Workspace) -> None:
+    mine = source(workspace, timeline)
     with ThreadPoolExecutor(2) as pool:
         folders = list(pool.map(lambda index: mine.obtain(offer(mine, timeline, index)), (0, 1, 1, 0)))
     assert [printed(folder) for folder in folders] == [0, 1, 1, 0]
-    assert len(builders(place)) == 2
+    assert len(builders(workspace)) == 2
 
 
-def test_a_toolchain_tied_to_the_build_folder_is_refused(timeline: Timeline, place: Workplace, prices: Prices) -> None:
+def test_a_toolchain_tied_to_the_build_folder_is_refused(timeline: Timeline, workspace: Workspace) -> None:
     copy = 'mkdir -p "$TRIAGE_OUT/bin" && cp "$TRIAGE_BUILD/tinyc" "$TRIAGE_OUT/bin/"'
-    mine = source(place, prices, timeline, Steps(configure=(CONFIGURE,), build=(BUILD, copy), submodules=False))
+    mine = source(workspace, timeline, steps_of(BUILD, copy, configure=(CONFIGURE,)))
     with pytest.raises(EnvironmentFailure, match=r"bin/tinyc in TRIAGE_OUT loads its libraries from the build folder"):
         mine.obtain(offer(mine, timeline, 0))
-    assert not stored(place.toolchains)
+    assert not stored(workspace.toolchains)
 
 
 @pytest.mark.parametrize(
     ("command", "error", "said"),
     [
         ("true", Unobtainable, "put nothing into TRIAGE_OUT"),
-        ("exit 3", Unobtainable, "`exit 3` ended with 3"),
+        ("exit 3", Unobtainable, "the exit code of `exit 3` is 3"),
         ("echo 'cc1: No space left on device'; exit 1", EnvironmentFailure, "cannot build .*: No space left on device"),
         ("kill -KILL $$", EnvironmentFailure, "killed by a signal"),
         ("sleep 60", EnvironmentFailure, r"took more than 0 s and was stopped \(log"),
         ("kill -STOP $$", EnvironmentFailure, r"took more than 0 s and was stopped \(log"),
     ],
 )
-def test_ways_to_end(
-    timeline: Timeline, place: Workplace, prices: Prices, command: str, error: type[Exception], said: str
-) -> None:
-    steps = Steps(build=(command,), submodules=False, timeout=0.4)
-    mine = source(place, prices, timeline, steps)
+def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, error: type[Exception], said: str) -> None:
+    steps = steps_of(command, timeout=0.4)
+    mine = source(workspace, timeline, steps)
     with pytest.raises(error, match=said) as caught:
         mine.obtain(offer(mine, timeline, 0))
     # Only what would fail on any machine is remembered.
     assert (offer(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
-    assert not stored(place.toolchains)
+    assert not stored(workspace.toolchains)
 
 
-def test_the_commands_know_where_they_are(timeline: Timeline, place: Workplace, prices: Prices) -> None:
+def test_the_commands_know_where_they_are(timeline: Timeline, workspace: Workspace) -> None:
     command = (
         'pwd > "$TRIAGE_OUT/where"; git rev-parse HEAD > "$TRIAGE_OUT/sha"; echo "$TRIAGE_COMMIT $EXTRA" > "$TRIAGE_OUT/env"'
     )
-    mine = source(place, prices, timeline, Steps(build=(command,), submodules=False, env={"EXTRA": "it's here"}))
+    mine = source(workspace, timeline, steps_of(command, env={"EXTRA": "it's here"}))
     folder = mine.obtain(offer(mine, timeline, 2))
     sha = timeline.commits[2].sha
     assert (folder / "sha").read_text().strip() == sha
     assert (folder / "env").read_text().strip() == f"{sha} it's here"
-    assert (folder / "where").read_text().strip() == str(builders(place)[0])
-    other = source(place, prices, timeline, Steps(build=(command,), submodules=False, env={"EXTRA": "else"}))
+    assert (folder / "where").read_text().strip() == str(builders(workspace)[0])
+    other = source(workspace, timeline, steps_of(command, env={"EXTRA": "else"}))
     assert other.obtain(offer(other, timeline, 2)) != folder
 
 
-def test_what_earlier_commits_left_in_the_source_is_gone(history: History, place: Workplace, prices: Prices) -> None:
+def test_what_earlier_commits_left_in_the_source_is_gone(history: History, workspace: Workspace) -> None:
     history.commit("one", {"a/old.c": "1", ".gitignore": "cache/"})
     (history.path / "a/old.c").unlink()
     history.commit("two", {"b/new.c": "2"})
     timeline = Timeline(history.path)
     command = 'mkdir -p a cache; touch a/left cache/kept; find . -name .git -prune -o -type f -print > "$TRIAGE_OUT/files"'
-    mine = source(place, prices, timeline, Steps(build=(command,), submodules=False))
+    mine = source(workspace, timeline, steps_of(command))
     mine.obtain(offer(mine, timeline, 0))
     listed = (mine.obtain(offer(mine, timeline, 1)) / "files").read_text().split()
     assert sorted(listed) == ["./.gitignore", "./a/left", "./b/new.c", "./cache/kept"]
     command = 'find . -name .git -prune -o -type f -print > "$TRIAGE_OUT/files"'
-    plain = source(place, prices, timeline, Steps(build=(command,), submodules=False))
+    plain = source(workspace, timeline, steps_of(command))
     assert "./a/left" not in (plain.obtain(offer(plain, timeline, 0)) / "files").read_text()
 
 
-def test_submodules_follow_the_commit(history: History, place: Workplace, prices: Prices, tmp_path: Path) -> None:
+def test_submodules_follow_the_commit(history: History, workspace: Workspace, tmp_path: Path) -> None:
     part = History.begin(tmp_path / "part")
     shas = [part.commit(str(number), {"number": str(number)}) for number in range(2)]
     history.commit("root")
@@ -203,34 +203,38 @@ def test_submodules_follow_the_commit(history: History, place: Workplace, prices
         history.git("-C", "third_party/part", "checkout", "--quiet", sha)
         history.commit(f"part {sha}")
     timeline = Timeline(history.path)
-    mine = source(place, prices, timeline, Steps(build=('cp -r third_party "$TRIAGE_OUT"',)))
+    mine = source(workspace, timeline, steps_of('cp -r third_party "$TRIAGE_OUT"', submodules=True))
     numbers = [(mine.obtain(offer(mine, timeline, index)) / "third_party/part/number").read_text() for index in (2, 1)]
     assert numbers == ["1", "0"]
 
 
-def test_stopping_ends_the_build(timeline: Timeline, place: Workplace, prices: Prices) -> None:
+def test_stopping_ends_the_build(timeline: Timeline, workspace: Workspace) -> None:
     stop = threading.Event()
-    mine = source(Workplace(place.home, stop=stop), prices, timeline, Steps(build=(f"sleep {LONG}",), submodules=False))
+    mine = source(
+        Workspace(workspace.home, stop=stop),
+        timeline,
+        steps_of(f"sleep {LONG}"),
+    )
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
         mine.obtain(offer(mine, timeline, 0))
     assert not sleeping(LONG)
 
 
-def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, place: Workplace, prices: Prices) -> None:
+def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, workspace: Workspace) -> None:
     """kill -9 in the middle of a build: what left its process group and runs on is ended, its build folder emptied, its
     folder used again.
     """
     code = (
         "import sys; from pathlib import Path\n"
-        "from triage.git_history import Timeline; from triage.toolchains.sources import Prices, Workplace\n"
-        "from triage.toolchains.sources.build import SourceBuilds, Steps\n"
+        "from triage.git_history import Timeline; from triage.toolchains.workspace import Workspace\n"
+        "from triage.toolchains.sources.build import SourceBuilds; from tests.toolchains.sources.test_builds import steps_of\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
-        "steps = Steps(build=('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3],), submodules=False)\n"
-        "mine = SourceBuilds(Workplace(home), Prices(home / 'p.json'), timeline.repository, 'tiny', steps)\n"
+        "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"
+        "mine = SourceBuilds(Workspace(home), timeline.repository, 'tiny', steps)\n"
         "mine.obtain(mine.offers(timeline, range(0, 1))[0])\n"
     )
-    words = [sys.executable, "-c", code, str(place.home), str(timeline.repository.path), LONG]
+    words = [sys.executable, "-c", code, str(workspace.home), str(timeline.repository.path), LONG]
     killed = subprocess.Popen(words, cwd=Path(__file__).parents[3])
     while not sleeping(LONG):
         assert killed.poll() is None
@@ -238,29 +242,29 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
     killed.kill()
     killed.wait()
     assert sleeping(LONG)
-    mine = source(place, prices, timeline)
+    mine = source(workspace, timeline)
     assert printed(mine.obtain(offer(mine, timeline, 0))) == 0
     assert not sleeping(LONG)
-    assert len(builders(place)) == 1
-    assert not list((place.home / "builders").glob("*/*/build/half"))
+    assert len(builders(workspace)) == 1
+    assert not list((workspace.home / "builders").glob("*/*/build/half"))
 
 
 def test_ccache_is_used_where_there_is_one(
-    timeline: Timeline, place: Workplace, prices: Prices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    timeline: Timeline, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "bin" / "ccache"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "$CCACHE_BASEDIR" >> "$CCACHE_DIR.asked"\nexec "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    mine = source(place, prices, timeline)
+    mine = source(workspace, timeline)
     mine.obtain(offer(mine, timeline, 0))
-    assert (place.home / "ccache.asked").read_text().splitlines()[0] == str(builders(place)[0].parent)
+    assert (workspace.home / "ccache.asked").read_text().splitlines()[0] == str(builders(workspace)[0].parent)
 
 
-def test_a_repository_that_lost_a_commit_is_told(timeline: Timeline, place: Workplace, prices: Prices) -> None:
-    mine = SourceBuilds(place, prices, Repository(timeline.repository.path), "tiny", STEPS)
+def test_a_repository_that_lost_a_commit_is_told(timeline: Timeline, workspace: Workspace) -> None:
+    mine = SourceBuilds(workspace, Repository(timeline.repository.path), "tiny", STEPS)
     real = offer(mine, timeline, 0)
-    wrong = Offer(real.source, real.revision, real.placement, 0, "0" * 40)
+    wrong = Offer(real.source, real.revision, real.position, 0, "0" * 40)
     with pytest.raises(EnvironmentFailure, match="git worktree failed"):
         mine.obtain(wrong)

@@ -1,4 +1,4 @@
-"""`nightly:DAY` without a clone: the registry finds it through the project file of the current folder."""
+"""`nightly:DAY` without a clone: the project file of the current folder names the page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains.loopback import LoopbackIndex
-from tests.toolchains.sources.test_nightlies import PROGRAM, page, server  # noqa: F401 - the fixture
+from tests.toolchains.sources.test_wheels import PROGRAM, page, server  # noqa: F401 - the fixture
 from triage.compilers.iree import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.registry import ToolchainRegistry
@@ -26,21 +26,21 @@ def registry(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("text", ["nightly:2025-06-03", "nightly:20250603", "iree:nightly:2025-06-03"])
-def test_a_nightly_is_found_by_its_day_and_brought(registry: ToolchainRegistry, text: str) -> None:
-    place = registry.place(text, "iree")
-    assert (place.revision.name, place.revision.date) == ("3.5.0rc20250603", "2025-06-03")
-    assert (place.bring() / PROGRAM).read_bytes() == b"\x7fELF 20250603"
+def test_a_nightly_is_found_by_its_day_and_installed(registry: ToolchainRegistry, text: str) -> None:
+    ref = registry.resolve(text, "iree")
+    assert (ref.revision.name, ref.revision.date) == ("3.5.0rc20250603", "2025-06-03")
+    assert (ref.bring() / PROGRAM).read_bytes() == b"\x7fELF 20250603"
 
 
 def test_the_latest_nightly(registry: ToolchainRegistry) -> None:
-    assert registry.place("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
+    assert registry.resolve("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
 
 
 def test_a_day_without_a_nightly_names_the_one_before(registry: ToolchainRegistry) -> None:
-    with pytest.raises(EnvironmentFailure, match="no iree nightly of 2025-07-01; the one before is of 2025-06-04"):
-        registry.place("nightly:2025-07-01", "iree")
+    with pytest.raises(EnvironmentFailure, match=r"no nightly of 2025-07-01; .* 2025-06-04"):
+        registry.resolve("nightly:2025-07-01", "iree")
 
 
 def test_what_is_no_day(registry: ToolchainRegistry) -> None:
     with pytest.raises(BadInput, match="names no day"):
-        registry.place("nightly:tuesday", "iree")
+        registry.resolve("nightly:tuesday", "iree")

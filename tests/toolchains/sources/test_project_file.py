@@ -7,8 +7,9 @@ import pytest
 from tests.git_history.history import History
 from triage.git_history import Repository
 from triage.model.errors import BadFiles, BadInput
-from triage.toolchains.sources import Workplace, find_project, load_project, parse_project, shipped_projects, sources_of
 from triage.toolchains.sources.artifact import CommitArtifacts
+from triage.toolchains.sources.project import find_project, load_project, parse_project, shipped_projects, sources_of
+from triage.toolchains.workspace import Workspace
 
 SMALL = "name: tiny\ncompiler: command\n"
 
@@ -59,8 +60,8 @@ name: again
         ("just text\n", "t.yaml:1:1: a project is a mapping"),
         ("name: [\n", "t.yaml:2:1: this is not YAML"),
         (SMALL + "build: make\n", 't.yaml:3:8: "build" must be a mapping'),
-        (SMALL + "nightlies: {}\n", "t.yaml:3:12: nightlies come from one place"),
-        (SMALL + "nightlies: {index: https://a, find-links: https://b}\n", "t.yaml:3:12: nightlies come from one place"),
+        (SMALL + "nightlies: {}\n", "t.yaml:3:12: nightlies come from one page"),
+        (SMALL + "nightlies: {index: https://a, find-links: https://b}\n", "t.yaml:3:12: nightlies come from one page"),
         (SMALL + "nightlies: {index: https://a}\n", "t.yaml:3:12: nightlies need the name of the wheels"),
         (SMALL + 'releases: {tags: "{v}{version}"}\n', "t.yaml:3:18: "),
         (SMALL + "releases: {tags: 'x{'}\n", "t.yaml:3:18: "),
@@ -78,25 +79,25 @@ def test_one_text_stands_for_a_list() -> None:
     assert project.paths == ("compiler/",)
 
 
-def test_the_shipped_projects_are_sound(history: History, place: Workplace, tmp_path: Path) -> None:
+def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, tmp_path: Path) -> None:
     history.commit("one")
     assert shipped_projects() == ("iree", "triton")
     iree, triton = find_project("iree"), find_project("triton")
     repository = Repository(history.path)
-    assert [one.name for one in sources_of(iree, repository, place, tmp_path)] == [
+    assert [one.name for one in sources_of(iree, repository, workspace, tmp_path)] == [
         "releases",
         "nightlies",
         "artifacts",
         "builds",
     ]
-    assert [one.name for one in sources_of(triton, repository, place, tmp_path)] == ["releases", "nightlies", "builds"]
+    assert [one.name for one in sources_of(triton, repository, workspace, tmp_path)] == ["releases", "nightlies", "builds"]
 
 
 def test_a_file_of_ones_own_goes_first(tmp_path: Path) -> None:
     (tmp_path / "triage.yaml").write_text("name: mine\ncompiler: iree\ncommand: {run: ./fetch.sh}\n")
     assert find_project("iree", tmp_path / "no", tmp_path).name == "mine"
     assert find_project("triton", tmp_path).name == "triton"
-    with pytest.raises(BadInput, match=r"nothing says where odd compilers come from: write .*triage\.yaml"):
+    with pytest.raises(BadInput, match=r"odd compilers .*: write .*triage\.yaml"):
         find_project("odd", tmp_path)
     (tmp_path / "triage.yaml").write_text("name: mine\n")
     with pytest.raises(BadFiles, match=r"triage\.yaml:1:1: .*`compiler: iree`"):
@@ -105,24 +106,24 @@ def test_a_file_of_ones_own_goes_first(tmp_path: Path) -> None:
         load_project(tmp_path / "missing.yaml")
 
 
-def artifacts_of(history: History, place: Workplace, text: str) -> CommitArtifacts:
+def artifacts_of(history: History, workspace: Workspace, text: str) -> CommitArtifacts:
     project = parse_project("t.yaml", SMALL + "distribution: d\n" + text)
-    [found] = sources_of(project, Repository(history.path), place, history.path)
+    [found] = sources_of(project, Repository(history.path), workspace, history.path)
     assert isinstance(found, CommitArtifacts)
     return found
 
 
-def test_whose_artifacts(history: History, place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whose_artifacts(history: History, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_API_URL", raising=False)
     text = "artifacts: {workflow: w.yml, artifact: a}\n"
-    with pytest.raises(BadInput, match="whose artifacts"):
-        artifacts_of(history, place, text)
+    with pytest.raises(BadInput, match="need a repository"):
+        artifacts_of(history, workspace, text)
     history.git("remote", "add", "origin", "git@github.com:iree-org/iree.git")
-    found = artifacts_of(history, place, text)._actions
+    found = artifacts_of(history, workspace, text)._actions
     assert (found.slug, found.api) == ("iree-org/iree", "https://api.github.com")
-    found = artifacts_of(history, place, text + "repository: https://ghe.example.org/a/b\n")._actions
+    found = artifacts_of(history, workspace, text + "repository: https://ghe.example.org/a/b\n")._actions
     assert (found.slug, found.api) == ("a/b", "https://ghe.example.org/api/v3")
     found = artifacts_of(
-        history, place, "artifacts: {workflow: w, artifact: a, repository: c/d, api: https://x/api}\n"
+        history, workspace, "artifacts: {workflow: w, artifact: a, repository: c/d, api: https://x/api}\n"
     )._actions
     assert (found.slug, found.api) == ("c/d", "https://x/api")

@@ -43,7 +43,7 @@ def _newest_reader(runner: ProbeRunner, case: Case, toolchain: Toolchain, path: 
     """The tools of the newest installed release, if they read the input: newer verifiers reject programs that older ones
     accept, and the reduced program should be valid there too.
     """
-    refs = runner.registry.at_hand(case.compiler)
+    refs = runner.registry.installed_releases(case.compiler)
     newest = runner.registry.obtain(refs[-1]) if refs else toolchain
     tools = runner.prober.mlir_tools(case, newest) if newest.identity != toolchain.identity else None
     if tools is not None:

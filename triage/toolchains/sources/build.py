@@ -1,4 +1,4 @@
-"""Compilers built from source, one commit after the other in the same build folder."""
+"""The source of builds: compilers built from source, one commit after the other in the same build folder."""
 
 from __future__ import annotations
 
@@ -6,169 +6,165 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
 
 from filelock import FileLock
+from pydantic import Field
 
 from triage.execution.process import kill_all_with, run_logged
 from triage.execution.streams import Log
-from triage.git_history import CommitPosition, Repository, Timeline
-from triage.model.errors import EnvironmentFailure, TriageError
+from triage.git_history import Repository, Timeline
+from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending
-from triage.model.revision import Revision
-from triage.toolchains.home import disk_errors, write_whole
-from triage.toolchains.install import is_whole, kept
-from triage.toolchains.sources.base import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.elf import library_paths
+from triage.toolchains.home import disk_errors
+from triage.toolchains.install_cache import fill_folder, is_intact
+from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
+from triage.toolchains.sources.section import AnyText, Duration, SourceSection, Texts, Truth
+from triage.toolchains.workspace import Workspace
 
-_FIRST_SECONDS = 3600.0
+_FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timings
 _NEXT_SECONDS = 600.0
-_MACHINE = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
+# What a log contains when the machine, not the commit, made the build fail.
+_MACHINE_ERRORS = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
+# If a git hook started this program, these variables would lead the builds' git to another repository.
+_GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"})
+_GIT_TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
+_MAX_BUILDERS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """How a commit is built: shell commands, run in the source folder with the variables of `SourceBuilds`. `configure`
-    runs before each build. `timeout`: seconds for all commands of one commit together. `env`: variables beside the
-    inherited ones.
-    """
+class BuildSection(SourceSection):
+    """Builds from source: shell commands."""
 
-    build: tuple[str, ...]
-    configure: tuple[str, ...] = ()
-    submodules: bool = True
-    timeout: float = 4 * 3600.0
-    env: Mapping[str, str] = field(default_factory=dict)
+    noun: ClassVar[str] = "build"
+
+    configure: Texts = Field(default=(), description="Run before each build.")
+    commands: Texts = Field(min_length=1, description="Build and put the toolchain into $TRIAGE_OUT.")
+    submodules: Truth = Field(default=True, description="Whether submodules are updated.")
+    timeout: Duration = Field(default=4 * 3600.0, description="For all commands of one commit together.")
+    env: dict[str, AnyText] = Field(default={}, description="Variables beside the inherited ones.")
+
+    def open(self, context: SourceContext) -> SourceBuilds:
+        return SourceBuilds(context.workspace, context.repository, context.project, self)
 
     def digest(self) -> str:
-        """What tells apart two ways to build the same commit."""
-        told = json.dumps([self.configure, self.build, self.submodules, sorted(self.env.items())])
-        return blake2b(told.encode(), digest_size=4).hexdigest()
+        """A digest that differs between two ways to build the same commit."""
+        steps = json.dumps([self.configure, self.commands, self.submodules, sorted(self.env.items())])
+        return blake2b(steps.encode(), digest_size=4).hexdigest()
 
 
 class SourceBuilds:
-    """Builds every commit of the range. The commands find TRIAGE_SOURCE (the checked-out commit), TRIAGE_BUILD (a folder
-    that is kept for the next commit), TRIAGE_COMMIT and TRIAGE_JOBS, and put the toolchain into TRIAGE_OUT. That folder
-    is moved afterwards, and TRIAGE_BUILD changes: the toolchain must not refer to either.
+    """Builds any commit.
+
+    The commands run in the checked-out sources. They get these folders in variables: TRIAGE_SOURCE (the sources),
+    TRIAGE_BUILD (kept for the next commit) and TRIAGE_OUT (for the toolchain); also TRIAGE_COMMIT and TRIAGE_JOBS. TRIAGE_OUT
+    is moved afterwards, and TRIAGE_BUILD changes, so that the toolchain must not refer to either.
     """
 
     name = "builds"
 
-    def __init__(self, place: Workplace, prices: Prices, repository: Repository, project: str, steps: Steps) -> None:
-        self._place = place
-        self._prices = prices
+    def __init__(self, workspace: Workspace, repository: Repository, project: str, steps: BuildSection) -> None:
+        self._workspace = workspace
         self._repository = repository
         self._project = project
         self._steps = steps
         self._jobs = len(os.sched_getaffinity(0))
+        self._failures = workspace.state.section("failed builds")
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """One for each commit of the range; a build that failed before is told beforehand."""
-        if has_builder(self._repository, self._place):
-            seconds = self._prices.seconds(f"builds:{self._project}:next", _NEXT_SECONDS)
+        """See `Source`. One for each commit; those whose build failed before are untestable."""
+        folders = builder_folders(self._workspace, self._repository)
+        if any(folders.glob("*/build/*")):
+            seconds = self._workspace.costs.seconds(f"builds:{self._project}:next", _NEXT_SECONDS)
         else:
-            seconds = self._prices.seconds(f"builds:{self._project}:first", _FIRST_SECONDS)
+            seconds = self._workspace.costs.seconds(f"builds:{self._project}:first", _FIRST_SECONDS)
         return [self._offer(timeline, index, seconds) for index in indices]
 
     def obtain(self, offer: Offer) -> Path:
-        """See the port. A failed build is remembered with its log, and not tried again with the same steps."""
+        """See `Source`. A failed build is stored with its log, and not tried again with the same steps."""
         sha = offer.item
-        failed = self._failed(sha)
-        if failed is not None:
-            raise failed
-        if is_whole(self._place.toolchains / self._named(sha)):
-            return self._place.toolchains / self._named(sha)
-        with disk_errors("keep the log of a build"):
+        failure = self._failure(sha)
+        if failure is not None:
+            raise failure
+        name = self._folder_name(sha)
+        if is_intact(self._workspace.toolchains / name):
+            return self._workspace.toolchains / name
+        with disk_errors("write the log of a build"):
             self._log(sha).parent.mkdir(parents=True, exist_ok=True)
-        task = self._place.progress.task(f"build {sha[:10]}")
+        task = self._workspace.progress.task(f"build {sha[:10]}")
         try:
-            return kept(
-                self._place.toolchains,
-                self._named(sha),
-                f"the build of {sha[:10]}",
-                self._place.progress,
-                lambda root, _: self._fill(root, sha),
-            )
+            return fill_folder(self._workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
         finally:
             task.finish()
 
     def _offer(self, timeline: Timeline, index: int, seconds: float) -> Offer:
-        commit = timeline.commits[index]
-        revision = Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject)
-        failed = self._failed(commit.sha)
-        here = is_whole(self._place.toolchains / self._named(commit.sha))
-        reason = None if failed is None else str(failed)
-        return Offer(self.name, revision, CommitPosition(index, commit.sha), 0.0 if here else seconds, commit.sha, reason)
+        sha = timeline.commits[index].sha
+        failure = self._failure(sha)
+        is_installed = is_intact(self._workspace.toolchains / self._folder_name(sha))
+        reason = None if failure is None else str(failure)
+        return commit_offer(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason)
 
-    def _named(self, sha: str) -> str:
+    def _folder_name(self, sha: str) -> str:
         return f"build-{self._project}-{sha[:16]}-{self._steps.digest()}"
 
     def _log(self, sha: str) -> Path:
-        return self._place.home / "logs" / f"{self._named(sha)}.log"
+        return self._workspace.home / "logs" / f"{self._folder_name(sha)}.log"
 
-    def _failed(self, sha: str) -> Unobtainable | None:
-        try:
-            kept_reason = json.loads(self._log(sha).with_suffix(".json").read_text())["reason"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return Unobtainable(str(kept_reason), self._log(sha))
+    def _failure(self, sha: str) -> Unobtainable | None:
+        """The failure of an earlier build; forgotten when its log is removed."""
+        stored = self._failures.get(self._folder_name(sha))
+        return Unobtainable(stored["reason"], self._log(sha)) if stored and self._log(sha).exists() else None
 
     def _fill(self, root: Path, sha: str) -> None:
-        with Log(self._log(sha)) as log, builder(self._repository, self._place) as mine:
+        with Log(self._log(sha)) as log, builder(self._workspace, self._repository) as mine:
             env = self._environment(mine, root, sha)
             mine.check_out(sha, log, env, submodules=self._steps.submodules)
-            used = mine.is_used
-            with self._prices.timing(f"builds:{self._project}:{'next' if used else 'first'}"):
+            is_used = mine.is_used
+            with self._workspace.costs.timing(f"builds:{self._project}:{'next' if is_used else 'first'}"):
                 reason = self._build(mine, root, log, env)
-                if reason is not None and used:
-                    # What earlier commits left in the build folder can break a build that is sound.
-                    log.write(b"\n=== failed in a used build folder; again in an empty one ===\n")
+                if reason is not None and is_used:
+                    # Files of earlier commits in the build folder can break the build of a good commit.
+                    log.write(b"\n=== failed in a used build folder; trying again in an empty one ===\n")
                     mine.empty()
-                    _empty(root)
+                    _remove_content(root)
                     reason = self._build(mine, root, log, env)
         if reason is not None:
-            raise self._refused(sha, reason)
+            raise self._error(sha, reason)
 
-    def _refused(self, sha: str, reason: str) -> EnvironmentFailure:
-        """The error for a failed build; remembered, unless it is the machine's fault."""
+    def _error(self, sha: str, reason: str) -> EnvironmentFailure:
+        """The error for a failed build. It is stored, unless the machine caused it."""
         text = self._log(sha).read_text("utf-8", "replace")
-        for sign in _MACHINE:
+        for sign in _MACHINE_ERRORS:
             if sign in text:
                 return EnvironmentFailure(f"cannot build {sha[:10]}: {sign} (log: {self._log(sha)})")
-        note = self._log(sha).with_suffix(".json")
-        with disk_errors("remember a failed build"):
-            write_whole(note, json.dumps({"reason": f"{sha[:10]} does not build: {reason}"}))
-        return Unobtainable(f"{sha[:10]} does not build: {reason}", self._log(sha))
+        reason = f"{sha[:10]} does not build: {reason}"
+        self._failures.put(self._folder_name(sha), {"reason": reason})
+        return Unobtainable(reason, self._log(sha))
 
     def _build(self, mine: Builder, root: Path, log: Log, env: Mapping[str, str]) -> str | None:
-        """Why it failed; None when it did not."""
-        limit = self._steps.timeout
-        for command in (*self._steps.configure, *self._steps.build):
+        """Why the build failed; None when it succeeded."""
+        deadline = time.monotonic() + self._steps.timeout
+        for command in (*self._steps.configure, *self._steps.commands):
             log.write(f"\n$ {command}\n".encode())
-            begun = self._clock()
-            shell = ["sh", "-c", command]
-            execution = run_logged(shell, log, mine.source, env=env, stop=self._place.stop, timeout=limit)
+            shell, left = ["sh", "-c", command], max(deadline - time.monotonic(), 0.0)
+            execution = run_logged(shell, log, mine.source, env=env, stop=self._workspace.stop, timeout=left)
             if execution.ending is Ending.TIMED_OUT:
-                # How long a build takes is the machine's doing: another day or another machine may be faster.
+                # The time depends on the machine: the build may succeed another day or elsewhere.
                 raise EnvironmentFailure(
                     f"the build took more than {self._steps.timeout:.0f} s and was stopped (log: {log.path})"
                 )
-            limit -= self._clock() - begun
             if execution.signal is not None or execution.exit_code == 137:
                 raise EnvironmentFailure(f"the build was killed by a signal (log: {log.path})")
             if not execution.ok:
-                return f"`{command.strip().splitlines()[0][:80]}` ended with {execution.exit_code}"
+                return f"the exit code of `{command.strip().splitlines()[0][:80]}` is {execution.exit_code}"
         if not any(root.iterdir()):
             return "the commands put nothing into TRIAGE_OUT"
-        _refuse_ties(root, mine)
+        _check_library_paths(root, mine)
         return None
-
-    @staticmethod
-    def _clock() -> float:
-        return os.times().elapsed
 
     def _environment(self, mine: Builder, root: Path, sha: str) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
@@ -177,8 +173,8 @@ class SourceBuilds:
             env = {
                 "CMAKE_C_COMPILER_LAUNCHER": "ccache",
                 "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
-                "CCACHE_DIR": str(self._place.home / "ccache"),
-                # Builders share what they compiled although each has a path of its own.
+                "CCACHE_DIR": str(self._workspace.home / "ccache"),
+                # Builders share object files although their paths differ.
                 "CCACHE_BASEDIR": str(mine.folder),
                 "CCACHE_NOHASHDIR": "1",
             } | env
@@ -192,25 +188,40 @@ class SourceBuilds:
         }
 
 
-# A git hook that started this program would lead the builds' git to its own repository.
-_GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"})
-
-
-def _refuse_ties(root: Path, mine: Builder) -> None:
-    """EnvironmentFailure when a binary would load libraries from the builder, where the next build replaces them: its
-    verdicts would be those of other commits.
+def _check_library_paths(root: Path, mine: Builder) -> None:
+    """EnvironmentFailure when a binary loads libraries from the builder. The next build replaces them, so that results would
+    be those of another commit.
     """
     for path in sorted(root.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            tied = [one for one in library_paths(path) if Path(one).is_relative_to(mine.folder)]
-            if tied:
+            inside = [folder for folder in library_paths(path) if Path(folder).is_relative_to(mine.folder)]
+            if inside:
                 raise EnvironmentFailure(
-                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({tied[0]}), which the "
-                    "next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
+                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({inside[0]}), which "
+                    "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
                 )
 
 
-def _empty(folder: Path) -> None:
+def library_paths(path: Path) -> list[str]:
+    """The folders in RPATH and RUNPATH of an ELF binary; none for other and damaged files."""
+    from elftools.common.exceptions import ELFError
+    from elftools.construct import ConstructError
+    from elftools.elf.dynamic import DynamicSegment
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as source:
+        if source.read(4) != b"\x7fELF":
+            return []
+        try:
+            segments = ELFFile(source).iter_segments()
+            tags = [tag for segment in segments if isinstance(segment, DynamicSegment) for tag in segment.iter_tags()]
+            paths = [getattr(tag, name) for tag in tags for name in ("rpath", "runpath") if hasattr(tag, name)]
+        except (ELFError, ConstructError, AttributeError, OSError, ValueError):
+            return []
+    return [folder for text in paths for folder in text.split(":") if folder]
+
+
+def _remove_content(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -218,33 +229,29 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-_GIT_LIMIT = 3600.0  # seconds; the first fetch of large submodules is slow
-_MOST = 64
-
-
 class Builder:
-    """One work tree and its build folder, held by this process until `leave`."""
+    """One work tree and its build folder, used by this process alone."""
 
-    def __init__(self, folder: Path, repository: Repository, place: Workplace) -> None:
+    def __init__(self, folder: Path, workspace: Workspace, repository: Repository) -> None:
         self.folder = folder
         self.source = folder / "source"
         self.build = folder / "build"
+        self._workspace = workspace
         self._repository = repository
-        self._place = place
 
     @property
     def is_used(self) -> bool:
-        """Whether the build folder holds what an earlier build left."""
+        """Whether the build folder has files of an earlier build."""
         return self.build.is_dir() and any(self.build.iterdir())
 
     def check_out(self, sha: str, log: Log, env: Mapping[str, str], *, submodules: bool) -> None:
-        """Make the source the commit's, submodules with it, and drop what earlier builds left in it unless git ignores
-        it. EnvironmentFailure when git fails.
+        """Check out a commit, with its submodules, and remove files of earlier builds that git does not ignore.
+        EnvironmentFailure when git fails.
         """
         common = str(self._repository.common_dir)
         if not (self.source / ".git").exists():
             shutil.rmtree(self.source, ignore_errors=True)
-            with FileLock(self.folder.parent / ".worktrees.lock"):  # git itself does not survive two of these at once
+            with FileLock(self.folder.parent / ".worktrees.lock"):  # git cannot do two of these at once
                 self._git(log, env, "--git-dir", common, "worktree", "prune")
                 self._git(log, env, "--git-dir", common, "worktree", "add", "--detach", "--force", str(self.source), sha)
         else:
@@ -257,43 +264,43 @@ class Builder:
             self._git(log, env, *here, "update", "--init", "--recursive", "--force")
 
     def empty(self) -> None:
-        """Begin the build folder anew."""
+        """Remove everything from the build folder."""
         with disk_errors(f"empty {self.build}"):
             shutil.rmtree(self.build, ignore_errors=True)
             self.build.mkdir(parents=True)
 
     def _unlock(self) -> None:
-        """Remove the index lock of a git that was killed: the builder is ours, so no other git works in it."""
-        pointed = (self.source / ".git").read_text().removeprefix("gitdir:").strip()
-        (Path(pointed) / "index.lock").unlink(missing_ok=True)
+        """Remove the index lock of a git process that was killed. No other git works in this builder."""
+        git_dir = (self.source / ".git").read_text().removeprefix("gitdir:").strip()
+        (Path(git_dir) / "index.lock").unlink(missing_ok=True)
 
     def _git(self, log: Log, env: Mapping[str, str], *words: str) -> None:
         command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *words]
         log.write(f"$ {' '.join(command)}\n".encode())
-        execution = run_logged(command, log, self.folder, env=env, stop=self._place.stop, timeout=_GIT_LIMIT)
+        execution = run_logged(command, log, self.folder, env=env, stop=self._workspace.stop, timeout=_GIT_TIMEOUT)
         if execution.ending is Ending.NOT_STARTED:
             raise EnvironmentFailure("there is no git program on the PATH")
         if execution.ending is Ending.TIMED_OUT:
-            raise EnvironmentFailure(f"git {words[2]} took more than {_GIT_LIMIT:.0f} s (log: {log.path})")
+            raise EnvironmentFailure(f"git {words[2]} took more than {_GIT_TIMEOUT:.0f} s (log: {log.path})")
         if not execution.ok:
             raise EnvironmentFailure(f"git {words[2]} failed with {execution.status} (log: {log.path})")
 
 
 @contextmanager
-def builder(repository: Repository, place: Workplace) -> Iterator[Builder]:
-    """A builder that nobody else uses: the first free one, or a new one. What a killed user of it left running is ended,
-    and its build folder emptied, for nobody knows what state it is in.
+def builder(workspace: Workspace, repository: Repository) -> Iterator[Builder]:
+    """A builder that no other process uses: the first free one, or a new one. When its last user was killed, remaining
+    processes are ended and the build folder, whose state is unknown, is emptied.
     """
-    with disk_errors("make a builder"):
-        for number in range(_MOST):
-            folder = _builders(repository, place) / str(number)
+    with disk_errors("create a builder"):
+        for number in range(_MAX_BUILDERS):
+            folder = builder_folders(workspace, repository) / str(number)
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / ".lock").open("ab") as lock:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     continue
-                mine = Builder(folder, repository, place)
+                mine = Builder(folder, workspace, repository)
                 busy = folder / ".busy"
                 if busy.exists():
                     kill_all_with("TRIAGE_BUILD", str(mine.build))
@@ -302,18 +309,14 @@ def builder(repository: Repository, place: Workplace) -> Iterator[Builder]:
                 busy.touch()
                 try:
                     yield mine
-                except TriageError:  # whatever ran was ended in good order
+                except TriageError:  # the build has ended in order
                     busy.unlink()
                     raise
-                busy.unlink()  # not after anything unforeseen: then the build folder is in doubt
+                busy.unlink()  # stays after any other error: the state of the build folder is unknown then
                 return
-    raise EnvironmentFailure(f"all {_MOST} builders of {repository.path} are in use")
+    raise EnvironmentFailure(f"all {_MAX_BUILDERS} builders of {repository.path} are in use")
 
 
-def has_builder(repository: Repository, place: Workplace) -> bool:
-    """Whether something of the repository was built here before."""
-    return any(_builders(repository, place).glob("*/build/*"))
-
-
-def _builders(repository: Repository, place: Workplace) -> Path:
-    return place.home / "builders" / blake2b(str(repository.common_dir).encode(), digest_size=6).hexdigest()
+def builder_folders(workspace: Workspace, repository: Repository) -> Path:
+    """The folder that holds the builders of a repository."""
+    return workspace.home / "builders" / blake2b(str(repository.common_dir).encode(), digest_size=6).hexdigest()

@@ -1,79 +1,87 @@
-"""A user's own script that is given a commit and prints where its toolchain lies."""
+"""The source of a user's own script, which gets a commit and prints the path of its toolchain."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
+from typing import Any, ClassVar
+
+from pydantic import Field
 
 from triage.execution.process import run_logged
 from triage.execution.streams import Log
-from triage.git_history import CommitPosition, Timeline
-from triage.model.errors import EnvironmentFailure
+from triage.git_history import Timeline
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
-from triage.model.revision import Revision
-from triage.toolchains.home import disk_errors, write_whole
-from triage.toolchains.sources.base import Offer, Prices, Unobtainable, Workplace
+from triage.toolchains.home import disk_errors
+from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
+from triage.toolchains.sources.section import Duration, SourceSection, Text
+from triage.toolchains.state import StateSection
+from triage.toolchains.workspace import Workspace
 
-_DEFAULT_SECONDS = 120.0
+_DEFAULT_SECONDS = 120.0  # until there are timings
 _NO_SUCH_COMMAND = (126, 127)
+
+
+class ScriptSection(SourceSection):
+    """A script of your own."""
+
+    noun: ClassVar[str] = "command"
+
+    run: Text = Field(description="Shell command that gets a commit and prints the path of its toolchain.")
+    timeout: Duration = Field(default=3600.0, description="Limit of one run.")
+
+    def open(self, context: SourceContext) -> ScriptedToolchains:
+        return ScriptedToolchains(context.workspace, self.run, context.folder, self.timeout)
 
 
 class ScriptedToolchains:
     """Runs a shell command with the commit as its argument and in TRIAGE_COMMIT. The last line on its stdout is the
-    toolchain's folder or binary, relative to `folder` where it is not absolute. An exit other than 0 means that there
-    is none for the commit. `timeout`: seconds. A path is kept, and the script not run again for it, as long as neither what
-    lies there nor the script changes.
+    toolchain's folder or binary, relative to `folder` or absolute. Another exit code than 0 means that there is none.
+
+    A path is stored, and the script is not run again for its commit, as long as neither the script nor the files there change.
     """
 
     name = "command"
 
-    def __init__(self, place: Workplace, prices: Prices, command: str, folder: Path, timeout: float = 3600.0) -> None:
-        self._place = place
-        self._prices = prices
+    def __init__(self, workspace: Workspace, command: str, folder: Path, timeout: float = 3600.0) -> None:
+        """`timeout`: seconds."""
+        self._workspace = workspace
         self._command = command
         self._folder = folder
         self._timeout = timeout
-        self._printed = PrintedPaths(place.home / "commands" / f"{_digest(command, folder)}.json")
+        self._kind = f"command:{command}"
+        self._printed = PrintedPaths(workspace.state.section("printed paths"), _digest(command, folder))
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """One for each commit: what the script cannot bring is only known when it is asked."""
-        seconds = self._prices.seconds(f"command:{self._command}", _DEFAULT_SECONDS)
-        commits = [(index, timeline.commits[index]) for index in indices]
-        return [
-            Offer(
-                self.name,
-                Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject),
-                CommitPosition(index, commit.sha),
-                0.0 if self._printed.is_kept(commit.sha) else seconds,
-                commit.sha,
-            )
-            for index, commit in commits
-        ]
+        """See `Source`. One for each commit: only running the script shows whether it has a toolchain."""
+        seconds = self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
+        here = self._printed.commits()
+        shas = ((index, timeline.commits[index].sha) for index in indices)
+        return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
 
     def obtain(self, offer: Offer) -> Path:
-        """See the port."""
+        """See `Source`."""
         if (known := self._printed.find(offer.item)) is not None:
             return known
-        path = self._place.home / "logs" / f"command-{offer.item[:16]}.log"
-        with disk_errors("keep the log of the command"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with Log(path) as log, self._prices.timing(f"command:{self._command}"):
-                found = self._ask(offer.item, log)
-        self._printed.keep(offer.item, found)
-        return found
+        log_path = self._workspace.home / "logs" / f"command-{offer.item[:16]}.log"
+        with disk_errors("write the log of the command"):
+            log_path.parent.mkdir(parents=True, exist_ok=True)
+            with Log(log_path) as log, self._workspace.costs.timing(self._kind):
+                path = self._run(offer.item, log)
+        self._printed.add(offer.item, path)
+        return path
 
-    def _ask(self, sha: str, log: Log) -> Path:
+    def _run(self, sha: str, log: Log) -> Path:
         # The words behind the script become its "$@".
         command = ["sh", "-c", f'{self._command} "$@"', "sh", sha]
         env = os.environ | {"TRIAGE_COMMIT": sha}
-        execution = run_logged(command, log, self._folder, env=env, stop=self._place.stop, timeout=self._timeout)
+        execution = run_logged(command, log, self._folder, env=env, stop=self._workspace.stop, timeout=self._timeout)
         if execution.ending is Ending.TIMED_OUT:
             raise EnvironmentFailure(f"`{self._command}` took more than {self._timeout:.0f} s (log: {log.path})")
         if execution.exit_code in _NO_SUCH_COMMAND or execution.ending is Ending.NOT_STARTED:
@@ -82,21 +90,21 @@ class ScriptedToolchains:
             raise EnvironmentFailure(f"`{self._command}` was killed by signal {execution.signal} (log: {log.path})")
         if not execution.ok:
             raise Unobtainable(
-                f"`{self._command}` has no toolchain of {sha[:10]}: it ended with {execution.exit_code}", log.path
+                f"`{self._command}` has no toolchain of {sha[:10]}: its exit code is {execution.exit_code}", log.path
             )
         printed = execution.stdout.last_line
         if not printed:
             raise Unobtainable(f"`{self._command}` printed no path for {sha[:10]}", log.path)
-        found = self._folder / printed
-        if not found.exists():
+        path = self._folder / printed
+        if not path.exists():
             raise Unobtainable(f"`{self._command}` printed {printed}, which does not exist", log.path)
-        return found
+        return path
 
 
 def _digest(command: str, folder: Path) -> str:
-    """What makes it another script: its words, where they are run, and the bytes of the files among them."""
+    """A digest of the command, the folder it runs in, and the contents of the files that the command names."""
     whole = blake2b(f"{folder}\0{command}\0".encode(), digest_size=10)
-    with suppress(ValueError, OSError):  # no words of a shell, or a file that may not be read
+    with suppress(ValueError, OSError):  # the shell understands more than shlex, and a file may be unreadable
         for word in shlex.split(command):
             if (folder / word).is_file():
                 whole.update((folder / word).read_bytes())
@@ -104,58 +112,52 @@ def _digest(command: str, folder: Path) -> str:
 
 
 class PrintedPaths:
-    """One small file. Losing it costs calls of the script and nothing else."""
+    """The paths that a script printed, by commit, with a stamp of the files there."""
 
-    def __init__(self, note: Path) -> None:
-        self._note = note
-        self._lock = threading.Lock()
-        self._seen: set[str] | None = None
+    def __init__(self, section: StateSection, script: str) -> None:
+        """`script`: a digest of the script."""
+        self._section = section
+        self._script = script
 
-    def is_kept(self, sha: str) -> bool:
-        """Whether something still lies where it was printed; whether that is the same is not looked at."""
-        if self._seen is None:
-            self._seen = {one for one, (path, _) in self._read().items() if Path(path).exists()}
-        return sha in self._seen
+    def commits(self) -> set[str]:
+        """The commits whose path still exists, whatever files are there."""
+        return {sha for sha, (path, _) in self._paths().items() if Path(path).exists()}
 
     def find(self, sha: str) -> Path | None:
-        """The path of a commit, if all that lies there is as it was when it was printed."""
-        kept = self._read().get(sha)
-        if kept is None:
+        """The path of a commit; None where the script did not print one, or the files there have changed."""
+        if (entry := self._paths().get(sha)) is None:
             return None
-        path, mark = Path(kept[0]), kept[1]
-        return path if path.exists() and _mark(path) == mark else None
+        path = Path(entry[0])
+        return path if path.exists() and _stamp(path) == entry[1] else None
 
-    def keep(self, sha: str, path: Path) -> None:
-        """Remember. EnvironmentFailure when the same path was printed for another commit and held something else then: what
-        was compiled with the one may have been compiled with the other.
+    def add(self, sha: str, path: Path) -> None:
+        """Store a path. EnvironmentFailure when the script printed it for another commit and other files were there then:
+        results of one commit may be those of the other.
         """
-        mark = _mark(path)
-        with self._lock:
-            known = self._read()
-            for other, (place, was) in known.items():
-                if other != sha and place == str(path) and was != mark:
+        stamp = _stamp(path)
+
+        def check_and_add(known: dict[str, Any] | None) -> dict[str, Any]:
+            for other, (other_path, other_stamp) in (known or {}).items():
+                if other != sha and other_path == str(path) and other_stamp != stamp:
                     raise EnvironmentFailure(
-                        f"{path} was printed for {other[:10]} and now for {sha[:10]}, and holds something else: each commit "
-                        "needs a path of its own, which no other commit's compiler is ever written to"
+                        f"the script printed {path} for {other[:10]} and now for {sha[:10]}, with other files in it: "
+                        "print another path for each commit, and never change the files of a commit"
                     )
-            with suppress(OSError):
-                write_whole(self._note, json.dumps(known | {sha: (str(path), mark)}))
+            return {**(known or {}), sha: (str(path), stamp)}
 
-    def _read(self) -> dict[str, tuple[str, str]]:
-        try:
-            kept = json.loads(self._note.read_text())
-            return {str(sha): (str(path), str(mark)) for sha, (path, mark) in kept.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}
+        self._section.update(self._script, check_and_add)
+
+    def _paths(self) -> dict[str, tuple[str, str]]:
+        return self._section.get(self._script) or {}
 
 
-def _mark(path: Path) -> str:
-    """Names, sizes and times of change of a file or of all files in a folder."""
+def _stamp(path: Path) -> str:
+    """A digest of the names, sizes and times of change of a file, or of all files in a folder."""
     whole = blake2b(digest_size=16)
     for entry in [path] if path.is_file() else sorted(path.rglob("*")):
-        with suppress(OSError):  # gone meanwhile, or a link to nothing
+        with suppress(OSError):  # removed meanwhile, or a link to nothing
             stat = entry.stat()
             if S_ISREG(stat.st_mode):
-                told = f"{entry}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0"
-                whole.update(told.encode("utf-8", "surrogateescape"))
+                text = f"{entry}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0"
+                whole.update(text.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()

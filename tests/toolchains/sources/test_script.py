@@ -7,9 +7,10 @@ import pytest
 
 from tests.git_history.history import History
 from triage.git_history import Timeline
-from triage.model.errors import EnvironmentFailure
-from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
+from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.toolchains.sources.base import Offer
 from triage.toolchains.sources.script import ScriptedToolchains
+from triage.toolchains.workspace import Workspace
 
 
 @pytest.fixture
@@ -23,18 +24,18 @@ def offer(timeline: Timeline, mine: ScriptedToolchains) -> Offer:
     return mine.offers(timeline, range(1, 2))[0]
 
 
-def test_the_last_line_is_the_toolchain(timeline: Timeline, place: Workplace, prices: Prices, tmp_path: Path) -> None:
+def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace, tmp_path: Path) -> None:
     script = tmp_path / "fetch it.sh"
     script.write_text(
         '#!/bin/sh\necho chatter\necho >&2 noise\nmkdir -p "tc/$1" && echo "$TRIAGE_COMMIT" > "tc/$1/sha"\necho "tc/$1"\n'
     )
     script.chmod(0o755)
-    mine = ScriptedToolchains(place, prices, "'./fetch it.sh'", tmp_path)
+    mine = ScriptedToolchains(workspace, "'./fetch it.sh'", tmp_path)
     assert offer(timeline, mine).seconds == 120
     folder = mine.obtain(offer(timeline, mine))
     assert (folder / "sha").read_text().strip() == timeline.commits[1].sha
     assert offer(timeline, mine).seconds < 10
-    log = (place.home / "logs" / f"command-{timeline.commits[1].sha[:16]}.log").read_text()
+    log = (workspace.home / "logs" / f"command-{timeline.commits[1].sha[:16]}.log").read_text()
     assert "chatter" in log
     assert "noise" in log
 
@@ -42,7 +43,7 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, place: Workplace, pr
 @pytest.mark.parametrize(
     ("command", "error", "said"),
     [
-        ("exit 125 #", Unobtainable, "has no toolchain of .* it ended with 125"),
+        ("exit 125 #", Unobtainable, "has no toolchain of .* exit code is 125"),
         ("true", Unobtainable, "printed no path"),
         ("echo /no/such/folder; true", Unobtainable, "printed /no/such/folder .* does not exist"),
         ("./missing.sh", EnvironmentFailure, "cannot be run"),
@@ -51,9 +52,9 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, place: Workplace, pr
     ],
 )
 def test_ways_to_have_none(
-    timeline: Timeline, place: Workplace, prices: Prices, tmp_path: Path, command: str, error: type[Exception], said: str
+    timeline: Timeline, workspace: Workspace, tmp_path: Path, command: str, error: type[Exception], said: str
 ) -> None:
-    mine = ScriptedToolchains(place, prices, command, tmp_path, timeout=0.3)
+    mine = ScriptedToolchains(workspace, command, tmp_path, timeout=0.3)
     with pytest.raises(error, match=said.replace("folder .*", "folder, which")) as caught:
         mine.obtain(offer(timeline, mine))
     assert isinstance(caught.value, Unobtainable) == (error is Unobtainable)
@@ -67,15 +68,13 @@ echo "tc/$1"
 """
 
 
-def test_a_path_is_kept_as_long_as_nothing_changes(
-    timeline: Timeline, place: Workplace, prices: Prices, tmp_path: Path
-) -> None:
+def test_a_path_is_kept_as_long_as_nothing_changes(timeline: Timeline, workspace: Workspace, tmp_path: Path) -> None:
     script = tmp_path / "of.sh"
     script.write_text(COUNTING)
     script.chmod(0o755)
 
     def ask() -> tuple[float, Path]:
-        mine = ScriptedToolchains(place, prices, "./of.sh", tmp_path)
+        mine = ScriptedToolchains(workspace, "./of.sh", tmp_path)
         return offer(timeline, mine).seconds, mine.obtain(offer(timeline, mine))
 
     def asked() -> int:
@@ -90,19 +89,19 @@ def test_a_path_is_kept_as_long_as_nothing_changes(
     shutil.rmtree(first)
     assert ask()[0] > 0
     assert asked() == 3
-    script.write_text(COUNTING + "# mended\n")
+    script.write_text(COUNTING + "# changed\n")
     ask()
     assert asked() == 4
 
 
 def test_a_script_that_writes_over_the_compiler_of_another_commit_is_found_out(
-    timeline: Timeline, place: Workplace, prices: Prices, tmp_path: Path
+    timeline: Timeline, workspace: Workspace, tmp_path: Path
 ) -> None:
-    mine = ScriptedToolchains(place, prices, 'f() { mkdir -p tc; echo "$1" > tc/compiler; echo tc; }; f', tmp_path)
+    mine = ScriptedToolchains(workspace, 'f() { mkdir -p tc; echo "$1" > tc/compiler; echo tc; }; f', tmp_path)
     one, other = mine.offers(timeline, range(2))
     mine.obtain(one)
-    with pytest.raises(EnvironmentFailure, match="each commit needs a path of its own") as caught:
+    with pytest.raises(EnvironmentFailure, match="print another path for each commit") as caught:
         mine.obtain(other)
     assert not isinstance(caught.value, Unobtainable)
-    shared = ScriptedToolchains(place, prices, "echo tc #", tmp_path)
+    shared = ScriptedToolchains(workspace, "echo tc #", tmp_path)
     assert shared.obtain(one) == shared.obtain(other) == tmp_path / "tc"

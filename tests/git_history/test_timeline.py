@@ -12,6 +12,11 @@ from tests.git_history.history import History
 from triage.git_history import Timeline, UnknownCommit
 from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
+from triage.toolchains.state import StateSection, StateStore
+
+
+def cache_in(folder: Path) -> StateSection:
+    return StateStore(folder / "state.db").section("histories")
 
 
 def test_commits_are_the_first_parents_oldest_first(history: History) -> None:
@@ -45,13 +50,13 @@ WEIRD = [
 def test_any_subject_survives_git_and_the_cache(history: History, tmp_path: Path) -> None:
     for subject in WEIRD:
         history.commit(subject)
-    fresh = Timeline(history.path, tmp_path / "cache")
+    fresh = Timeline(history.path, cache_in(tmp_path))
     assert [commit.subject for commit in fresh.commits[:-1]] == WEIRD[:-1]
     assert fresh.commits[-1].subject == "two lines become one subject"
-    assert Timeline(history.path, tmp_path / "cache").commits == fresh.commits
+    assert Timeline(history.path, cache_in(tmp_path)).commits == fresh.commits
 
 
-def test_bytes_that_are_no_utf8_do_not_stop_it(history: History) -> None:
+def test_subjects_that_are_not_utf8_are_read(history: History) -> None:
     history.commit("before")
     history.git("commit", "--quiet", "--allow-empty", "--file=-", data=b"latin \xe9 subject")
     assert Timeline(history.path).commits[-1].subject.startswith("latin ")
@@ -59,8 +64,8 @@ def test_bytes_that_are_no_utf8_do_not_stop_it(history: History) -> None:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.sampled_from(["commit", "branch", "merge", "reset", "switch"]), min_size=1, max_size=14))
-def test_the_kept_line_is_always_what_git_says(tmp_path_factory: pytest.TempPathFactory, moves: list[str]) -> None:
-    """Whatever happens to the branch between two looks, the cache changes nothing but the time it takes."""
+def test_the_cached_history_is_always_that_of_git(tmp_path_factory: pytest.TempPathFactory, moves: list[str]) -> None:
+    """Whatever happens to the branch between two reads, the cache only saves time."""
     folder = tmp_path_factory.mktemp("moves")
     history = History.begin(folder / "repo")
     history.commit("root")
@@ -82,14 +87,14 @@ def test_the_kept_line_is_always_what_git_says(tmp_path_factory: pytest.TempPath
             case "switch" if sides:
                 history.git("switch", "--quiet", "main" if number % 2 else f"side{sides}")
         expected = history.git("rev-list", "--first-parent", "--reverse", "HEAD").split()
-        line = Timeline(history.path, folder / "cache")
+        line = Timeline(history.path, cache_in(folder))
         assert [commit.sha for commit in line.commits] == expected
         assert [commit.parent for commit in line.commits] == [None, *expected[:-1]]
 
 
-def test_a_grown_line_only_asks_for_what_is_new(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_commits_are_read(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = [history.commit(f"c{number}") for number in range(5)]
-    Timeline(history.path, tmp_path / "cache")
+    Timeline(history.path, cache_in(tmp_path))
     new = history.commit("new")
     asked: list[tuple[str, ...]] = []
     real = Repository.ask
@@ -99,52 +104,40 @@ def test_a_grown_line_only_asks_for_what_is_new(history: History, tmp_path: Path
         return real(self, *words, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Repository, "ask", ask)
-    assert Timeline(history.path, tmp_path / "cache").commits[-1].sha == new
+    assert Timeline(history.path, cache_in(tmp_path)).commits[-1].sha == new
     assert [words[-2:-1] for words in asked if words[0] == "log"] == [(f"^{old[-1]}",)]
     asked.clear()
-    assert len(Timeline(history.path, tmp_path / "cache", ref=old[2])) == 3
+    assert len(Timeline(history.path, cache_in(tmp_path), ref=old[2])) == 3
     assert not [words for words in asked if words[0] == "log"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "folder", "other form"])
-def test_a_damaged_cache_is_read_anew(history: History, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_cache_is_read_again(history: History, tmp_path: Path) -> None:
     shas = [history.commit(f"c{number}") for number in range(5)]
-    cache = tmp_path / "cache"
-    Timeline(history.path, cache)
-    [note] = cache.iterdir()
-    match damage:
-        case "cut":
-            os.truncate(note, note.stat().st_size - 100)
-        case "empty":
-            os.truncate(note, 0)
-        case "garbage":
-            note.write_bytes(b"\xff\xfe\0")
-        case "folder":
-            note.unlink()
-            note.mkdir()
-        case "other form":
-            note.write_bytes(b"first-parent-line-0\n" + note.read_bytes().partition(b"\n")[2])
-    assert [commit.sha for commit in Timeline(history.path, cache).commits] == shas
+    Timeline(history.path, cache_in(tmp_path))
+    (tmp_path / "state.db").write_bytes(b"\xff\xfe\0" * 1000)
+    assert [commit.sha for commit in Timeline(history.path, cache_in(tmp_path)).commits] == shas
+    cache_in(tmp_path).put(str(history.path / ".git"), [["only", "two fields"]])
+    assert [commit.sha for commit in Timeline(history.path, cache_in(tmp_path)).commits] == shas
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_else(history: History, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_ignored(history: History, tmp_path: Path) -> None:
     history.commit("one")
     (tmp_path / "file").write_text("")
-    assert len(Timeline(history.path, tmp_path / "file" / "cache")) == 1
+    assert len(Timeline(history.path, cache_in(tmp_path / "file"))) == 1
 
 
-def test_another_repository_in_the_same_place_is_not_mistaken(tmp_path: Path) -> None:
+def test_another_repository_at_the_same_path_is_noticed(tmp_path: Path) -> None:
     one = History.begin(tmp_path / "repo")
     one.commit("of the first")
-    Timeline(one.path, tmp_path / "cache")
+    Timeline(one.path, cache_in(tmp_path))
     one.path.rename(tmp_path / "gone")
     other = History.begin(tmp_path / "repo")
     other.commit("of the second", date="2024-01-01T00:00:00+00:00")
-    [only] = Timeline(other.path, tmp_path / "cache").commits
+    [only] = Timeline(other.path, cache_in(tmp_path)).commits
     assert only.subject == "of the second"
 
 
-def test_what_is_no_repository_is_said(tmp_path: Path, history: History) -> None:
+def test_a_folder_without_a_repository_is_refused(tmp_path: Path, history: History) -> None:
     (tmp_path / "plain").mkdir()
     with pytest.raises(BadInput, match="is not in a git repository"):
         Timeline(tmp_path / "plain")
@@ -154,7 +147,7 @@ def test_what_is_no_repository_is_said(tmp_path: Path, history: History) -> None
         Timeline(history.path)
 
 
-def test_unknown_names_say_what_was_meant(history: History) -> None:
+def test_unknown_names_get_suggestions(history: History) -> None:
     history.commit("one")
     history.git("tag", "iree-3.5.0rc20250604")
     timeline = Timeline(history.path)
@@ -170,10 +163,10 @@ def test_unknown_names_say_what_was_meant(history: History) -> None:
         timeline.place(blob)
 
 
-def test_a_shallow_clone_says_how_to_complete_it(history: History, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_completed(history: History, tmp_path: Path) -> None:
     shas = [history.commit(f"c{number}") for number in range(5)]
     subprocess.run(["git", "clone", "-q", "--depth=2", f"file://{history.path}", tmp_path / "clone"], check=True)
-    cache = tmp_path / "cache"
+    cache = cache_in(tmp_path)
     assert len(Timeline(tmp_path / "clone", cache)) == 2
     with pytest.raises(UnknownCommit, match="git fetch --unshallow"):
         Timeline(tmp_path / "clone").place(shas[0])

@@ -9,13 +9,12 @@ import pytest
 from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.git_history import Timeline
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.toolchains.index import Index
-from triage.toolchains.install import installed, is_whole
-from triage.toolchains.prune import stored
-from triage.toolchains.sources import Offer, Prices, Unobtainable, Workplace
-from triage.toolchains.sources.nightly import Nightlies
-from triage.toolchains.sources.release import Releases
+from triage.toolchains.install_cache import installed, is_intact, stored
+from triage.toolchains.sources.base import Offer
+from triage.toolchains.sources.wheels import Nightlies, Releases
+from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
@@ -58,8 +57,8 @@ def timeline(history: History) -> Timeline:
 
 
 @pytest.fixture
-def nightlies(place: Workplace, prices: Prices, server: LoopbackIndex) -> Nightlies:
-    return Nightlies(place, prices, NAME, page(server), ["iree-{version}"])
+def nightlies(workspace: Workspace, server: LoopbackIndex) -> Nightlies:
+    return Nightlies(workspace, NAME, page(server), ["iree-{version}"])
 
 
 def page(server: LoopbackIndex) -> str:
@@ -68,7 +67,7 @@ def page(server: LoopbackIndex) -> str:
 
 def brief(offers: object) -> list[tuple[str, int, bool, bool]]:
     assert isinstance(offers, list)
-    return [(one.item[-2:], one.placement.index, one.placement.exact, one.revision.commit is not None) for one in offers]
+    return [(one.item[-2:], one.position.index, one.position.exact, one.revision.commit is not None) for one in offers]
 
 
 def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Nightlies, timeline: Timeline) -> None:
@@ -80,43 +79,41 @@ def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Nightlies, timeli
 
 
 def test_a_nightly_is_obtained_once_and_counts_as_an_install(
-    nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex, place: Workplace, prices: Prices
+    nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex, workspace: Workspace
 ) -> None:
     [first, *_] = offers = nightlies.offers(timeline, range(1, 3))
     assert all(one.seconds == 15 for one in offers)
     folder = nightlies.obtain(first)
     assert (folder / PROGRAM).read_bytes() == b"\x7fELF 20250602"
-    assert is_whole(folder)
-    assert [one.folder for one in stored(place.toolchains)] == [folder]
-    assert [one.version for one in installed(place.toolchains, NAME)] == ["3.5.0rc20250602"]
+    assert is_intact(folder)
+    assert [one.folder for one in stored(workspace.toolchains)] == [folder]
+    assert [one.version for one in installed(workspace.toolchains, NAME)] == ["3.5.0rc20250602"]
     asked = len(server.requests)
     assert nightlies.obtain(first) == folder
     assert len(server.requests) == asked
     here, other = nightlies.offers(timeline, range(1, 3))
     assert here.seconds == 0
     assert 0 < other.seconds < 10  # learnt
-    assert not [path for path in place.toolchains.iterdir() if path.name.endswith(".staging")]
+    assert not [path for path in workspace.toolchains.iterdir() if path.name.endswith(".staging")]
 
 
-def test_a_simple_index_serves_as_well(place: Workplace, prices: Prices, timeline: Timeline, tmp_path: Path) -> None:
+def test_a_simple_index_serves_as_well(workspace: Workspace, timeline: Timeline, tmp_path: Path) -> None:
     folder = tmp_path / "index"
     folder.mkdir()
     make_wheel(folder, "3.5.0rc20250602")
     with serve(folder) as index:
         index.publish()
-        source = Nightlies(place, prices, NAME, index.url, ["iree-{version}"], simple=True)
+        source = Nightlies(workspace, NAME, index.url + NAME + "/", ["iree-{version}"])
         [offer] = source.offers(timeline, range(5))
-        assert is_whole(source.obtain(offer))
+        assert is_intact(source.obtain(offer))
 
 
-def test_a_version_with_a_time_is_that_commit(
-    place: Workplace, prices: Prices, timeline: Timeline, server: LoopbackIndex
-) -> None:
+def test_a_version_with_a_time_is_that_commit(workspace: Workspace, timeline: Timeline, server: LoopbackIndex) -> None:
     make_wheel(server.folder / "wheels", "3.5.0.post20250603120000")
     publish(server.folder)
-    source = Nightlies(place, prices, NAME, page(server))
+    source = Nightlies(workspace, NAME, page(server))
     [offer] = [one for one in source.offers(timeline, range(5)) if "post" in one.item]
-    assert (offer.placement.index, offer.placement.exact) == (3, True)
+    assert (offer.position.index, offer.position.exact) == (3, True)
     assert offer.revision.commit == timeline.commits[3].sha
 
 
@@ -127,43 +124,41 @@ def test_what_is_gone_or_damaged_is_unobtainable(nightlies: Nightlies, timeline:
     os.truncate(wheels[damaged.item], 200)
     with pytest.raises(Unobtainable, match=r"3\.5\.0rc20250602 is gone"):
         nightlies.obtain(gone)
-    with pytest.raises(Unobtainable, match=r"iree_base_compiler-3\.5\.0rc20250603.* cannot be installed"):
+    with pytest.raises(Unobtainable, match=r"cannot install iree_base_compiler-3\.5\.0rc20250603"):
         nightlies.obtain(damaged)
 
 
 def test_without_a_network_the_last_page_stands(
     nightlies: Nightlies,
     timeline: Timeline,
-    place: Workplace,
-    prices: Prices,
+    workspace: Workspace,
     server: LoopbackIndex,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("triage.toolchains.sources.http._TRIES", 2)
     before = nightlies.offers(timeline, range(5))
     (server.folder / "links.html").unlink()
-    again = Nightlies(place, prices, NAME, page(server), ["iree-{version}"])
+    again = Nightlies(workspace, NAME, page(server), ["iree-{version}"])
     assert again.offers(timeline, range(5)) == before
-    with pytest.raises(EnvironmentFailure, match=r"cannot read the nightlies' page .*404"):
-        Nightlies(place, prices, NAME, page(server) + "x").listed()
+    with pytest.raises(EnvironmentFailure, match=r"cannot read .*: 404"):
+        Nightlies(workspace, NAME, page(server) + "x").listed()
     with pytest.raises(EnvironmentFailure, match=r"cannot reach 127\.0\.0\.1:1: Connection refused"):
-        Nightlies(place, prices, NAME, "http://127.0.0.1:1/links.html").listed()
+        Nightlies(workspace, NAME, "http://127.0.0.1:1/links.html").listed()
 
 
 def test_an_offer_of_another_page_is_refused(nightlies: Nightlies, timeline: Timeline) -> None:
     [offer, *_] = nightlies.offers(timeline, range(5))
     with pytest.raises(BadInput, match=r"lists no iree-base-compiler 9\.9"):
-        nightlies.obtain(Offer("nightlies", offer.revision, offer.placement, 0, "9.9"))
+        nightlies.obtain(Offer("nightlies", offer.revision, offer.position, 0, "9.9"))
 
 
 def test_releases_lie_where_their_tags_do(
-    loopback: LoopbackIndex, place: Workplace, prices: Prices, history: History, timeline: Timeline
+    loopback: LoopbackIndex, workspace: Workspace, history: History, timeline: Timeline
 ) -> None:
     history.git("tag", "v1.0.0", "HEAD~2")
     history.git("tag", "iree-1.1.0", "release")
-    source = Releases(place, prices, NAME, ["v{version}", "iree-{version}"], Index(place.home / "index", loopback.url))
+    source = Releases(workspace, NAME, ["v{version}", "iree-{version}"], Index(workspace, loopback.url))
     offers = source.offers(Timeline(history.path), range(5))
-    assert [(one.item, one.placement.index, one.placement.exact) for one in offers] == [("1.1.0", 0, False), ("1.0.0", 2, True)]
+    assert [(one.item, one.position.index, one.position.exact) for one in offers] == [("1.1.0", 0, False), ("1.0.0", 2, True)]
     folder = source.obtain(offers[1])
-    assert is_whole(folder)
+    assert is_intact(folder)
     assert source.offers(Timeline(history.path), range(2, 3))[0].seconds == 0

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from triage.compilers.base import Description
+from triage.model.errors import EnvironmentFailure
+from triage.model.revision import Capabilities
+from triage.toolchains.capability_cache import describe
+from triage.toolchains.state import StateStore
+
+
+class TwoFiles:
+    """A compiler of a small program and a large library; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def identity_files(self, program: Path) -> tuple[Path, ...]:
+        return program, (program.parent / "lib.so").resolve()
+
+    def describe(self, program: Path) -> Description:
+        self.asked += 1
+        return Description("1.0", None, None, Capabilities(frozenset({"rocm"}), ("flow",), frozenset({"a"})))
+
+
+def make(folder: Path, program: bytes, library: bytes | Path) -> Path:
+    folder.mkdir()
+    (folder / "compile").write_bytes(program)
+    if isinstance(library, Path):
+        (folder / "lib.so").symlink_to(library)
+    else:
+        (folder / "lib.so").write_bytes(library)
+    return folder / "compile"
+
+
+LARGE = b"x" * (17 << 20)
+
+
+def test_the_identity_is_the_content_of_every_file_wherever_it_lies(tmp_path: Path) -> None:
+    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state.db")
+    first = make(tmp_path / "first", b"1", LARGE)
+    known = describe(state, compiler, first)
+    assert describe(state, compiler, first) == known
+    assert compiler.asked == 1
+    linked = describe(state, compiler, make(tmp_path / "linked", b"1", tmp_path / "first" / "lib.so"))
+    copied = describe(state, compiler, make(tmp_path / "copied", b"1", LARGE))
+    other = describe(state, compiler, make(tmp_path / "other", b"2", tmp_path / "first" / "lib.so"))
+    assert known.identity == linked.identity == copied.identity != other.identity
+    assert known.description.capabilities == Capabilities(frozenset({"rocm"}), ("flow",), frozenset({"a"}))
+
+
+def test_a_changed_library_is_another_compiler(tmp_path: Path) -> None:
+    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state.db")
+    program = make(tmp_path / "one", b"1", LARGE)
+    before = describe(state, compiler, program).identity
+    library = tmp_path / "one" / "lib.so"
+    time = library.stat()
+    library.write_bytes(LARGE[:-1] + b"y")
+    os.utime(library, ns=(time.st_atime_ns, time.st_mtime_ns + 1))
+    assert describe(state, compiler, program).identity != before
+    # The stored digests can be lost at any time.
+    after = describe(state, compiler, program).identity
+    state.path.unlink()
+    assert describe(state, compiler, program).identity == after
+
+
+def test_a_compiler_with_missing_files_is_an_environment_failure(tmp_path: Path) -> None:
+    program = make(tmp_path / "one", b"1", LARGE)
+    (tmp_path / "one" / "lib.so").unlink()
+    with pytest.raises(EnvironmentFailure, match=r"lib\.so of the compiler is missing"):
+        describe(StateStore(tmp_path / "state.db"), TwoFiles(), program)
+
+
+def test_a_description_of_an_earlier_version_is_used_once_imported(tmp_path: Path) -> None:
+    """Its file is named after the same stamp and holds the same keys."""
+    compiler, home = TwoFiles(), tmp_path / "home"
+    program = make(tmp_path / "one", b"1", LARGE)
+    known = describe(StateStore(home / "state.db"), compiler, program)
+    row = sqlite3.connect(home / "state.db").execute("SELECT key, value FROM entries WHERE section = 'capabilities'").fetchone()
+    (home / "state.db").unlink()
+    (home / "described").mkdir()
+    (home / "described" / f"{row[0]}.json").write_text(row[1])
+    assert describe(StateStore(home / "state.db"), compiler, program) == known
+    assert compiler.asked == 1

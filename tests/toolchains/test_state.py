@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from triage.model.errors import EnvironmentFailure
+from triage.toolchains.state import SCHEMA_VERSION, StateSection, StateStore
+
+VALUES = [0, 1.5, "text", "nul \0 and ünïcödé 🙂", [1, [2]], {"a": None}, True]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "state.db"
+
+
+def section(path: Path, name: str = "s") -> StateSection:
+    return StateStore(path).section(name)
+
+
+def version(path: Path) -> int:
+    return int(sqlite3.connect(path).execute("PRAGMA user_version").fetchone()[0])
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_values_are_read_as_they_were_written(path: Path, value: object) -> None:
+    section(path).put("k", value)
+    assert section(path).get("k") == value
+    assert section(path, "other").get("k") is None
+    assert section(path).get("other") is None
+    assert version(path) == SCHEMA_VERSION
+
+
+def test_many_threads_and_processes_lose_no_update(path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from triage.toolchains.state import StateStore
+section = StateStore(Path(sys.argv[1])).section("s")
+for _ in range(20):
+    section.update("count", lambda count: (count or 0) + 1)
+"""
+    others = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(3)]
+    shared = section(path)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: shared.update("count", lambda count: (count or 0) + 1), range(20)))
+    assert [process.wait() for process in others] == [0, 0, 0]
+    assert shared.get("count") == 80
+
+
+def test_an_update_that_fails_changes_nothing(path: Path) -> None:
+    store = section(path)
+    store.put("k", 1)
+
+    def fail(value: object) -> object:
+        raise EnvironmentFailure(f"refused {value}")
+
+    with pytest.raises(EnvironmentFailure, match="refused 1"):
+        store.update("k", fail)
+    assert store.get("k") == 1
+    store.update("k", lambda value: value + 1)
+    assert store.get("k") == 2
+
+
+@pytest.mark.parametrize("damage", ["garbage", "header", "pages", "truncated"])
+def test_a_corrupt_file_is_set_aside_and_a_new_one_started(path: Path, damage: str) -> None:
+    store = section(path)
+    for number in range(200):
+        store.put(f"k{number}", "x" * 200)
+    data = path.read_bytes()
+    match damage:
+        case "garbage":
+            path.write_bytes(b"garbage" * 1000)
+        case "header":
+            path.write_bytes(b"\xff" * 100 + data[100:])
+        case "pages":
+            path.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+        case "truncated":
+            path.write_bytes(data[: len(data) // 2])
+    for opened in (store, section(path)):
+        assert opened.get("k199") is None or damage == "truncated"
+        opened.put("new", damage)
+        assert opened.get("new") == damage
+    assert version(path) == SCHEMA_VERSION
+    assert (path.parent / "state.db.corrupt").exists()
+
+
+def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"garbage" * 1000)
+    code = """
+import sys
+from pathlib import Path
+from triage.toolchains.state import StateStore
+section = StateStore(Path(sys.argv[1])).section("s")
+section.put(sys.argv[2], 1)
+"""
+    others = [subprocess.Popen([sys.executable, "-c", code, str(path), str(number)]) for number in range(4)]
+    assert [process.wait() for process in others] == [0] * 4
+    assert [section(path).get(str(number)) for number in range(4)] == [1] * 4
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
+    section(path).put("k", 1)
+    sqlite3.connect(path).execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    before = path.read_bytes()
+    for call in (lambda: section(path).get("k"), lambda: section(path).put("k", 2)):
+        with pytest.raises(EnvironmentFailure, match="newer version of triage"):
+            call()
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_an_environment_failure(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(EnvironmentFailure, match="cannot create"):
+        section(tmp_path / "home" / "state.db").put("k", 1)
+
+
+def test_a_removed_file_is_created_again(path: Path) -> None:
+    store = section(path)
+    store.put("k", 1)
+    path.unlink()
+    assert store.get("k") is None
+
+
+def test_files_of_earlier_versions_are_imported_once(path: Path) -> None:
+    """What takes minutes to find out again: descriptions of compilers, and builds that failed."""
+    home = path.parent
+    (home / "described").mkdir(parents=True)
+    (home / "logs").mkdir()
+    (home / "described" / "abc.json").write_text(json.dumps({"identity": "i"}))
+    (home / "described" / "broken.json").write_text("{")
+    (home / "logs" / "build-tiny-0123.json").write_text(json.dumps({"reason": "does not build"}))
+    assert section(path, "capabilities").get("abc") == {"identity": "i"}
+    assert section(path, "capabilities").get("broken") is None
+    assert section(path, "failed builds").get("build-tiny-0123") == {"reason": "does not build"}
+    (home / "described" / "later.json").write_text(json.dumps({"identity": "j"}))
+    assert section(path, "capabilities").get("later") is None

@@ -1,0 +1,270 @@
+"""The timeline: the first-parent history of a repository, and positions on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from triage.git_history.refs import Links, PinMove, Tag, links_of, read_moves, read_pin, read_tags
+from triage.git_history.repository import LINE, NAMES, SIZES, GitRefused, Repository, read_line, read_names, read_sizes
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.revision import ChangedFile, Commit
+
+
+class HistoryCache(Protocol):
+    """Keeps histories between runs. It may forget them."""
+
+    def get(self, key: str) -> Any | None:
+        """The JSON value of a key; None where there is none."""
+
+    def put(self, key: str, value: Any) -> None:
+        """Set the value of a key. EnvironmentFailure when it cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPosition:
+    """The position of a commit on a timeline, counted from 0 for the oldest.
+
+    Where it is not `exact`, the commit `sha` comes from a branch; the position is that of the newest commit of the timeline
+    that it contains (its merge base).
+    """
+
+    index: int
+    sha: str
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """The commits after `good`, up to and including `bad`."""
+
+    good: CommitPosition
+    bad: CommitPosition
+
+    @property
+    def indices(self) -> range:
+        """The positions of the suspects, oldest first: good excluded, bad included."""
+        return range(self.good.index + 1, self.bad.index + 1)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class Timeline:
+    """The first-parent history that ends in one commit. The repository is only read, and what was read is kept."""
+
+    def __init__(self, repository: Path | Repository, cache: HistoryCache | None = None, ref: str = "HEAD") -> None:
+        """Read the commits.
+
+        Args:
+            repository: A folder in a work tree, or a git directory.
+            cache: Where histories are kept between runs; None to read the whole history.
+            ref: The last commit; for the commits of a range, its bad end.
+
+        Raises:
+            BadInput: there is no repository, it is empty, or it has no `ref` (UnknownCommit).
+            EnvironmentFailure: git does not run.
+        """
+        self.repository = repository if isinstance(repository, Repository) else Repository(repository)
+        self.ref = ref
+        self.head = self.repository.resolve(ref)
+        #: Oldest first, without their files.
+        self.commits: Sequence[Commit] = tuple(read_history(self.repository, cache, self.head))
+        self._files: dict[str, tuple[ChangedFile, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.commits)
+
+    @cached_property
+    def _at(self) -> dict[str, int]:
+        return {commit.sha: index for index, commit in enumerate(self.commits)}
+
+    def index_of(self, name: str) -> int:
+        """The index of a commit of the timeline, by sha (full or abbreviated), branch or tag.
+
+        Raises:
+            UnknownCommit: the repository has none of that name.
+            BadInput: the commit is not on the timeline.
+        """
+        position = self.place(name)
+        if not position.exact:
+            near = self.commits[position.index]
+            raise BadInput(
+                f"{name} is not in the first-parent history of {self.ref}; the newest commit of that history which it "
+                f"contains is {near.sha[:10]} {near.subject}"
+            )
+        return position.index
+
+    def place(self, name: str) -> CommitPosition:
+        """The position of a commit, or of the commit that its branch starts from. name: a sha (full or abbreviated), branch
+        or tag.
+
+        Raises:
+            UnknownCommit: the repository has none of that name.
+            BadInput: the commit shares no history with the timeline.
+        """
+        if name in self._at:
+            return CommitPosition(self._at[name], name)
+        sha = self.repository.resolve(name)
+        if sha in self._at:
+            return CommitPosition(self._at[sha], sha)
+        # The commits of the timeline that a commit contains are its oldest ones, so that counting the others is enough.
+        beyond = int(self.repository.ask("rev-list", "--count", "--first-parent", self.head, f"^{sha}", "--"))
+        if beyond >= len(self):
+            advice = f" ({self.repository.fetch_advice})" if self.repository.is_shallow else ""
+            raise BadInput(f"{name} has no history in common with {self.ref}{advice}")
+        return CommitPosition(len(self) - beyond - 1, sha, exact=False)
+
+    def between(self, good: str, bad: str) -> CommitRange:
+        """The commits between two: good excluded, bad included.
+
+        An end on a branch gets the position where its branch starts, which is not exact. BadInput when good is not older
+        than bad; otherwise the errors of `place`.
+        """
+        span = CommitRange(self.place(good), self.place(bad))
+        if span.indices:
+            return span
+        if span.good.index > span.bad.index:
+            raise BadInput(
+                f"the good commit {good} ({self._brief(span.good)}) is newer than the bad commit {bad} "
+                f"({self._brief(span.bad)}): exchange them, or search for the fix with --find fix"
+            )
+        if span.good.exact and span.bad.exact:
+            raise BadInput(f"{good} and {bad} are the same commit: {self._brief(span.good)}")
+        raise BadInput(
+            f"between {good} and {bad} there are only commits of a branch, which starts at {self._brief(span.good)} of the "
+            f"first-parent history of {self.ref}"
+        )
+
+    def _brief(self, position: CommitPosition) -> str:
+        commit = self.commits[position.index]
+        return f"{commit.sha[:10]} of {commit.date[:10]}"
+
+    def with_files(self, indices: Iterable[int]) -> tuple[Commit, ...]:
+        """These commits with the files they changed against their first parent, with one call of git for all of them.
+
+        In a clone without file contents the sizes are 0, because computing them would fetch each file.
+        """
+        wanted = [self.commits[index] for index in indices]
+        missing = [commit.sha for commit in wanted if commit.sha not in self._files]
+        if missing:
+            self._files |= dict.fromkeys(missing, ()) | self._changed(missing)
+        return tuple(replace(commit, files=self._files[commit.sha]) for commit in wanted)
+
+    def _changed(self, shas: Sequence[str]) -> dict[str, tuple[ChangedFile, ...]]:
+        if not self.repository.is_partial:
+            try:
+                return read_sizes(self.repository.ask(*SIZES, lines=shas).decode("utf-8", "replace"))
+            except GitRefused:  # a file's content is missing; the names do not need it
+                pass
+        return read_names(self.repository.ask(*NAMES, lines=shas).decode("utf-8", "replace"))
+
+    @cached_property
+    def _tags(self) -> dict[str, Tag]:
+        return read_tags(self.repository)
+
+    def tags(self, pattern: str = "*") -> tuple[Tag, ...]:
+        """The tags whose name matches a shell pattern such as `iree-*rc*`, on the timeline or not."""
+        return tuple(tag for name, tag in self._tags.items() if fnmatchcase(name, pattern))
+
+    def tag(self, name: str) -> Tag | None:
+        """The tag of exactly this name."""
+        return self._tags.get(name)
+
+    def newest_at(self, when: str | date) -> int:
+        """The index of the newest commit at or before a date (to its end, UTC) or time. BadInput: all are later."""
+        until = moment(when)
+        index = newest_at((commit.date for commit in self.commits), until)
+        if index < 0:
+            raise BadInput(f"no commit is as old as {when}: the oldest is of {self.commits[0].date[:10]}")
+        return index
+
+    def pin(self, index: int, path: str) -> str | None:
+        """The sha that a commit pins at `path`, a submodule or a file that holds one; None when there is nothing."""
+        return read_pin(self.repository, self.commits[index].sha, path)
+
+    def pin_moves(self, indices: Iterable[int], path: str) -> Mapping[int, PinMove]:
+        """The changes of the pin at `path` (a submodule, or a file that holds a sha) by these commits."""
+        moves = read_moves(self.repository, (self.commits[index].sha for index in indices), path)
+        return {self._at[sha]: move for sha, move in moves.items()}
+
+    @cached_property
+    def links(self) -> Links | None:
+        """The repository's pages on the web; None without a remote on the network."""
+        return links_of(self.repository.remote)
+
+
+def read_history(repository: Repository, cache: HistoryCache | None, head: str) -> list[Commit]:
+    """The first-parent history that ends in the commit `head`, oldest first. Git is asked only for commits that the cache
+    lacks; a cache that cannot be read or written is ignored.
+    """
+    # When a shallow clone is completed, its history grows at the old end, which the head does not show.
+    usable = None if repository.is_shallow else cache
+    key = str(repository.common_dir)
+    known: list[Commit] = []
+    if usable is not None:
+        with suppress(EnvironmentFailure, TypeError):
+            known = [Commit(*fields) for fields in usable.get(key) or ()]
+    history = _extended(repository, known, head)
+    if history is None:
+        history = _read(repository, head)
+    if usable is not None and (len(history) > len(known) or history[-1] != known[len(history) - 1]):
+        with suppress(EnvironmentFailure):
+            usable.put(key, [(commit.sha, commit.parent, commit.date, commit.subject) for commit in history])
+    return history
+
+
+def _extended(repository: Repository, known: Sequence[Commit], head: str) -> list[Commit] | None:
+    """The history to `head` from known commits and those that git adds; None when they do not join."""
+    if not known:
+        return None
+    index_by_sha = {commit.sha: index for index, commit in enumerate(known)}
+    if head in index_by_sha:
+        return list(known[: index_by_sha[head] + 1])
+    try:
+        added = _read(repository, head, f"^{known[-1].sha}")
+    except GitRefused:  # the newest known commit is gone: this is another repository
+        return None
+    # git stops where it meets any commit that the known history contains, also in its branches. Only where it stops at a
+    # commit of the known history itself, that history is the beginning of the new one.
+    joint = index_by_sha.get(added[0].parent or "") if added else None
+    return None if joint is None else [*known[: joint + 1], *added]
+
+
+def _read(repository: Repository, *commits: str) -> list[Commit]:
+    return read_line(repository.ask(*LINE, *commits, "--").decode("utf-8", "replace"))
+
+
+def moment(when: str | date) -> datetime:
+    """The end of a day in UTC, or a time, which is UTC where it has no offset. BadInput when the text is no ISO date."""
+    if isinstance(when, str):
+        try:
+            return moment(date.fromisoformat(when))
+        except ValueError:
+            pass
+        try:
+            return moment(datetime.fromisoformat(when))
+        except ValueError as error:
+            raise BadInput(f"{when!r} is not a date: write 2025-06-04 or 2025-06-04T12:00:00+00:00") from error
+    if isinstance(when, datetime):
+        return when if when.tzinfo else when.replace(tzinfo=UTC)
+    return datetime.combine(when, time.max, UTC)
+
+
+def newest_at(dates: Iterable[str], when: datetime) -> int:
+    """The index of the newest commit at or before `when`, -1 when all are later. dates: ISO, oldest commit first.
+
+    A commit with a wrong date must not move the answer far, so that it is the index that the fewest dates contradict.
+    """
+    best, best_index, balance = 0, -1, 0
+    for index, text in enumerate(dates):
+        balance += -1 if datetime.fromisoformat(text) <= when else 1
+        if balance <= best:
+            best, best_index = balance, index
+    return best_index

@@ -1,0 +1,194 @@
+"""The install cache: the folder of installed toolchains, each complete or installed again, and pruning it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO
+
+from filelock import FileLock
+
+from triage.compilers.base import Environment, Packaging, Wheel
+from triage.toolchains.home import disk_errors
+from triage.toolchains.index import Release
+from triage.toolchains.workspace import Workspace
+
+MANIFEST = "toolchain.json"
+_USE = ".used"  # its time of change is the last use; a lock on it means that a process uses the toolchain
+PLAIN_WHEEL = Wheel()
+
+
+def folder_of(toolchains: Path, distribution: str, release: Release, packaging: Packaging = PLAIN_WHEEL) -> Path:
+    """The folder of a release: readable, and different for each content of one version."""
+    mark = release.sha256[:12] if release.sha256 else "unhashed"
+    return toolchains / f"{_prefix(distribution, packaging)}-{release.version}-{mark}"
+
+
+def installed(toolchains: Path, distribution: str, packaging: Packaging = PLAIN_WHEEL) -> list[Release]:
+    """The releases with an intact install, oldest version first."""
+    from packaging.version import Version
+
+    releases: list[Release] = []
+    for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
+        if is_intact(folder):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                releases.append(Release(**json.loads((folder / MANIFEST).read_text())["release"]))
+    return sorted(releases, key=lambda release: Version(release.version))
+
+
+def _prefix(distribution: str, packaging: Packaging) -> str:
+    """How the folder names of one distribution begin, installed in one way."""
+    match packaging:
+        case Wheel():
+            return distribution
+        case Environment(()):
+            return f"venv-{distribution}"
+        case Environment(beside):
+            return f"venv-{distribution}-with-{blake2b(' '.join(beside).encode(), digest_size=4).hexdigest()}"
+
+
+def is_intact(folder: Path) -> bool:
+    """Whether an install is complete: it has a manifest, and every file has the size that it was installed with."""
+    try:
+        sizes = json.loads((folder / MANIFEST).read_text())["files"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path, Path], Release | None]) -> Path:
+    """The intact folder `name` of the cache, filled if it is missing or damaged. Safe beside other processes.
+
+    Args:
+        workspace: The cache.
+        name: The folder's name.
+        what: The toolchain, for messages.
+        fill: Called as fill(root, scratch). It puts the files into `root`, which is moved afterwards, and may use `scratch`,
+            which is removed. Where it returns a release, the folder counts as an install of it. Its errors leave no files.
+    """
+    toolchains = workspace.toolchains
+    folder = toolchains / name
+    if is_intact(folder):
+        return folder
+    with disk_errors(f"install {what}"):
+        toolchains.mkdir(parents=True, exist_ok=True)
+        with FileLock(toolchains / f".{name}.lock"):
+            if is_intact(folder):  # another process did it while this one waited
+                return folder
+            if folder.exists():
+                workspace.progress.note(f"{what} is damaged and is installed again")
+                shutil.rmtree(folder)
+            staging = toolchains / f".{name}.staging"
+            shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed: this one has the lock
+            root, scratch = staging / "root", staging / "scratch"
+            try:
+                root.mkdir(parents=True)
+                scratch.mkdir()
+                _write_manifest(root, fill(root, scratch))
+                root.rename(folder)
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    return folder
+
+
+def _write_manifest(root: Path, release: Release | None) -> None:
+    files = {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
+    manifest = {"files": files} if release is None else {"release": asdict(release), "files": files}
+    with (root / MANIFEST).open("w") as sink:
+        json.dump(manifest, sink)
+        sink.flush()
+        os.fsync(sink.fileno())
+
+
+class InUse:
+    """The toolchains that this process uses. No other process prunes them until this object or the process ends; the kernel
+    drops the locks of a killed process.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[Path, IO[bytes]] = {}
+
+    def add(self, folder: Path) -> None:
+        """Mark a toolchain as used now, and lock it."""
+        if folder in self._locks:
+            return
+        with disk_errors(f"use {folder}"):
+            lock = (folder / _USE).open("ab")
+            os.utime(folder / _USE)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        self._locks[folder] = lock
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToolchain:
+    """One toolchain in the cache: bytes on disk, last use in seconds since the epoch, whether no file is missing."""
+
+    folder: Path
+    bytes: int
+    used: float
+    intact: bool
+
+
+def stored(toolchains: Path) -> list[StoredToolchain]:
+    """All toolchains in the cache, least recently used first."""
+    folders = toolchains.iterdir() if toolchains.is_dir() else ()
+    entries = (
+        StoredToolchain(folder, _bytes(folder), _last_use(folder), is_intact(folder))
+        for folder in folders
+        if folder.is_dir() and not folder.name.startswith(".")
+    )
+    return sorted(entries, key=lambda entry: (entry.used, entry.folder))
+
+
+def prune(toolchains: Path, keep: int) -> list[StoredToolchain]:
+    """Remove the least recently used toolchains until at most `keep` bytes are left. Damaged ones go first, those in use stay.
+
+    Returns:
+        What was removed.
+    """
+    entries = stored(toolchains)
+    total = sum(entry.bytes for entry in entries)
+    removed: list[StoredToolchain] = []
+    for entry in sorted(entries, key=lambda entry: entry.intact):
+        if entry.intact and total <= keep:
+            break
+        if _remove(toolchains, entry.folder):
+            removed.append(entry)
+            total -= entry.bytes
+    return removed
+
+
+def _remove(toolchains: Path, folder: Path) -> bool:
+    with disk_errors(f"remove {folder}"), FileLock(toolchains / f".{folder.name}.lock"):
+        try:
+            with (folder / _USE).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        doomed = toolchains / f".{folder.name}.doomed-{os.getpid()}"
+        folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
+        shutil.rmtree(doomed)
+        return True
+
+
+def _bytes(folder: Path) -> int:
+    try:
+        return sum(json.loads((folder / MANIFEST).read_text())["files"].values())
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _last_use(folder: Path) -> float:
+    for path in (folder / _USE, folder / MANIFEST, folder):
+        try:
+            return path.stat().st_mtime
+        except OSError:
+            continue
+    return 0.0

@@ -1,0 +1,60 @@
+"""The sections of a project file that configure sources, and the values they hold."""
+
+from __future__ import annotations
+
+import string
+from abc import abstractmethod
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from triage.config.schema import MappingFormat
+from triage.config.values import advice, as_duration, as_list, as_text, as_written
+from triage.toolchains.sources.base import Source, SourceContext
+
+
+def _url(value: Any) -> str:
+    text = as_text(value)
+    if not text.startswith(("https://", "http://")):
+        raise advice(f'"{text}" is not an address: write one that begins with https://.')
+    return text
+
+
+def _tag(value: Any) -> str:
+    text = as_text(value)
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+    except ValueError:  # unbalanced braces
+        names = []
+    if names != ["version"]:
+        raise advice(f'"{text}" is not a pattern for tags: write {{version}} once, such as "v{{version}}".')
+    return text
+
+
+def _bool(value: Any) -> bool:
+    text = as_written(value).lower()
+    if text not in ("true", "false"):
+        raise advice(f'"{text}" is neither true nor false.')
+    return text == "true"
+
+
+Text = Annotated[str, BeforeValidator(as_text)]
+AnyText = Annotated[str, BeforeValidator(as_written)]
+Url = Annotated[str, BeforeValidator(_url)]
+Duration = Annotated[float, BeforeValidator(as_duration)]
+Truth = Annotated[bool, BeforeValidator(_bool)]
+Tags = Annotated[tuple[Annotated[str, BeforeValidator(_tag)], ...], BeforeValidator(as_list)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(as_list)]
+
+
+class SourceSection(MappingFormat):
+    """The settings of one source."""
+
+    @abstractmethod
+    def open(self, context: SourceContext) -> Source:
+        """The source. It asks nothing yet. BadInput when settings are missing that the project could have."""
+
+    @property
+    def needs_distribution(self) -> bool:
+        """Whether the project must name its wheels."""
+        return False
