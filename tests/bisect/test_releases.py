@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.bisect.letters import HistoryRunner, case_named
 from triage.bisect.plan import BisectRequest, bisect_between, open_session
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.session import Session
+from triage.bisect.search import run_search
+from triage.bisect.session import Session, from_git_log, git_log
 from triage.execution.judge import any_failure, same_family
 from triage.model.outcome import Cause, Verdict
 
@@ -210,3 +211,18 @@ def test_a_persons_good_is_the_new_side_of_a_fix(typed: list[tuple[int, Verdict]
     for index, verdict in typed:
         session.record(index, verdict)
     assert [index for index, _ in session.search.belief.suspects()] == [10, 11, 12, 13, 14, 15]
+
+
+@pytest.mark.parametrize("kind", list(BisectKind))
+def test_the_log_of_a_release_bisect_is_imported_again(kind: BisectKind) -> None:
+    history = "P" * 6 + "F" * 6 if kind is BisectKind.REGRESSION else "F" * 6 + "P" * 6
+    runner = HistoryRunner({"case": history})
+    session = open_session(BisectRequest(runner, case_named("case"), kind=kind), "1.0.0", "1.11.0")
+    assert isinstance(session, Session)
+    run_search(session.search)
+    log = git_log(session.verdicts(), kind)
+    again = open_session(BisectRequest(HistoryRunner({"case": history}), case_named("case"), kind=kind), "1.0.0", "1.11.0")
+    assert isinstance(again, Session)
+    again.take_in(from_git_log(log, kind, "log"))
+    assert again.search.belief.bounds == (5, 6)
+    assert again.search.resolved

@@ -18,6 +18,7 @@ from triage.model.outcome import Failed, Failure, Outcome, Untestable, Verdict
 from triage.toolchains.home import disk_errors, write_whole
 
 _GIT_LINE = re.compile(r"git bisect ([\w-]+)((?: '?[^\s']+'?)+)\s*$")
+_OWN_COMMENT = re.compile(r"# (probe|person): (good|bad|skip): ")
 _GIT_TERM = re.compile(r"--term-(old|good|new|bad)'?[ =]'?([\w-]+)")
 
 
@@ -79,23 +80,17 @@ class Journal:
             write_whole(self.path, "".join(json.dumps(asdict(entry)) + "\n" for entry in entries))
 
 
-def git_log(entries: Iterable[JournalEntry], kind: BisectKind, before: str, after: str) -> str:
-    """Write the verdicts as a log for `git bisect replay`.
+def git_log(entries: Iterable[JournalEntry], kind: BisectKind) -> str:
+    """Write verdicts as a log for `git bisect replay`.
 
     Git's `good` and `bad` mean the old and the new side of the change. A fix uses git's own `old` and `new` instead.
-
-    Args:
-        entries: In the order of the log.
-        kind: Which change is looked for.
-        before: Sha of the old end.
-        after: Sha of the new end.
     """
     words = {Side.OLD: "good", Side.NEW: "bad"} if kind is BisectKind.REGRESSION else {Side.OLD: "old", Side.NEW: "new"}
-    lines = ["git bisect start", f"git bisect {words[Side.OLD]} {before}", f"git bisect {words[Side.NEW]} {after}"]
+    lines = ["git bisect start"]
     for entry in entries:
         side = kind.side(entry.verdict)
         lines += [
-            f"# {entry.by}: {entry.verdict.value}: {entry.why}",
+            f"# {entry.by}: {entry.verdict.value}: {' '.join(entry.why.split())}",
             f"git bisect {words[side] if side else 'skip'} {entry.name}",
         ]
     return "\n".join(lines) + "\n"
@@ -104,22 +99,26 @@ def git_log(entries: Iterable[JournalEntry], kind: BisectKind, before: str, afte
 def from_git_log(text: str, kind: BisectKind, name: str) -> tuple[JournalEntry, ...]:
     """Read the verdicts of a `git bisect log`; terms that its `start` line defines are understood.
 
+    `why` of an entry is the comment before it, such as `git_log` writes.
+
     Raises:
         BadInput: A line is not of such a log.
     """
     sides: dict[str, Side | None] = {"good": Side.OLD, "old": Side.OLD, "bad": Side.NEW, "new": Side.NEW, "skip": None}
     entries: list[JournalEntry] = []
+    comment = ""
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("git bisect start"):
             sides |= {term: Side.OLD if side in {"old", "good"} else Side.NEW for side, term in _GIT_TERM.findall(line)}
-            continue
-        if not line.strip() or line.startswith(("#", "status:")):
-            continue
-        match = _GIT_LINE.match(line)
-        if match is None or match[1] not in sides:
-            raise BadInput(f"{name}:{number}:1: not a line of a git bisect log: {line[:80]!r}")
-        verdict = kind.verdict(sides[match[1]])
-        entries += [JournalEntry(revision.strip("'"), verdict, "person") for revision in match[2].split()]
+        elif line.startswith("#"):
+            comment = _OWN_COMMENT.sub("", line)
+        elif line.strip() and not line.startswith("status:"):
+            match = _GIT_LINE.match(line)
+            if match is None or match[1] not in sides:
+                raise BadInput(f"{name}:{number}:1: not a line of a git bisect log: {line[:80]!r}")
+            verdict = kind.verdict(sides[match[1]])
+            entries += [JournalEntry(revision.strip("'"), verdict, "person", comment) for revision in match[2].split()]
+            comment = ""
     return tuple(entries)
 
 
@@ -147,11 +146,15 @@ class Session:
     def take_in(self, entries: Iterable[JournalEntry]) -> None:
         """Take in verdicts from elsewhere, such as a git bisect log.
 
+        An entry is found by its name, or else by the name that its comment begins with: the sha of a release that is not
+        installed is unknown here.
+
         Raises:
             BadInput: An entry is no candidate, or contradicts an end of the range.
         """
         for entry in entries:
-            index = self.index_of(entry.name)
+            index = self._index(entry.why.partition(":")[0])
+            index = self.index_of(entry.name) if index is None else index
             end = {0: Side.OLD, self.search.last: Side.NEW}.get(index)
             side = self.search.kind.side(entry.verdict)
             if end and side and side is not end:
@@ -225,23 +228,22 @@ class Session:
         raise BadInput("no other failure was found so far")
 
     def verdicts(self) -> list[JournalEntry]:
-        """Every verdict so far, those of the automatic search included, the newest candidate first.
+        """Every verdict so far, those of the ends and of the automatic search included, the newest candidate first.
 
-        Git takes the last bad one of a log for the oldest.
+        Git takes the last bad one of a log for the oldest. `why` begins with the name of the candidate.
         """
-        search = self.search
-        names = {entry.name for entry in self.entries}
-        probed = [
-            JournalEntry(
-                search.range.revision(index).commit or search.range.revision(index).name,
-                search.verdict(outcomes[-1]),
-                "probe",
-                _why(outcomes[-1]),
-            )
-            for index, outcomes in search.outcomes.items()
-            if 0 < index < search.last and search.range.revision(index).name not in names
+        verdicts = [(self.index_of(entry.name), entry.verdict, entry.by, entry.why) for entry in self.entries]
+        known = {index for index, *_ in verdicts}
+        verdicts += [
+            (index, self.search.verdict(outcomes[-1]), "probe", _why(outcomes[-1]))
+            for index, outcomes in self.search.outcomes.items()
+            if index not in known
         ]
-        return sorted([*self.entries, *probed], key=lambda entry: -self.index_of(entry.name))
+        entries = []
+        for index, verdict, by, why in sorted(verdicts, key=lambda known: -known[0]):
+            revision = self.search.range.revision(index)
+            entries.append(JournalEntry(revision.commit or revision.name, verdict, by, f"{revision.name}: {why}"))
+        return entries
 
     def bits(self, index: int) -> float:
         """Expected information of a probe of a candidate, in bits."""

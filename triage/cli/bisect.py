@@ -191,7 +191,5 @@ def _with_session(
         session.take_in(from_git_log(given.read_text("utf-8"), request.kind, str(given)))
     bisection = lead(session) if interactive else run_search(session.search, report_progress)
     if wanted:
-        ends = [session.search.range.revision(index) for index in (0, session.search.last)]
-        log = git_log(session.verdicts(), request.kind, *(end.commit or end.name for end in ends))
-        wanted.write_text(log, "utf-8")
+        wanted.write_text(git_log(session.verdicts(), request.kind), "utf-8")
     return bisection
