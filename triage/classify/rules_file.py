@@ -79,18 +79,11 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     """
     if not paths:
         return packaged_rules()
-    texts: list[tuple[str, str]] = []
-    problems: list[Problem] = []
-    for path in paths:
-        for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
-            try:
-                texts.append((str(file), file.read_text("utf-8")))
-            except (OSError, UnicodeDecodeError) as error:
-                problems.append(Problem(str(file), None, None, f"cannot be read: {error}"))
     own: dict[str, Rule] = {}
-    for name, text in texts:
+    problems: list[Problem] = []
+    for file in (file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])):
         try:
-            for rule in check_rules(name, text, own):
+            for rule in check_rules(file, own):
                 own[rule.name] = rule
         except BadFiles as error:
             problems += error.problems
@@ -99,15 +92,16 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     return _ranked([*own.values(), *(rule for rule in packaged_rules() if rule.name not in own)])
 
 
-def check_rules(name: str, text: str, known: Mapping[str, Rule]) -> list[Rule]:
-    """Read and check the text of one rule file. known: the rules of other files, whose classes must not be repeated.
+def check_rules(path: Path, known: Mapping[str, Rule]) -> list[Rule]:
+    """Read and check one rule file. known: the rules of other files, whose classes must not be repeated.
 
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    from triage.config.document import FileKind, read_document
+    from triage.config.document import FileKind, read_document, read_text
 
-    document = read_document(name, text, FileKind("rule file", "write a list `classes`"))
+    kind = FileKind("rule file", "write a list `classes`")
+    document = read_document(str(path), read_text(path, kind), kind)
     data = document.typed()
     problems = list(document.problems)
 
@@ -126,7 +120,7 @@ def check_rules(name: str, text: str, known: Mapping[str, Rule]) -> list[Rule]:
             before = len(problems)
             _check_class(fields, ("classes", index), complain)
             if len(problems) == before:
-                rules.append(_rule(fields, data.get("family"), name))
+                rules.append(_rule(fields, data.get("family"), str(path)))
                 first = known.get(rules[-1].name) or next((rule for rule in rules[:-1] if rule.name == rules[-1].name), None)
                 if first:
                     complain(("classes", index, "class"), f"class {first.name!r} is already defined in {first.origin}")
