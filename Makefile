@@ -95,7 +95,7 @@ bench-remedies: setup
 	$(BIN)/python -m benchmarks.held_out_lint
 	$(BIN)/python -m benchmarks.held_out_remedies
 
-# Random pairs of releases, judged by feeding one compiler the other's output; results are in docs/explanation/attribution.md.
+# Random pairs of releases, checked by compiling the output of one compiler with the other; results are in docs/explanation/attribution.md.
 bench-attribution: setup
 	$(BIN)/python -m benchmarks.held_out_attribution
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 ZERO = {"f16": "0.0 : f16", "bf16": "0.0 : bf16", "f32": "0.0 : f32", "f64": "0.0 : f64", "i32": "0 : i32", "i8": "0 : i8"}
-
-
+S = "{dilations = dense<%d> : vector<%dxi64>, strides = dense<%d> : vector<%dxi64>}"
 Sizes = Sequence[int]
 
 
@@ -47,23 +46,30 @@ def widened(value: str, source: str, wide: str, name: str) -> list[str]:
     return [f"%{name} = {operation} %{value} : {source} to {wide}"]
 
 
-def contraction(a: Sizes, b: Sizes, c: Sizes, uses: tuple[str, str, str], order: str, low: str, acc: str) -> str:
-    """A contraction as a linalg.generic, its inputs of a narrower type than its accumulator where these differ."""
-    ta, tb, tc = tensor(a, low), tensor(b, low), tensor(c, acc)
+def multiply_add(low: str, acc: str) -> list[str]:
+    """The body of a contraction: its inputs of type `low`, multiplied and added in `acc`."""
     mul, add = ("arith.muli", "arith.addi") if acc[0] == "i" else ("arith.mulf", "arith.addf")
     left, right = ("xw", "yw") if low != acc else ("x", "y")
-    return function(
-        [("a", ta), ("b", tb)],
-        ("r", tc),
-        *filled("z", c, acc),
-        f"%r = linalg.generic {{indexing_maps = {maps(len(order), *uses)}, iterator_types = {kinds(order)}}}"
-        f" ins(%a, %b : {ta}, {tb}) outs(%z : {tc}) {{",
+    return [
         f"^bb0(%x: {low}, %y: {low}, %o: {acc}):",
         *widened("x", low, acc, "xw"),
         *widened("y", low, acc, "yw"),
         f"  %m = {mul} %{left}, %{right} : {acc}",
         f"  %s = {add} %o, %m : {acc}",
         f"  linalg.yield %s : {acc}",
+    ]
+
+
+def contraction(a: Sizes, b: Sizes, c: Sizes, uses: tuple[str, str, str], order: str, low: str, acc: str) -> str:
+    """A contraction as a linalg.generic, its inputs of a narrower type than its accumulator where these differ."""
+    ta, tb, tc = tensor(a, low), tensor(b, low), tensor(c, acc)
+    return function(
+        [("a", ta), ("b", tb)],
+        ("r", tc),
+        *filled("z", c, acc),
+        f"%r = linalg.generic {{indexing_maps = {maps(len(order), *uses)}, iterator_types = {kinds(order)}}}"
+        f" ins(%a, %b : {ta}, {tb}) outs(%z : {tc}) {{",
+        *multiply_add(low, acc),
         f"}} -> {tc}",
     )
 
@@ -267,4 +273,121 @@ def transposed_sum(shape: Sizes, order: Sizes, kind: str) -> str:
     )
 
 
-S = "{dilations = dense<%d> : vector<%dxi64>, strides = dense<%d> : vector<%dxi64>}"
+def soft_max(shape: Sizes, dimension: int, kind: str) -> str:
+    whole = tensor(shape, kind)
+    return function(
+        [("a", whole)],
+        ("r", whole),
+        f"%e = tensor.empty() : {whole}",
+        f"%r = linalg.softmax dimension({dimension}) ins(%a : {whole}) outs(%e : {whole}) -> {whole}",
+    )
+
+
+def grouped(batch: int, groups: int, made: int, read: int, size: int, kernel: int, kind: str, *, reshaped: bool) -> str:
+    """A convolution in groups over NCHW, with the groups expanded and collapsed around it where asked."""
+    inner, outer = size + kernel - 1, [batch, groups, made, size, size]
+    source, weight, result = (
+        tensor([batch, groups, read, inner, inner], kind),
+        tensor([groups, made, read, kernel, kernel], kind),
+        tensor(outer, kind),
+    )
+    flat, flat_result = tensor([batch, groups * read, inner, inner], kind), tensor([batch, groups * made, size, size], kind)
+    body = [
+        *filled("z", outer, kind),
+        f"%r = linalg.conv_2d_ngchw_gfchw {S % (1, 2, 1, 2)} ins(%x, %w : {source}, {weight}) outs(%z : {result}) -> {result}",
+    ]
+    if not reshaped:
+        return function([("x", source), ("w", weight)], ("r", result), *body)
+    shape = ", ".join(map(str, [batch, groups, read, inner, inner]))
+    head = f"%x = tensor.expand_shape %a [[0], [1, 2], [3], [4]] output_shape [{shape}] : {flat} into {source}"
+    tail = f"%s = tensor.collapse_shape %r [[0], [1, 2], [3], [4]] : {result} into {flat_result}"
+    return function([("a", flat), ("w", weight)], ("s", flat_result), head, *body, tail)
+
+
+def scaled_conv(size: int, channels: int, made: int, kind: str) -> str:
+    """A convolution whose weights are 8 bit integers with one scale."""
+    source, small = tensor([1, channels, size + 2, size + 2], kind), tensor([made, channels, 3, 3], "i8")
+    wide, result = tensor([made, channels, 3, 3], kind), tensor([1, made, size, size], kind)
+    return function(
+        [("a", source), ("w", small), ("s", kind)],
+        ("r", result),
+        f"%e = tensor.empty() : {wide}",
+        f"%d = linalg.generic {{indexing_maps = {maps(4, 'abcd', '.', 'abcd')}, iterator_types = {kinds('pppp')}}}"
+        f" ins(%w, %s : {small}, {kind}) outs(%e : {wide}) {{",
+        f"^bb0(%x: i8, %t: {kind}, %o: {kind}):",
+        f"  %f = arith.sitofp %x : i8 to {kind}",
+        f"  %m = arith.mulf %f, %t : {kind}",
+        f"  linalg.yield %m : {kind}",
+        f"}} -> {wide}",
+        *filled("z", [1, made, size, size], kind),
+        f"%r = linalg.conv_2d_nchw_fchw {S % (1, 2, 1, 2)} ins(%a, %d : {source}, {wide}) outs(%z : {result}) -> {result}",
+    )
+
+
+def gathered_heads(heads: int, rows: int, width: int, columns: int, kind: str) -> str:
+    """Every other element of a slice, then a batched product that accumulates in f32."""
+    table, right = tensor([3, heads, rows, 2 * width], kind), tensor([heads, columns, width], kind)
+    taken, result = tensor([heads, rows, width], kind), tensor([heads, rows, columns], "f32")
+    part = tensor([heads, rows, 2 * width], kind)
+    return function(
+        [("t", table), ("b", right)],
+        ("r", result),
+        f"%p = tensor.extract_slice %t[1, 0, 0, 0] [1, {heads}, {rows}, {2 * width}] [1, 1, 1, 1] : {table} to {part}",
+        "%two = arith.constant 2 : index",
+        f"%e = tensor.empty() : {taken}",
+        f"%g = linalg.generic {{indexing_maps = {maps(3, 'abc')}, iterator_types = {kinds('ppp')}}} outs(%e : {taken}) {{",
+        f"^bb0(%o: {kind}):",
+        "  %i = linalg.index 0 : index",
+        "  %j = linalg.index 1 : index",
+        "  %k = linalg.index 2 : index",
+        "  %m = arith.muli %k, %two : index",
+        f"  %v = tensor.extract %p[%i, %j, %m] : {part}",
+        f"  linalg.yield %v : {kind}",
+        f"}} -> {taken}",
+        *filled("z", [heads, rows, columns], "f32"),
+        f"%r = linalg.generic {{indexing_maps = {maps(4, 'abd', 'acd', 'abc')}, iterator_types = {kinds('pppr')}}}"
+        f" ins(%g, %b : {taken}, {right}) outs(%z : {result}) {{",
+        *multiply_add(kind, "f32"),
+        f"}} -> {result}",
+    )
+
+
+def chained(m: int, k: int, n: int, p: int, kind: str) -> str:
+    """Two products, one behind the other."""
+    a, b, c = tensor([m, k], kind), tensor([k, n], kind), tensor([n, p], kind)
+    t, r = tensor([m, n], kind), tensor([m, p], kind)
+    return function(
+        [("a", a), ("b", b), ("c", c)],
+        ("r", r),
+        *filled("z", [m, n], kind),
+        f"%t = linalg.matmul ins(%a, %b : {a}, {b}) outs(%z : {t}) -> {t}",
+        *filled("y", [m, p], kind),
+        f"%r = linalg.matmul ins(%t, %c : {t}, {c}) outs(%y : {r}) -> {r}",
+    )
+
+
+def weight_gradient(batch: int, size: int, read: int, made: int, kernel: int, kind: str) -> str:
+    """What a convolution's weights change by: a sum over batch and places."""
+    inner = size + kernel - 1
+    names = "abcdefg"  # kernel rows, kernel columns, read, made, batch, rows, columns
+    source = f"affine_map<({', '.join(names)}) -> (e, f + a, g + b, c)>"
+    listed = f"[{source}, {maps(7, 'efgd', 'abcd')[1:-1]}]"
+    left, right = tensor([batch, inner, inner, read], kind), tensor([batch, size, size, made], kind)
+    result = tensor([kernel, kernel, read, made], "f32")
+    return function(
+        [("a", left), ("b", right)],
+        ("r", result),
+        *filled("z", [kernel, kernel, read, made], "f32"),
+        f"%r = linalg.generic {{indexing_maps = {listed}, iterator_types = {kinds('pppprrr')}}}"
+        f" ins(%a, %b : {left}, {right}) outs(%z : {result}) {{",
+        *multiply_add(kind, "f32"),
+        f"}} -> {result}",
+    )
+
+
+def complex_product(m: int, k: int, n: int) -> str:
+    kind = "complex<f32>"
+    a, b, c = f"tensor<{m}x{k}x{kind}>", f"tensor<{k}x{n}x{kind}>", f"tensor<{m}x{n}x{kind}>"
+    return function(
+        [("a", a), ("b", b), ("c", c)], ("r", c), f"%r = linalg.matmul ins(%a, %b : {a}, {b}) outs(%c : {c}) -> {c}"
+    )

@@ -1,8 +1,8 @@
-"""Faults planted in sharded programs of its own, and healthy ones: what share lint finds, and where it is wrong.
+"""Measure which planted faults `triage lint` finds, and its false alarms on healthy programs.
 
     python -m benchmarks.held_out_lint [--each 6] [--seed 1]
 
-A fault is found when its rule says so, whatever else is said. A false alarm is a healthy program with an error or a warning.
+A fault is found if its rule reports it. A false alarm is an error or a warning on a healthy program.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from benchmarks.held_out_faults import FAULTS, knotty
-from benchmarks.held_out_models import Made, model_of
+from benchmarks.held_out_faults import FAULTS, Made, knotty, model_of
 from triage.compilers.iree import Iree
 from triage.compilers.lint import LintFinding, Severity
 from triage.execution.mlir_tools import Reader
@@ -39,17 +38,17 @@ def main() -> None:
         for number in range(options.each):
             seed = f"{options.seed}/{fault}/{number}"
             version = VERSIONS[Random(seed).randrange(len(VERSIONS))]
-            said = {one.rule for one in findings(registry, version, plant(model_of(seed)))}
+            rules = {finding.rule for finding in findings(registry, version, plant(model_of(seed)))}
             planted[rule] += 1
-            found[rule] += rule in said
-            if rule not in said:
-                print(f"missed: {fault} ({seed}, {version}); said {', '.join(sorted(said)) or 'nothing'}")
+            found[rule] += rule in rules
+            if rule not in rules:
+                print(f"missed: {fault} ({seed}, {version}); reported {', '.join(sorted(rules)) or 'nothing'}")
             for make in (twin, knotty):
-                told = findings(registry, version, make(model_of(seed)))
-                loud = {one.rule for one in told if one.severity is not Severity.ADVICE}
-                healthy, alarms, advised = healthy + 1, alarms + bool(loud), advised + bool(told)
+                reported = findings(registry, version, make(model_of(seed)))
+                loud = {finding.rule for finding in reported if finding.severity is not Severity.ADVICE}
+                healthy, alarms, advised = healthy + 1, alarms + bool(loud), advised + bool(reported)
                 if loud:
-                    print(f"false alarm: {make.__name__} of {seed}, {version}; said {', '.join(sorted(loud))}")
+                    print(f"false alarm: {make.__name__} of {seed}, {version}; reported {', '.join(sorted(loud))}")
     for rule, count in planted.items():
         print(f"{rule:20} {found[rule]} of {count}")
     total, right = planted.total(), found.total()
@@ -66,7 +65,7 @@ def findings(registry: ToolchainRegistry, version: str, made: Made) -> list[Lint
         path.write_text(text)
         reader = Reader(tools, threading.Event())
         generic = reader.generic(path, elide=True)
-        assert generic, f"{reader.complaint(path)}\n{text}"
+        assert generic, f"{reader.parse_error(path)}\n{text}"
         return list(Iree().linter().check(parse_module(generic), options, backend, chip).findings)
 
 

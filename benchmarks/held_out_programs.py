@@ -1,4 +1,4 @@
-"""Small programs that no recipe holds, written before anything was asked about them: name -> text."""
+"""Programs of linear algebra that no recipe holds: name -> text."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ from benchmarks.held_out_builders import (
     S,
     arg_max,
     attention,
+    chained,
+    complex_product,
     contraction,
     dequantized,
+    gathered_heads,
+    grouped,
     looked_up,
     named,
     of_unknown_size,
     padded_then,
     pooled,
     reduced,
+    scaled_conv,
+    soft_max,
     summed_rows,
     transposed_sum,
+    weight_gradient,
 )
 
 
-def _all() -> Iterator[tuple[str, str]]:
+def _small() -> Iterator[tuple[str, str]]:
     for low, acc in (("f16", "f32"), ("f32", "f32"), ("i8", "i32"), ("bf16", "f32")):
         yield f"matmul-1000-{low}", named("linalg.matmul", [1000, 600], [600, 1536], [1000, 1536], low, acc)
         yield f"transposed-{low}", contraction([2048, 1280], [768, 1280], [2048, 768], ("ac", "bc", "ab"), "ppr", low, acc)
@@ -104,4 +111,71 @@ def _all() -> Iterator[tuple[str, str]]:
         yield f"dynamic-sum-{kind}", summed_rows(33, "?", kind)
 
 
-PROGRAMS = dict(_all())
+def _large() -> Iterator[tuple[str, str]]:
+    for low, acc in (("f32", "f32"), ("f16", "f32"), ("f16", "f16")):
+        mark = f"{low}-{acc}"
+        yield f"square-2048-{mark}", named("linalg.matmul", [2048, 2048], [2048, 2048], [2048, 2048], low, acc)
+        yield f"wide-{mark}", named("linalg.matmul", [512, 8192], [8192, 14336], [512, 14336], low, acc)
+        yield f"batch-16-{mark}", named("linalg.batch_matmul", [16, 1024, 256], [16, 256, 1024], [16, 1024, 1024], low, acc)
+        yield (
+            f"nchw-3x3-{mark}",
+            named("linalg.conv_2d_nchw_fchw", [4, 128, 58, 58], [256, 128, 3, 3], [4, 256, 56, 56], low, acc, S % (1, 2, 1, 2)),
+        )
+        yield (
+            f"nchw-strided-{mark}",
+            named("linalg.conv_2d_nchw_fchw", [8, 3, 230, 230], [64, 3, 7, 7], [8, 64, 112, 112], low, acc, S % (1, 2, 2, 2)),
+        )
+        yield (
+            f"nhwc-large-{mark}",
+            named("linalg.conv_2d_nhwc_hwcf", [8, 34, 34, 320], [3, 3, 320, 640], [8, 32, 32, 640], low, acc, S % (1, 2, 1, 2)),
+        )
+        yield (
+            f"nhwc-odd-{mark}",
+            named("linalg.conv_2d_nhwc_hwcf", [1, 19, 19, 37], [3, 3, 37, 51], [1, 17, 17, 51], low, acc, S % (1, 2, 1, 2)),
+        )
+    yield (
+        "conv3d-large-f32",
+        named(
+            "linalg.conv_3d_ndhwc_dhwcf",
+            [1, 18, 34, 34, 64],
+            [3, 3, 3, 64, 64],
+            [1, 16, 32, 32, 64],
+            "f32",
+            "f32",
+            S % (1, 3, 1, 3),
+        ),
+    )
+    yield (
+        "batched-weights-f32",
+        contraction([64, 512, 32], [64, 32, 96], [64, 512, 96], ("abd", "adc", "abc"), "pppr", "f32", "f32"),
+    )
+    yield "far-apart-f16", contraction([48, 6, 128, 80], [48, 6, 80], [48, 128], ("acbd", "acd", "ab"), "pprr", "f16", "f32")
+    for kind in ("f16", "f32"):
+        yield f"softmax-last-{kind}", soft_max([48, 2, 96, 96], 3, kind)
+        yield f"softmax-middle-{kind}", soft_max([24, 577, 40], 1, kind)
+        yield f"softmax-first-{kind}", soft_max([131, 70], 0, kind)
+        yield f"softmax-long-{kind}", soft_max([2, 65000], 1, kind)
+        yield (
+            f"channels-{kind}",
+            reduced([4, 48, 40, 40], "acd", "prpp", kind, "%h = math.rsqrt %s : KIND\n    %y = arith.mulf %x, %h : KIND"),
+        )
+        yield (
+            f"places-{kind}",
+            reduced([2, 20, 56, 56], "b", "rprr", kind, "%h = math.exp %s : KIND\n    %y = arith.divf %x, %h : KIND"),
+        )
+        yield f"groups-{kind}", grouped(2, 16, 4, 12, 28, 3, kind, reshaped=False)
+        yield f"groups-reshaped-{kind}", grouped(1, 32, 8, 8, 28, 3, kind, reshaped=True)
+        yield f"groups-large-{kind}", grouped(1, 4, 96, 64, 56, 5, kind, reshaped=True)
+        yield f"scaled-conv-{kind}", scaled_conv(28, 64, 128, kind)
+        yield f"chained-{kind}", chained(256, 192, 640, 72, kind)
+        yield f"dynamic-odd-{kind}", of_unknown_size(77, "?", 19, kind)
+        yield f"dynamic-narrow-{kind}", of_unknown_size("?", "?", 8, kind)
+        yield f"dynamic-single-{kind}", of_unknown_size(1, "?", 4096, kind)
+    for kind in ("f16", "bf16"):
+        yield f"heads-{kind}", gathered_heads(6, 128, 48, 80, kind)
+        yield f"gradient-{kind}", weight_gradient(4, 30, 48, 96, 3, kind)
+        yield f"gradient-odd-{kind}", weight_gradient(3, 13, 17, 23, 3, kind)
+    yield "complex", complex_product(48, 80, 40)
+
+
+PROGRAMS = {**dict(_small()), **dict(_large())}

@@ -34,7 +34,7 @@ def read(tmp_path: Path) -> Read:
         path = tmp_path / "planted.mlir"
         path.write_text(text)
         generic = reader.generic(path, elide=True)
-        assert generic, reader.complaint(path)
+        assert generic, reader.parse_error(path)
         return LintProgram(parse_module(generic), options, backend, chip)
 
     return made
