@@ -42,7 +42,7 @@ def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) ->
     if isinstance(entry, str):
         return entry
     if program is None:
-        return f"{device.distribution} {ref.revision.name} has no program that runs one"
+        return f"{device.distribution} {ref.revision.name} has no program that runs it"
     seconds: list[float] = []
     reason = "it did not compile again"
 
@@ -78,5 +78,5 @@ def _entry_point(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple
         return "its input cannot be read"
     functions = [function for function in module.functions() if function.attribute("sym_visibility") != '"private"']
     if len(functions) != 1 or functions[0].symbol is None:
-        return "it has not one function but several"
+        return "it does not have exactly one public function"
     return functions[0].symbol, tuple(value.type for value in functions[0].regions[0].blocks[0].arguments)
