@@ -1,4 +1,4 @@
-"""The models that reducers are measured on fail as they say, and the question all reducers are asked tells their failure."""
+"""The benchmark's models fail as described, and its interestingness script accepts exactly that failure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_oracle_holds_for_the_model_and_for_nothing_else(tmp_path: Path, sha
     assert [one.read_text() for one in (task.folder / "oracle" / "kept").iterdir()] == [text]
 
 
-class Noting(Reader):
+class RecordingReader(Reader):
     """Keeps in mind how files were read."""
 
     def generic(self, path: Path, *, elide: bool = False) -> str | None:
@@ -76,7 +76,7 @@ def test_large_constants_are_read_only_where_the_program_does_not_fail_without_t
     assert sized(task, task.model)[1] == (sized(task, path)[1] or 0) + weights
     tools = Families()["iree"].mlir_tools(task.bad)
     assert tools
-    documents = iter(MlirFrontend(Noting(tools, threading.Event())).open(task.model))
+    documents = iter(MlirFrontend(RecordingReader(tools, threading.Event())).open(task.model))
     readings.clear()
     small, whole = next(documents), readings.copy()
     assert whole == [True]

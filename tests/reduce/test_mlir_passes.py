@@ -1,4 +1,4 @@
-"""Passes on real programs: whatever the failure turns out to be, what they make is valid and not larger."""
+"""Passes over MLIR modules return valid modules that are not larger, whatever the failure is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real
 OLD, NEW = "3.3.0", "3.13.0"
 
 
-class Whim:
+class LuckyTest:
     """A test for drafts that are valid and have some luck, the same each time for the same program."""
 
     def __init__(self, reader: Reader, luck: int) -> None:
@@ -31,13 +31,13 @@ class Whim:
         self.invalid = self.asked = 0
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
-        for one in drafts:
+        for candidate in drafts:
             self.asked += 1
-            content = self.frontend.valid(one.document)
+            content = self.frontend.valid(candidate.document)
             if content is None:
                 self.invalid += 1
             elif sha256(content + bytes([self.luck])).digest()[0] < 110:
-                return one
+                return candidate
         return None
 
     def is_valid(self, draft: Draft) -> bool:
@@ -52,14 +52,14 @@ def document(reader: Reader, text: str) -> MlirDocument:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=programs(), luck=st.integers(0, 255), line=st.one_of(st.none(), st.integers(1, 20)))
-def test_any_pass_on_any_program_leaves_a_valid_one_that_is_not_larger(
+def test_every_pass_returns_a_valid_module_that_is_not_larger(
     readers: Readers,  # noqa: F811
     text: str,
     luck: int,
     line: int | None,
 ) -> None:
     reader = readers(OLD)
-    test = Whim(reader, luck)
+    test = LuckyTest(reader, luck)
     draft = Draft(document(reader, text), CASE)
     for step in (test.frontend.approach(line), *test.frontend.passes):
         made = step.run(draft, test)
@@ -77,7 +77,7 @@ def test_any_set_of_operations_can_be_cut_out(readers: Readers, text: str, data:
     function = module.functions()[-1]
     able = pieces(function)
     chosen = data.draw(st.sets(st.sampled_from(able), min_size=1)) if able else set()
-    made = cut(module, function, [one for one in able if one in chosen])
+    made = cut(module, function, [operation for operation in able if operation in chosen])
     assert (made is None) == (not chosen)
     if made is not None:
         assert reader.valid(MlirDocument(made).text) is not None
@@ -97,7 +97,7 @@ def test_dimensions_shrink_through_the_whole_program(readers: Readers) -> None: 
     assert function_types(module_of(found).functions()[0]) == (["tensor<1x1xf32>"] * 2, ["tensor<1x1xf32>"])
 
 
-def test_dimensions_of_size_one_go_with_what_is_left_of_the_program(readers: Readers) -> None:  # noqa: F811
+def test_dimensions_of_size_one_are_dropped(readers: Readers) -> None:  # noqa: F811
     text = """
       #m = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
       func.func @f(%a: tensor<4x64x32xf32>, %e: tensor<4x64x32xf32>) -> tensor<4x64x32xf32> {
@@ -110,13 +110,13 @@ def test_dimensions_of_size_one_go_with_what_is_left_of_the_program(readers: Rea
         return %c : tensor<4x64x32xf32>
       }"""
     module = module_of(reduced(readers(NEW), text, "math.erf"))
-    assert not [one.name for one in module.walk() if "shape" in one.name]
-    types = [value.type for one in module.walk() for value in one.results if value.type.startswith("tensor")]
+    assert not [operation.name for operation in module.walk() if "shape" in operation.name]
+    types = [value.type for operation in module.walk() for value in operation.results if value.type.startswith("tensor")]
     assert types
     assert set(types) == {"tensor<f32>"}
 
 
-def test_a_body_keeps_what_the_failure_needs_and_loses_its_idle_inputs(readers: Readers) -> None:  # noqa: F811
+def test_a_body_loses_unneeded_operations_and_unread_inputs(readers: Readers) -> None:  # noqa: F811
     text = """
       #m = affine_map<(d0) -> (d0)>
       func.func @f(%a: tensor<8xf32>, %b: tensor<8xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
@@ -132,15 +132,15 @@ def test_a_body_keeps_what_the_failure_needs_and_loses_its_idle_inputs(readers: 
         return %c : tensor<8xf32>
       }"""
     module = module_of(reduced(readers(NEW), text, "math.erf"))
-    names = [one.name for one in module.walk()]
+    names = [operation.name for operation in module.walk()]
     assert "math.erf" in names
     assert not {"arith.addf", "arith.mulf"} & set(names)
-    generic = next(one for one in module.walk() if one.name == "linalg.generic")
+    generic = next(operation for operation in module.walk() if operation.name == "linalg.generic")
     assert len(generic.operands) <= 2
     assert len(module.functions()[0].regions[0].blocks[0].arguments) == 1
 
 
-def test_a_called_function_is_put_in_the_place_of_its_call(readers: Readers) -> None:  # noqa: F811
+def test_a_call_is_replaced_by_the_body_of_the_function(readers: Readers) -> None:  # noqa: F811
     text = """
       func.func private @inner(%a: tensor<4xf32>) -> tensor<4xf32> {
         %b = math.tanh %a : tensor<4xf32>
@@ -152,28 +152,28 @@ def test_a_called_function_is_put_in_the_place_of_its_call(readers: Readers) -> 
         return %c : tensor<4xf32>
       }"""
     module = module_of(reduced(readers(NEW), text, "math.tanh"))
-    assert [one.name for one in module.walk()] == ["func.func", "math.tanh", "func.return"]
+    assert [operation.name for operation in module.walk()] == ["func.func", "math.tanh", "func.return"]
 
 
-class Needing:
+class OperationTest:
     """A test for valid drafts with an operation of a name."""
 
     def __init__(self, reader: Reader, name: str) -> None:
         self.frontend, self.name = MlirFrontend(reader), name
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
-        return next((one for one in drafts if self.is_valid(one) and self._has(one)), None)
+        return next((draft for draft in drafts if self.is_valid(draft) and self._has(draft)), None)
 
     def is_valid(self, draft: Draft) -> bool:
         return self.frontend.valid(draft.document) is not None
 
     def _has(self, draft: Draft) -> bool:
-        return any(one.name == self.name for one in module_of(draft).walk())
+        return any(operation.name == self.name for operation in module_of(draft).walk())
 
 
 def reduced(reader: Reader, text: str, name: str) -> Draft:
-    """What the passes leave of a program of which one operation is needed."""
-    test = Needing(reader, name)
+    """What the passes leave of a program of which operation operation is needed."""
+    test = OperationTest(reader, name)
     draft = Draft(document(reader, text), CASE)
     for _ in range(3):
         for step in (test.frontend.approach(None), *test.frontend.passes):

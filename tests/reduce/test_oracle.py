@@ -18,7 +18,7 @@ from triage.reduce.oracle import Oracle
 WANTED, OTHER = (Failure(name, name, f"{name}:detail", "detail") for name in ("wanted", "other"))
 
 
-class ByLine:
+class FakeProber:
     """The first word of a program is its outcome: `good`, `wanted` or `other`."""
 
     def trial(self, case: Case, toolchain: Any, naming: Naming, **_: object) -> Probe:
@@ -32,7 +32,7 @@ def oracle(folder: Path, saved: Path | None = None) -> Oracle:
     drafts = folder / "drafts"
     drafts.mkdir(parents=True)
     start = Baseline(WANTED, same_signature(WANTED), Naming.NEVER, seconds=1.0, repeats=1, probes=())
-    return Oracle(ByLine(), drafts, bad, None, start, other_failures=saved)  # type: ignore[arg-type]
+    return Oracle(FakeProber(), drafts, bad, None, start, other_failures=saved)  # type: ignore[arg-type]
 
 
 def test_only_the_same_failure_counts_and_others_are_counted(tmp_path: Path) -> None:

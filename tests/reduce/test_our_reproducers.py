@@ -1,4 +1,4 @@
-"""The reproducers that come with the project: whole, made of what orders.txt names, and still failing as recorded."""
+"""The bundled reproducers are complete, match orders.txt and still fail as recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ordered() -> dict[str, list[str]]:
     return found
 
 
-def test_they_are_what_was_ordered() -> None:
+def test_the_reproducers_match_orders_txt() -> None:
     orders = ordered()
     assert {one.name for one in FOLDERS} == set(orders)
     for one in open_reproducers([HERE], failure_names()):
@@ -41,7 +41,7 @@ def test_they_are_what_was_ordered() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_each_is_whole_and_names_no_machine(folder: Path) -> None:
+def test_each_reproducer_is_complete_and_contains_no_local_path(folder: Path) -> None:
     files = {one.name: one.read_text() for one in folder.iterdir()}
     program = {"input.py", "repro.py"} if "input.py" in files else {"input.mlir"}
     assert set(files) == {*program, "recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
@@ -58,8 +58,8 @@ def test_each_is_whole_and_names_no_machine(folder: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.slow
-def test_each_still_fails_as_recorded(shared_home: Path, triage: Triage) -> None:
+def test_each_reproducer_still_fails_as_recorded(shared_home: Path, triage: Triage) -> None:
     done = triage("replay", HERE, "--format", "json")
-    told = json.loads(done.stdout)["reproducers"]
+    replayed = json.loads(done.stdout)["reproducers"]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {Path(one["reproducer"]).name: one["holds"] for one in told} == {one.name: True for one in FOLDERS}
+    assert {Path(one["reproducer"]).name: one["holds"] for one in replayed} == {one.name: True for one in FOLDERS}

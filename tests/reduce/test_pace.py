@@ -1,4 +1,4 @@
-"""What is said of a reduction's way while it is under way."""
+"""The progress of a reduction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from triage.reduce.fixpoint import PassTimer
 
 
-def test_the_first_round_only_says_where_it_is_and_later_ones_what_is_left() -> None:
+def test_the_remaining_time_is_estimated_from_the_second_round_on() -> None:
     timer = PassTimer(["cut", "shrink"])
     assert timer.describe("cut", changed=False) == "cut (1 of 2, round 1)"
     with timer.timed("cut"):

@@ -1,4 +1,4 @@
-"""Passes over Python: whatever the failure turns out to be, what they make is a program, and never a larger one."""
+"""Passes over Python return valid programs that are not larger, whatever the failure is."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from triage.reduce.frontends.python.source_tree import (
     parameters,
     parse_program,
     statements,
+    tree_of,
     undefined_reads,
 )
 from triage.reduce.frontends.python.statements import drop_statements, drop_unread, open_blocks
@@ -43,7 +44,7 @@ KERNELS = [
 ]
 
 
-class Whim:
+class LuckyTest:
     """A test for drafts that are valid and have some luck, the same each time for the same program and case."""
 
     def __init__(self, case: Case, luck: int) -> None:
@@ -61,7 +62,7 @@ class Whim:
         return self.frontend.valid(draft.document) is not None
 
 
-class Wanting:
+class ContainsTest:
     """A test for drafts whose text has some words in it."""
 
     def __init__(self, *words: str) -> None:
@@ -123,7 +124,7 @@ PROGRAMS = st.builds(
 
 
 def run_all(case: Case, document: PythonDocument, luck: int) -> Draft:
-    test = Whim(case, luck)
+    test = LuckyTest(case, luck)
     assert not undefined_reads(document.tree)
     test.frontend._check_names = True
     made = Draft(document, case)
@@ -132,20 +133,20 @@ def run_all(case: Case, document: PythonDocument, luck: int) -> Draft:
         assert test.frontend.valid(made.document) is not None, step.name
         # An opened loop's variable gets its first value, which is one statement for another.
         assert made.document.size <= before.document.size, step.name
-        assert sum(1 for _ in ast.walk(made.document.tree)) <= sum(1 for _ in ast.walk(before.document.tree)) + 8, step.name
+        assert len(list(ast.walk(tree_of(made)))) <= len(list(ast.walk(tree_of(before)))) + 8, step.name
     return made
 
 
 @settings(max_examples=30, deadline=None)
 @given(text=PROGRAMS, luck=st.integers(0, 255))
-def test_any_pass_on_any_program_leaves_one(text: str, luck: int) -> None:
+def test_every_pass_returns_a_valid_program(text: str, luck: int) -> None:
     run_all(CASE, PythonDocument(ast.parse(text)), luck)
 
 
 @settings(max_examples=3, deadline=None)
 @given(luck=st.integers(0, 255))
 @pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
-def test_any_pass_on_a_kernel_leaves_one_that_its_recipe_fits(case: Case, luck: int) -> None:
+def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck: int) -> None:
     tree = parse_program(case.input.path.read_bytes())
     assert tree is not None
     made = run_all(case, PythonDocument(tree), luck)
@@ -156,16 +157,16 @@ def test_any_pass_on_a_kernel_leaves_one_that_its_recipe_fits(case: Case, luck: 
     assert set(how.hints) <= set(how.signature)
 
 
-def test_a_statement_goes_with_what_needs_it() -> None:
+def test_a_statement_is_dropped_with_those_that_need_it() -> None:
     one = draft("def f(a):\n    b = a\n    c = b\n    g = 1\n    return g\n")
-    assert text_of(drop_statements(one, Wanting("return g"))) == "def f(a):\n    g = 1\n    return g\n"
+    assert text_of(drop_statements(one, ContainsTest("return g"))) == "def f(a):\n    g = 1\n    return g\n"
     unread = draft("import os\nimport sys\n\ndef f(a):\n    b = a\n    c = b\n    return sys\n")
-    assert text_of(drop_unread(unread, Wanting("return"))) == "import sys\n\n\ndef f(a):\n    return sys\n"
+    assert text_of(drop_unread(unread, ContainsTest("return"))) == "import sys\n\n\ndef f(a):\n    return sys\n"
 
 
-def test_a_loop_is_run_once() -> None:
+def test_a_loop_is_replaced_by_its_body() -> None:
     one = draft("def f(n):\n    for i in range(2, n):\n        if i:\n            print(i)\n")
-    assert text_of(open_blocks(one, Wanting("print(i)"))) == "def f(n):\n    i = 2\n    print(i)\n"
+    assert text_of(open_blocks(one, ContainsTest("print(i)"))) == "def f(n):\n    i = 2\n    print(i)\n"
 
 
 @pytest.mark.parametrize(
@@ -180,9 +181,9 @@ def test_a_loop_is_run_once() -> None:
         ("def f(x):\n    return x", "for i in range(f(3)):\n        b = i", "for i in range(3):\n        b = i"),
     ],
 )
-def test_a_body_stands_where_it_was_called(helper: str, call: str, made: str) -> None:
+def test_a_call_is_replaced_by_the_body(helper: str, call: str, made: str) -> None:
     text = f"{helper}\n\n\ndef g(a, b):\n    {{}}\n    return b\n"
-    found = inline_calls(draft(text.format(call)), Wanting("def g"))
+    found = inline_calls(draft(text.format(call)), ContainsTest("def g"))
     assert text_of(found) == text_of(draft(f"def g(a, b):\n    {made}\n    return b\n"))
 
 
@@ -198,46 +199,46 @@ def test_a_body_stands_where_it_was_called(helper: str, call: str, made: str) ->
         ("def f(x):\n    b = x\n    c = b\n    return c", "y = f(a) + f(b)"),  # twice would be more
     ],
 )
-def test_a_call_that_cannot_be_opened_stays(helper: str, call: str) -> None:
+def test_a_call_that_cannot_be_inlined_stays(helper: str, call: str) -> None:
     one = draft(f"{helper}\n\n\ndef g(a, b):\n    {call}\n    return b\n")
-    assert inline_calls(one, Wanting("def g")) is one
+    assert inline_calls(one, ContainsTest("def g")) is one
 
 
-def test_names_that_are_the_same_become_one() -> None:
+def test_names_of_equal_shape_are_merged() -> None:
     how = KernelSpec(None, {"p": "*fp16"}, {"A": 8, "B": 8, "C": 4}, {}, {})
     text = (
         "def k(p, A, B, C):\n    x = tl.arange(0, A)\n    y = tl.arange(0, B)\n    z = tl.arange(0, C)\n    store(p, x, y, z)\n"
     )
-    merged = text_of(merge_names(draft(text, how), Wanting("store(")))
+    merged = text_of(merge_names(draft(text, how), ContainsTest("store(")))
     assert "store(p, x, x, z)" in merged  # z has another shape
     assert "y =" not in merged
 
 
-def test_parameters_go_with_what_the_recipe_says_of_them() -> None:
+def test_parameters_are_dropped_with_their_specialisation() -> None:
     how = KernelSpec(
         None, {"p": "*fp16", "q": "*fp16", "n": "i32"}, {"B": 8}, {"q": {"divisibility": 16}, "n": {"divisibility": 16}}, {}
     )
     whole = draft("def k(p, q, n, B=4):\n    store(p + q, B)\n", how)
-    test = Wanting("store(")
+    test = ContainsTest("store(")
     small = inline_constexprs(merge_parameters(drop_parameters(whole, test), test), test)
     assert text_of(small) == "def k(p):\n    store(p + p, 8)\n"
     assert small.case.spec == KernelSpec(None, {"p": "*fp16"}, {}, {}, {})
 
 
-def test_parts_are_put_in_the_place_of_the_whole_where_their_shapes_agree() -> None:
+def test_a_part_replaces_an_expression_of_equal_shape() -> None:
     how = KernelSpec(None, {"p": "*fp16", "n": "i32"}, {}, {}, {})
     head = "import tl\n\n\ndef k(p, n):\n    x = tl.arange(0, 8)\n    m = x < n\n"
     text = f"{head}    store(p + x * n, tl.where(m, x, x + 1))\n"
-    small = text_of(take_parts(draft(text, how), Wanting("store(", "where(m, x, x")))
+    small = text_of(take_parts(draft(text, how), ContainsTest("store(", "where(m, x, x")))
     assert small == f"{head}    store(p + x, tl.where(m, x, x))\n"
     many = draft("def k(a, b, c):\n    d = f(a, b, c)\n    e = d\n    return e\n")
-    assert text_of(take_parts(many, Wanting("f(", "b"))) == "def k(a, b, c):\n    d = f(a, b)\n    e = d\n    return e\n"
-    assert text_of(inline_names(many, Wanting("f("))) == "def k(a, b, c):\n    d = f(a, b, c)\n    return d\n"
-    assert text_of(fold(draft("x = 0 * y + 2 * 3 + z * 1\n"), Wanting("z"))) == "x = 6 + z\n"
-    assert text_of(fold(draft("@jit()\ndef f(): pass\n"), Wanting("jit"))) == text_of(draft("@jit\ndef f(): pass\n"))
+    assert text_of(take_parts(many, ContainsTest("f(", "b"))) == "def k(a, b, c):\n    d = f(a, b)\n    e = d\n    return e\n"
+    assert text_of(inline_names(many, ContainsTest("f("))) == "def k(a, b, c):\n    d = f(a, b, c)\n    return d\n"
+    assert text_of(fold(draft("x = 0 * y + 2 * 3 + z * 1\n"), ContainsTest("z"))) == "x = 6 + z\n"
+    assert text_of(fold(draft("@jit()\ndef f(): pass\n"), ContainsTest("jit"))) == text_of(draft("@jit\ndef f(): pass\n"))
 
 
-def test_shapes_follow_the_calls_that_kernels_are_made_of() -> None:
+def test_shapes_of_common_calls_are_known() -> None:
     how = KernelSpec(None, {"p": "*bf16"}, {"M": 64, "N": 16}, {}, {})
     lines = {
         "tl.load(p + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])": ValueShape((64, 16)),
@@ -272,17 +273,17 @@ def test_shapes_follow_the_calls_that_kernels_are_made_of() -> None:
         ("del u\n", ["del u"]),
     ],
 )
-def test_who_reads_what_nobody_gives(text: str, found: list[str]) -> None:
+def test_reads_of_undefined_names_are_found(text: str, found: list[str]) -> None:
     assert [ast.unparse(one) for one in undefined_reads(ast.parse(text))] == found
 
 
-def test_most_programs_read_nothing_that_nobody_gives() -> None:
+def test_few_correct_programs_have_undefined_reads() -> None:
     paths = sorted((ROOT / "triage" / "classify").rglob("*.py"))
     odd = [path for path in paths if undefined_reads(ast.parse(path.read_text()))]
     assert len(odd) < len(paths) / 10, odd
 
 
-def test_edits_share_what_they_leave() -> None:
+def test_edits_share_unchanged_nodes() -> None:
     tree = ast.parse("if a:\n    b = 1\nc = 2\n")
     first, second = tree.body
     assert edited(tree, {}) is tree
@@ -294,14 +295,14 @@ def test_edits_share_what_they_leave() -> None:
     assert len(list(statements(tree))) == 3
 
 
-def test_what_python_refuses_is_no_program(tmp_path: Path) -> None:
+def test_code_that_python_rejects_is_invalid(tmp_path: Path) -> None:
     broken = tmp_path / "x.py"
     broken.write_text("break\n")
     assert list(PythonFrontend(CASE).open(broken)) == []
     assert PythonFrontend(CASE).valid(PythonDocument(ast.Module([ast.Return(None)], []))) is None
 
 
-def test_how_a_kernel_is_specialised_is_kept_with_it(tmp_path: Path) -> None:
+def test_a_kernel_is_saved_with_its_specialisation(tmp_path: Path) -> None:
     how = KernelSpec("k", {"p": "*fp16"}, {"B": 8, "D": "tl.float16", "F": None}, {"p": {"divisibility": 16}}, {"num_warps": 2})
     one = draft("def k(p, B, D, F):\n    pass\n", how)
     folder = ReductionFolder(tmp_path, "what is reduced")

@@ -1,4 +1,4 @@
-"""kill -9 at any moment of a reduction loses at most the compiles under way; the best program is always on disk."""
+"""A reduction survives kill -9 at any moment: the best program is always on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 WORDS = ("reduce", ROOT / "recipes" / "cuda-matmul-f32.yaml", "-t", "3.3.0", "--good", "3.0.0", "--format", "json")
 
 
-def test_killed_again_and_again_it_ends_with_the_same_program(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_reduction_killed_repeatedly_reaches_the_same_program(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     kills = 0
     for attempt in range(40):
         out = tmp_path / "killed"

@@ -1,4 +1,4 @@
-"""A reduction on a terminal and in a pipe."""
+"""The text and JSON reports of a reduction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def no_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
-def test_a_pipe_gets_every_letter_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lines_are_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     line = "  func.func @f(" + ", ".join(f"%arg{number}: tensor<4xf16> [bold]" for number in range(40)) + ")"
     write_report(ReductionReport(replace(reproducer(), text=f"module {{\n{line}\n}}\n")), "text")
     said = capsys.readouterr().out
@@ -31,7 +31,7 @@ def test_a_pipe_gets_every_letter_of_the_program(capsys: pytest.CaptureFixture[s
     assert "44 compiles in 20.0 s, 14 cache hits; 31.3 s in total\n" in said
 
 
-def test_a_long_program_is_begun(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_program_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     write_report(ReductionReport(replace(reproducer(), text="".join(f"// {number}\n" for number in range(100)))), "text")
     said = capsys.readouterr().out
     assert "// 39\n  ... 60 more lines\n" in said

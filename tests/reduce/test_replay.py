@@ -21,7 +21,7 @@ from triage.report.shapes import as_json
 from triage.toolchains.registry import ToolchainRef
 
 
-class Bench:
+class FakeRunner:
     """Versions 3.0.0, 3.1.0 and so on, a letter each; `latest` is the last one."""
 
     def __init__(self, letters: str) -> None:
@@ -38,7 +38,7 @@ class Bench:
 
 def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
     write_reproducer(reproducer(), tmp_path)
-    [one] = replay(Bench(letters), open_reproducers([tmp_path]), named)
+    [one] = replay(FakeRunner(letters), open_reproducers([tmp_path]), named)
     return one
 
 
@@ -55,7 +55,7 @@ def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
         ("PUF", "reproduces", True, 0),
     ],
 )
-def test_the_recorded_version_and_the_newest_are_asked(
+def test_the_recorded_version_and_the_newest_are_compiled(
     tmp_path: Path, letters: str, status: str, holds: bool | None, code: int
 ) -> None:
     found = replayed(tmp_path, letters)
@@ -66,37 +66,40 @@ def test_the_recorded_version_and_the_newest_are_asked(
 @pytest.mark.parametrize(
     ("letters", "status", "code"), [("PUFPG", "changed", 0), ("PUFPP", "fixed", 0), ("PUFUU", "untestable", 3)]
 )
-def test_named_versions_are_asked_alone(tmp_path: Path, letters: str, status: str, code: int) -> None:
+def test_only_the_named_versions_are_compiled(tmp_path: Path, letters: str, status: str, code: int) -> None:
     found = replayed(tmp_path, letters, "3.3.0", "3.4.0")
     assert [probe.revision.name for probe in found.probes] == ["3.3.0", "3.4.0"]
     assert (found.status, found.holds, _exit_of([found])) == (status, None, code)
 
 
 def test_the_answer_names_the_original_and_each_version(tmp_path: Path) -> None:
-    [told] = as_json(ReplayReport([replayed(tmp_path, "PUFG")]).shape())["reproducers"]
-    assert told["reproducer"] == str(tmp_path / "attention-dtype-f16")
-    assert (told["case"], told["signature"], told["bad"]) == ("attention[dtype=f16]", "shared-memory-overflow", "3.2.0")
-    assert [(one["toolchain"]["name"], one["status"]) for one in told["versions"]] == [
+    [answer] = as_json(ReplayReport([replayed(tmp_path, "PUFG")]).shape())["reproducers"]
+    assert answer["reproducer"] == str(tmp_path / "attention-dtype-f16")
+    assert (answer["case"], answer["signature"], answer["bad"]) == ("attention[dtype=f16]", "shared-memory-overflow", "3.2.0")
+    assert [(one["toolchain"]["name"], one["status"]) for one in answer["versions"]] == [
         ("3.2.0", "reproduces"),
         ("3.3.0", "changed"),
     ]
-    assert told["versions"][1]["failure"]["signature"] == "verifier:stream.async"
+    assert answer["versions"][1]["failure"]["signature"] == "verifier:stream.async"
 
 
-def test_what_another_machine_alone_has_is_not_asked_for(tmp_path: Path) -> None:
+def test_a_compiler_of_another_machine_is_skipped(tmp_path: Path) -> None:
     folder = write_reproducer(reproducer(), tmp_path)
     record = json.loads((folder / "reproducer.json").read_text())
     record["bad"]["name"] = "local build"
     (folder / "reproducer.json").write_text(json.dumps(record))
-    [found] = replay(Bench("PPP"), open_reproducers([folder]))
+    [found] = replay(FakeRunner("PPP"), open_reproducers([folder]))
     assert [probe.revision.name for probe in found.probes] == ["3.2.0"]
     assert (found.status, found.holds) == ("fixed", None)
 
 
-def test_two_copies_of_a_reproducer_are_both_asked(tmp_path: Path) -> None:
+def test_two_copies_of_a_reproducer_are_both_compiled(tmp_path: Path) -> None:
     folder = write_reproducer(reproducer(), tmp_path)
     shutil.copytree(folder, tmp_path / "copy")
-    assert [one.recorded.folder.name for one in replay(Bench("PUFF"), open_reproducers([tmp_path]))] == [folder.name, "copy"]
+    assert [replay_.recorded.folder.name for replay_ in replay(FakeRunner("PUFF"), open_reproducers([tmp_path]))] == [
+        folder.name,
+        "copy",
+    ]
     assert len(open_reproducers([tmp_path, folder])) == 2
 
 
@@ -114,7 +117,7 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
     (wrong / "h").mkdir()
     with pytest.raises(BadFiles) as raised:
         open_reproducers([wrong, tmp_path / "nowhere"])
-    told = "\n".join(str(problem).removeprefix(str(tmp_path)) for problem in raised.value.problems)
+    messages = "\n".join(str(problem).removeprefix(str(tmp_path)) for problem in raised.value.problems)
     for line in (
         "/all/a/reproducer.json: is missing",
         "/all/b/reproducer.json:2:2: is not valid JSON",
@@ -129,7 +132,7 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
         "/all/h/recipe.yaml: is missing",
         "/nowhere: is not a folder",
     ):
-        assert line in told
+        assert line in messages
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadFiles, match="contains no reproducer"):
         open_reproducers([tmp_path / "empty"])

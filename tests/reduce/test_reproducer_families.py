@@ -1,4 +1,4 @@
-"""What a folder says of a kernel and of a command: a recipe that is read back as it was, a script for who has no triage."""
+"""Reproducers of kernels and commands: the recipe reads back unchanged, the script works without triage."""
 
 from __future__ import annotations
 
@@ -169,12 +169,12 @@ def test_a_kernels_script_has_the_calls_of_its_release(version: str, backend: st
     assert "```python\nimport triton\n" in str(files["README.md"])
 
 
-def test_a_launch_that_would_be_refused_ends_the_script_with_an_error() -> None:
+def test_the_script_fails_when_shared_memory_overflows() -> None:
     script = str(reproducer_files(of_kernel(failure_class="shared-memory-overflow", backend="hip"))["repro.py"])
     assert "if compiled.metadata.shared > 65536:" in script
 
 
-def test_ir_is_compiled_as_it_is() -> None:
+def test_printed_ir_is_compiled_directly() -> None:
     one = replace(of_kernel(), function=None, file="input.ttgir", source="input.ttgir")
     script = str(reproducer_files(one)["repro.py"])
     assert 'triton.compile("input.ttgir", target=GPUTarget("cuda", 90, 32), options={"num_warps": 2})' in script
@@ -196,7 +196,7 @@ def test_a_commands_script_is_its_command_line(tmp_path: Path, body: str, code: 
     assert "pip install cython==3.2.0 'numpy<2'" in (folder / "README.md").read_text()
 
 
-def test_a_compiler_in_a_folder_is_named_to_the_script(tmp_path: Path) -> None:
+def test_the_script_asks_for_a_compiler_outside_of_pip(tmp_path: Path) -> None:
     folder = write_reproducer(of_command(CommandSpec(("{toolchain}/bin/x", "{input}"))), tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "x").symlink_to("/bin/true")

@@ -1,4 +1,4 @@
-"""What a reduction leaves behind, from a reduction made by hand: the files themselves are in golden/."""
+"""The folder of a reproducer; golden/ holds the expected files."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from triage.report.reproducer import folder_for, reproducer_files, write_reprodu
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
 
 
-def test_the_folder_is_as_it_was(tmp_path: Path) -> None:
-    """Changed on purpose? `python -m tests.reduce.test_reproducer_folder` writes the golden files anew."""
+def test_the_folder_matches_the_golden_files(tmp_path: Path) -> None:
+    """`python -m tests.reduce.test_reproducer_folder` updates the golden files after a deliberate change."""
     made = write_reproducer(reproducer(), tmp_path)
     assert made == tmp_path / "attention-dtype-f16"
     assert sorted(one.name for one in made.iterdir()) == sorted(one.name for one in GOLDEN.iterdir())
@@ -39,13 +39,13 @@ def test_the_folder_is_as_it_was(tmp_path: Path) -> None:
     assert os.access(made / "repro.sh", os.X_OK)
 
 
-def test_nothing_of_this_machine_or_hour_is_in_it() -> None:
+def test_the_files_contain_no_local_path_and_no_time() -> None:
     files = reproducer_files(reproducer())
     assert files == reproducer_files(reproducer())
     assert not [name for name, text in files.items() if "/home/" in str(text) or str(ROOT) in str(text)]
 
 
-def test_a_model_that_is_imported_comes_with_what_the_compiler_is_given(tmp_path: Path) -> None:
+def test_an_imported_model_comes_with_its_mlir(tmp_path: Path) -> None:
     made = write_reproducer(replace(reproducer(), file="input.onnx", content=b"\x08\xff\x00"), tmp_path)
     assert (made / "input.onnx").read_bytes() == b"\x08\xff\x00"
     assert (made / "input.mlir").read_text() == PROGRAM
@@ -65,7 +65,7 @@ def test_a_model_that_is_imported_comes_with_what_the_compiler_is_given(tmp_path
     ],
     ids=["matrix", "little", "awkward", "limits", "long"],
 )
-def test_the_recipe_means_what_was_reduced(tmp_path: Path, case: Case) -> None:
+def test_the_recipe_reads_back_as_the_reduced_case(tmp_path: Path, case: Case) -> None:
     made = reproducer(case=case)
     written = write_reproducer(made, tmp_path)
     [read] = load_recipes([written])
@@ -106,7 +106,7 @@ def test_the_script_ends_as_the_compiler_does(tmp_path: Path, code: int, body: s
     assert nothing.returncode == 127
 
 
-def test_fences_hold_whatever_the_program_has() -> None:
+def test_fences_are_longer_than_those_in_the_program() -> None:
     made = reproducer()
     text = "// ```\n// ````\nmodule {}\n"
     readme = reproducer_files(replace(made, text=text))["README.md"]
@@ -121,14 +121,14 @@ def test_a_program_too_long_for_an_issue_is_not_pasted() -> None:
     assert "`input.mlir`" in readme
 
 
-def test_what_the_compiler_printed_is_cut(tmp_path: Path) -> None:
+def test_long_compiler_output_is_cut(tmp_path: Path) -> None:
     readme = reproducer_files(replace(reproducer(), output="x" * 5000 + "\n" + "line\n" * 5000))["README.md"]
     assert "... 4961 more lines" in readme
     assert max(map(len, readme.splitlines())) < 400
     assert "The compiler printed nothing." in reproducer_files(replace(reproducer(), output=" \n"))["README.md"]
 
 
-def test_a_local_build_has_no_name_elsewhere() -> None:
+def test_a_local_build_is_not_named() -> None:
     made = reproducer()
     local = replace(made.bad, revision=replace(made.bad.revision, name="local build"), version=None)
     tried = (*probes("PPPP"), local)
@@ -170,7 +170,7 @@ def test_a_number_that_grew_is_no_failure_to_compile(tmp_path: Path) -> None:
     assert "not measured again" in str(ReplayReport([replayed]).shape().reproducers[0].versions[0].reason)
 
 
-def test_only_a_reproducer_is_replaced(tmp_path: Path) -> None:
+def test_only_reproducers_are_replaced(tmp_path: Path) -> None:
     first = write_reproducer(reproducer(), tmp_path)
     (first / "leftover").write_text("of the old one")
     assert write_reproducer(reproducer("PUFFFF"), tmp_path) == first
@@ -210,7 +210,7 @@ def test_a_write_that_fails_leaves_the_old_folder(tmp_path: Path, exchanging: bo
     assert [one.name for one in tmp_path.iterdir()] == ["one"]
 
 
-def test_a_killed_write_leaves_a_whole_folder(tmp_path: Path) -> None:
+def test_a_killed_write_leaves_a_complete_folder(tmp_path: Path) -> None:
     """One process writes two versions in turn and is killed at any moment; the next one tidies up behind it."""
     script = (
         "import sys; from pathlib import Path; from triage.report.folder import write_folder\n"

@@ -1,4 +1,4 @@
-"""Which items go and which draft wins, against brute force."""
+"""The searches of passes and the parallel interestingness test, compared with brute force."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def draft(items: Sequence[object]) -> Draft:
     return Draft(TextDocument([str(item) for item in items], InputKind.OTHER, "other"), CASE)
 
 
-def left_in(one: Draft) -> list[int]:
-    assert isinstance(one.document, TextDocument)
-    return sorted(map(int, one.document.lines))
+def left_in(candidate: Draft) -> list[int]:
+    assert isinstance(candidate.document, TextDocument)
+    return sorted(map(int, candidate.document.lines))
 
 
-class Wanting:
+class ContainsTest:
     """A test for drafts that have all of some items; counts what it was asked."""
 
     def __init__(self, wanted: Iterable[int]) -> None:
@@ -40,11 +40,11 @@ class Wanting:
         self.asked = 0
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
-        for one in drafts:
+        for candidate in drafts:
             self.asked += 1
-            assert isinstance(one.document, TextDocument)
-            if self.wanted <= set(one.document.lines):
-                return one
+            assert isinstance(candidate.document, TextDocument)
+            if self.wanted <= set(candidate.document.lines):
+                return candidate
         return None
 
     def is_valid(self, draft: Draft) -> bool:
@@ -52,30 +52,30 @@ class Wanting:
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=8))), st.booleans())
-def test_what_is_needed_stays_and_nothing_else(given_: tuple[int, set[int]], whole: bool) -> None:
+def test_minimise_keeps_exactly_the_needed_items(given_: tuple[int, set[int]], whole: bool) -> None:
     count, wanted = given_
-    test = Wanting(wanted)
+    test = ContainsTest(wanted)
     original = draft(range(count))
     smallest = minimise(original, range(count), draft, test, whole=whole)
     assert left_in(smallest) == sorted(wanted)
     assert (smallest is original) == (len(wanted) == count)
 
 
-def test_one_needed_item_of_a_thousand_is_found_in_few_questions() -> None:
-    test = Wanting({617})
+def test_one_needed_item_of_a_thousand_takes_few_questions() -> None:
+    test = ContainsTest({617})
     assert left_in(minimise(draft(range(1000)), range(1000), draft, test)) == [617]
     assert test.asked <= 45
 
 
 def test_links_that_are_all_needed_are_not_tried_one_by_one() -> None:
-    test = Wanting(range(400))
+    test = ContainsTest(range(400))
     original = draft(range(400))
     assert minimise(original, range(400), draft, test, kind_of=lambda item: item >= 0) is original
     assert test.asked <= 40
 
 
-def test_a_whole_kind_goes_at_once() -> None:
-    test = Wanting(range(1, 200, 2))
+def test_items_of_a_kind_are_dropped_together() -> None:
+    test = ContainsTest(range(1, 200, 2))
     smallest = minimise(draft(range(200)), range(200), draft, test, kind_of=lambda item: item % 2)
     assert left_in(smallest) == list(range(1, 200, 2))
     assert test.asked <= 40
@@ -86,8 +86,8 @@ def test_a_whole_kind_goes_at_once() -> None:
 def test_the_first_in_order_wins_whichever_compile_ends_first(answers: list[bool], jobs: int, luck: random.Random) -> None:
     waits = [luck.random() / 200 for _ in answers]
 
-    def ask(one: Draft, cancelled: threading.Event) -> bool:
-        index = int(one.document.content)
+    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
+        index = int(candidate.document.content)
         if cancelled.wait(waits[index]):
             raise Interrupted("stopped")
         return answers[index]
@@ -101,11 +101,11 @@ def test_the_first_in_order_wins_whichever_compile_ends_first(answers: list[bool
     assert (None if found is None else int(found.document.content)) == expected
 
 
-def test_a_winner_ends_the_compiles_behind_it() -> None:
+def test_a_match_cancels_the_later_compiles() -> None:
     ended = threading.Event()
 
-    def ask(one: Draft, cancelled: threading.Event) -> bool:
-        if one.document.content == b"0\n":
+    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
+        if candidate.document.content == b"0\n":
             time.sleep(0.05)
             return True
         ended.set() if cancelled.wait(30) else None
@@ -118,7 +118,7 @@ def test_a_winner_ends_the_compiles_behind_it() -> None:
 
 
 def test_an_error_of_one_ends_the_search() -> None:
-    def ask(one: Draft, cancelled: threading.Event) -> bool:
+    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
         raise Interrupted("stopped")
 
     parallel = ParallelFirstMatch(ask, 2)
@@ -130,9 +130,9 @@ def test_an_error_of_one_ends_the_search() -> None:
 def test_ctrl_c_ends_every_compile_under_way() -> None:
     ended: list[bytes] = []
 
-    def ask(one: Draft, cancelled: threading.Event) -> bool:
+    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
         if cancelled.wait(20):
-            ended.append(one.document.content)
+            ended.append(candidate.document.content)
             raise Interrupted("stopped")
         return True
 

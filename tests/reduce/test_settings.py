@@ -1,4 +1,4 @@
-"""What stands beside a program, made plainer."""
+"""Passes over the settings of a case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triage.reduce.draft import Draft
 from triage.reduce.frontends.case_settings import oldest_chip
 
 
-class On:
+class ChipTest:
     """A test for drafts that are compiled for one of these chips."""
 
     def __init__(self, *chips: str) -> None:
@@ -21,10 +21,10 @@ class On:
         self.asked: list[str] = []
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
-        for one in drafts:
-            self.asked.append(str(one.case.target.chip))
-            if one.case.target.chip in self.chips:
-                return one
+        for candidate in drafts:
+            self.asked.append(str(candidate.case.target.chip))
+            if candidate.case.target.chip in self.chips:
+                return candidate
         return None
 
     def is_valid(self, draft: Draft) -> bool:
@@ -41,10 +41,10 @@ class On:
         ("llvm-cpu", None, (), None, []),
     ],
 )
-def test_the_plainest_chip_that_fails_is_taken(
+def test_the_oldest_failing_chip_is_chosen(
     backend: str, chip: str | None, fails_on: tuple[str, ...], left: str | None, asked: list[str]
 ) -> None:
-    test = On(*fails_on)
+    test = ChipTest(*fails_on)
     given = Draft(draft([0]).document, replace(CASE, target=Target(backend, chip)))
     assert oldest_chip(given, test).case.target.chip == left
     assert test.asked == asked

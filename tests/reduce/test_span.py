@@ -43,7 +43,7 @@ def test_the_span_around_the_bad_version(letters: str, bad: int, text: str) -> N
         ("", []),
     ],
 )
-def test_windows_are_as_wide_as_what_was_seen(letters: str, windows: list[tuple[str, str, str | None]]) -> None:
+def test_expectations_cover_the_failing_versions(letters: str, windows: list[tuple[str, str, str | None]]) -> None:
     classes = {"F": "shared-memory-overflow", "G": "verifier"}
     assert expectations(probes(letters)) == tuple(Expectation(classes[one], since, until) for one, since, until in windows)
 

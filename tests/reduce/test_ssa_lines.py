@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reduce.test_python_passes import Wanting, text_of
+from tests.reduce.test_python_passes import ContainsTest, text_of
 from tests.reduce.test_search import CASE
 from triage.model.case import InputKind
 from triage.reduce.draft import Draft
@@ -46,7 +46,7 @@ def test_locations_are_removed() -> None:
 
 
 def test_operations_are_dropped_with_their_users() -> None:
-    small = text_of(ssa.drop_operations(draft(), Wanting("tt.load")))
+    small = text_of(ssa.drop_operations(draft(), ContainsTest("tt.load")))
     assert "scf.for" not in small
     assert "tt.store" not in small
     assert "tt.addptr" in small
@@ -54,13 +54,13 @@ def test_operations_are_dropped_with_their_users() -> None:
 
 
 def test_an_earlier_value_of_the_type_replaces_a_result() -> None:
-    small = text_of(ssa.bypass_operations(ssa.drop_operations(draft(), Wanting("tt.load")), Wanting("tt.load")))
+    small = text_of(ssa.bypass_operations(ssa.drop_operations(draft(), ContainsTest("tt.load")), ContainsTest("tt.load")))
     assert "tt.load %0" in small
     assert "addptr" not in small
 
 
 def test_unused_arguments_are_dropped_and_sizes_halved() -> None:
-    test = Wanting("tt.load")
+    test = ContainsTest("tt.load")
     small = ssa.shrink_numbers(ssa.drop_arguments(ssa.drop_operations(draft(), test), test), test)
     assert "@k(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}) attributes {noinline} {" in text_of(small)
     assert "end = 2 : i32" in text_of(small)
