@@ -1,4 +1,4 @@
-"""`triage doctor`."""
+"""`triage doctor`: check the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
 
 @command
 def doctor(output: FormatOption = Format.TEXT) -> Exit:
-    """Say what this machine has, what it lacks, and what to do about it. Exit 4 when compiling cannot work."""
+    """Check this machine: disk, memory, uv, releases, caches. Exit 4 when compiling cannot work."""
     findings = checkup(Families())
     broken = any(finding.grade is Grade.BROKEN for finding in findings)
     if output is Format.JSON:

@@ -1,10 +1,11 @@
-"""`triage evidence`."""
+"""`triage evidence`: export and import cached results."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -13,28 +14,35 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption
 from triage.cli.screen import Format, print_stderr, show_json
 from triage.model.errors import BadInput
+from triage.toolchains.home import disk_errors
 
-app = typer.Typer(no_args_is_help=True, help="What was ever compiled: take it to another machine, bring it from one.")
+app = typer.Typer(no_args_is_help=True, help="Export or import cached results.")
 
 
 @app.command("export")
 @command
 def export(
     context: typer.Context,
-    to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to; stdout without one.")] = None,
-    output: FormatOption = Format.JSON,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="File to write (default: stdout).")] = None,
+    output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Write every result as JSON lines."""
-    del output  # JSON lines are the format
-    count = 0
-    with open_runner(context.obj, ()) as bench:
-        sink = to.open("w", encoding="utf-8") if to else sys.stdout
-        for line in bench.evidence.export():
-            sink.write(line + "\n")
-            count += 1
-        if to:
-            sink.close()
-    print_stderr(f"{count} results")
+    """Write every cached result as one line of JSON.
+
+    With a FILE, the answer on stdout is the number of results. Without one, the results are the answer: JSON lines, or one
+    JSON document with `--format json`.
+    """
+    with open_runner(context.obj, ()) as runner:
+        lines = runner.evidence.export()
+        if file is None:
+            count = _write_document(lines) if output is Format.JSON else _write_lines(lines, sys.stdout)
+            print_stderr(_results(count))
+            return Exit.OK
+        with disk_errors(f"write {file}"), file.open("w", encoding="utf-8") as sink:
+            count = _write_lines(lines, sink)
+    if output is Format.JSON:
+        show_json({"file": str(file), "count": count})
+    else:
+        typer.echo(f"{_results(count)} written to {file}")
     return Exit.OK
 
 
@@ -45,18 +53,43 @@ def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `export` wrote.")],
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Take in results of another machine. What is known already is not added twice."""
-    added = known = 0
+    """Add the results of another machine to the cache. Results that are cached already are skipped."""
     missing = [path for path in files if not path.is_file()]
     if missing:
         raise BadInput(f"there is no file {', '.join(map(str, missing))}")
-    with open_runner(context.obj, ()) as bench:
+    counts: list[dict[str, str | int]] = []
+    total_added = total_known = 0
+    with open_runner(context.obj, ()) as runner:
         for path in files:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                more, old = bench.evidence.load(lines, str(path))
-            added, known = added + more, known + old
+                added, known = runner.evidence.load(lines, str(path))
+            counts.append({"file": str(path), "added": added, "known": known})
+            total_added, total_known = total_added + added, total_known + known
     if output is Format.JSON:
-        show_json({"added": added, "known": known})
+        show_json({"added": total_added, "known": total_known, "files": counts})
     else:
-        typer.echo(f"{added} added, {known} known already")
+        typer.echo(f"{total_added} added, {total_known} known already")
     return Exit.OK
+
+
+def _write_lines(lines: Iterator[str], sink: TextIO) -> int:
+    count = 0
+    for line in lines:
+        sink.write(line + "\n")
+        count += 1
+    return count
+
+
+def _write_document(lines: Iterator[str]) -> int:
+    """Write one JSON document to stdout, line by line because there may be many results."""
+    count = 0
+    sys.stdout.write('{"results": [')
+    for line in lines:
+        sys.stdout.write((",\n" if count else "\n") + line)
+        count += 1
+    sys.stdout.write(f'\n], "count": {count}}}\n')
+    return count
+
+
+def _results(count: int) -> str:
+    return f"{count} result{'s' if count != 1 else ''}"

@@ -1,4 +1,4 @@
-"""`triage toolchains`."""
+"""`triage toolchains`: list, install, describe and prune compilers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
@@ -20,33 +18,34 @@ from triage.report.shapes import revision_json
 from triage.toolchains.install_cache import prune as prune_folder
 from triage.toolchains.install_cache import stored
 
-app = typer.Typer(no_args_is_help=True, help="The compilers on this machine: list, install, look into, prune.")
-Family = Annotated[str, typer.Option(help="The compiler family: iree, triton, or command:PACKAGE.")]
-Revs = Annotated[list[str], typer.Argument(metavar="REV...", help="`3.4.0`, `latest`, `previous`, `path:DIR`; `all` releases.")]
+app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")
+_GIB = 1 << 30
+Family = Annotated[str, typer.Option(help="Compiler family: iree, triton, or command:PACKAGE.")]
+Revs = Annotated[
+    list[str], typer.Argument(metavar="REV...", help="Releases such as `3.4.0`, `latest`, `previous`; `all` for all of them.")
+]
 
 
 @app.command("list")
 @command
 def list_(context: typer.Context, family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
-    """The releases of the package index, and which of them are installed."""
-    with open_runner(context.obj, ()) as bench:
-        places = bench.registry.releases(family)
-        have = {place.revision.name: bench.registry.is_installed(place) for place in places}
-        on_disk = stored(bench.registry.folder)
+    """List the releases of the package index and show which are installed."""
+    from rich.table import Table
+    from rich.text import Text
+
+    with open_runner(context.obj, ()) as runner:
+        releases = runner.registry.releases(family)
+        is_installed = {ref.revision.name: runner.registry.is_installed(ref) for ref in releases}
+        toolchains = stored(runner.registry.folder)
+    size = sum(toolchain.bytes for toolchain in toolchains)
     if output is Format.JSON:
-        show_json(
-            {
-                "releases": [
-                    {**(revision_json(place.revision) or {}), "installed": have[place.revision.name]} for place in places
-                ],
-                "bytes": sum(one.bytes for one in on_disk),
-            }
-        )
+        entries = [{**(revision_json(ref.revision) or {}), "installed": is_installed[ref.revision.name]} for ref in releases]
+        show_json({"releases": entries, "bytes": size})
         return Exit.OK
     table = Table("release", "installed", box=None)
-    for place in places:
-        table.add_row(place.revision.name, Text("yes", style="green") if have[place.revision.name] else "")
-    show([table, Text(f"\n{len(on_disk)} installed, {sum(one.bytes for one in on_disk) / (1 << 30):.1f} GiB")])
+    for name, installed in is_installed.items():
+        table.add_row(name, Text("yes", style="green") if installed else "")
+    show([table, Text(f"\n{len(toolchains)} installed, {size / _GIB:.1f} GiB")])
     return Exit.OK
 
 
@@ -56,20 +55,23 @@ def install(
     context: typer.Context,
     revs: Revs,
     family: Family = "iree",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1)] = 4,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Installs to run at once.")] = 4,
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Install releases, several at once; `all` of them with one word. What is whole already is left alone."""
-    with open_runner(context.obj, ()) as bench:
-        registry = bench.registry
-        places = list(registry.releases(family)) if revs == ["all"] else [registry.resolve(rev, family) for rev in revs]
-        answers = bench.registry.obtain_all(places, jobs)
+    """Install releases, several at once. Intact installs are skipped."""
+    from rich.text import Text
+
+    with open_runner(context.obj, ()) as runner:
+        registry = runner.registry
+        refs = list(registry.releases(family)) if revs == ["all"] else [registry.resolve(rev, family) for rev in revs]
+        answers = registry.obtain_all(refs, jobs)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
-    ready = [answers[place.revision.name] for place in places]
+    obtained = [answers[ref.revision.name] for ref in refs]
+    ready = [toolchain for toolchain in obtained if isinstance(toolchain, Toolchain)]
     if output is Format.JSON:
-        show_json({"toolchains": [_summary(one) for one in ready if isinstance(one, Toolchain)], "failures": failures})
+        show_json({"toolchains": [_summary(toolchain) for toolchain in ready], "failures": failures})
     else:
-        show(Text(f"{one.revision.name}  {one.root}") for one in ready if isinstance(one, Toolchain))
+        show(Text(f"{toolchain.revision.name}  {toolchain.root}") for toolchain in ready)
     for message in failures.values():
         print_stderr(f"triage: {message}")
     return Exit.ENVIRONMENT if failures else Exit.OK
@@ -79,14 +81,17 @@ def install(
 @command
 def info(
     context: typer.Context,
-    rev: Annotated[str, typer.Argument(metavar="REV")] = "installed",
+    rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.")] = "installed",
     family: Family = "iree",
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """What one toolchain is and can do: version, commit, backends, phases, dialects, flags."""
-    with open_runner(context.obj, ()) as bench:
-        toolchain = bench.registry.obtain(bench.registry.resolve(rev, family))
-        dialects = sorted(bench.registry.dialects(toolchain))
+    """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
+    from rich.table import Table
+    from rich.text import Text
+
+    with open_runner(context.obj, ()) as runner:
+        toolchain = runner.registry.obtain(runner.registry.resolve(rev, family))
+        dialects = sorted(runner.registry.dialects(toolchain))
     known = toolchain.capabilities
     if output is Format.JSON:
         lists = {"backends": sorted(known.backends), "phases": list(known.phases)}
@@ -104,7 +109,7 @@ def info(
         table.add_row(Text("dialects", style="dim"), ", ".join(dialects))
     if known.flags:
         own = sum(flag.startswith(family) for flag in known.flags)
-        table.add_row(Text("flags", style="dim"), f"{len(known.flags)}, of which {own} of {family}")
+        table.add_row(Text("flags", style="dim"), f"{len(known.flags)}, {own} of them begin with {family}")
     show([table])
     return Exit.OK
 
@@ -113,24 +118,28 @@ def info(
 @command
 def prune(
     context: typer.Context,
-    keep: Annotated[str, typer.Option(help="How much may stay, such as 8GiB; 0 removes all that is not in use.")] = "8GiB",
+    keep: Annotated[
+        str, typer.Option(help="Size to keep, such as 8GiB; 0 removes every toolchain that is not in use.")
+    ] = "8GiB",
     output: FormatOption = Format.TEXT,
 ) -> Exit:
-    """Remove the least recently used toolchains until the rest fits. Broken installs go first; those in use stay."""
+    """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay."""
+    from rich.text import Text
+
     try:
         limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
-    with open_runner(context.obj, ()) as bench:
-        removed = prune_folder(bench.registry.folder, limit)
-        left = sum(one.bytes for one in stored(bench.registry.folder))
+    with open_runner(context.obj, ()) as runner:
+        removed = prune_folder(runner.registry.folder, limit)
+        left = sum(toolchain.bytes for toolchain in stored(runner.registry.folder))
     if output is Format.JSON:
-        show_json({"removed": [one.folder.name for one in removed], "bytes_left": left})
+        show_json({"removed": [toolchain.folder.name for toolchain in removed], "bytes_left": left})
         return Exit.OK
-    for one in removed:
-        used = datetime.fromtimestamp(one.used, UTC).date().isoformat()
-        show([Text(f"removed {one.folder.name}  {one.bytes >> 20} MiB, last used {used}")])
-    show([Text(f"{left / (1 << 30):.1f} GiB left")])
+    for toolchain in removed:
+        used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
+        show([Text(f"removed {toolchain.folder.name}  {toolchain.bytes >> 20} MiB, last used {used}")])
+    show([Text(f"{left / _GIB:.1f} GiB left")])
     return Exit.OK
 
 
