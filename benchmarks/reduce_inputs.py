@@ -1,7 +1,7 @@
-"""Large models with one failing part each, for measuring reducers: stacked transformer or residual blocks that compile
-everywhere, and in their middle, fed by one block and feeding the next, a part that one release fails on.
+"""Large models with one failing part each, for benchmarks of reducers.
 
-Run: `python -m benchmarks.reduce_inputs PATTERN --lines N` prints a model; `reduce_patterns` says which release fails on it.
+A model is a stack of transformer or residual blocks that compile everywhere, with a part in the middle that one release fails
+on. Run `python -m benchmarks.reduce_inputs PATTERN --lines N` to print a model; `reduce_patterns` lists the releases.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from benchmarks.reduce_patterns import PATTERNS, ROWS, WIDTH, X
 
 
 def block(number: int, x: str) -> tuple[list[str], str, dict[str, str]]:
-    """Lines of one feed-forward block with a norm before it, its result and its weights."""
+    """Return the lines of a feed-forward block with a norm, its result and the types of its weights."""
     p = f"%b{number}"
     w1, w2 = f"b{number}_w1", f"b{number}_w2"
     hidden, first, second = f"tensor<{ROWS}x256xf32>", f"tensor<{WIDTH}x256xf32>", f"tensor<256x{WIDTH}xf32>"
@@ -63,7 +63,7 @@ def block(number: int, x: str) -> tuple[list[str], str, dict[str, str]]:
 
 
 def model(name: str, lines: int) -> str:
-    """The text of a model of about that many lines with a failing part in its middle."""
+    """Return a model of about `lines` lines with a failing part in the middle."""
     pattern = PATTERNS[name]
     body: list[str] = []
     arguments = {"x": X}
@@ -94,7 +94,7 @@ def model(name: str, lines: int) -> str:
 
 
 def recipe(name: str, path: str) -> str:
-    """The YAML text of a recipe for a model."""
+    """Return the YAML of a recipe for a model."""
     pattern = PATTERNS[name]
     target = [f"backend: {pattern.backend}"]
     target += [f"chip: {pattern.chip}"] if pattern.chip else []

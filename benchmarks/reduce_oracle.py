@@ -1,9 +1,9 @@
-"""The question that every reducer is asked in `benchmarks/reduce.py`: does a candidate still show the original's failure?
+"""The interestingness test of all reducers in `benchmarks/reduce.py`: does a candidate still show the original's failure?
 
-Run: `python -m benchmarks.reduce_oracle PLAN CANDIDATE`. Exit 0: the bad toolchain fails on it with the same signature, and
-the good one, where the plan has one, compiles it. The folder of the plan gets a line in `calls` for each question (`call`) and
-each compile (`bad`, `good`), and in `kept/` each candidate that was interesting, named by its size. It is asked thousands of
-times: compiles run in triage's sandbox and are judged by its classifier, and nothing else of triage is imported.
+Run `python -m benchmarks.reduce_oracle PLAN CANDIDATE`. Exit 0 means that the bad toolchain fails with the same signature and
+the good one, if the plan has one, compiles the candidate. The plan's folder gets a line in `calls` for each question (`call`)
+and each compile (`bad`, `good`), and in `kept/` each interesting candidate, named by its size. Thousands of candidates are
+tested, so that little of triage is imported.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from triage.model.execution import Limits
 
 @dataclass(frozen=True)
 class Plan:
-    """bad, good: command lines with INPUT and OUTPUT for the two paths; signature: of the failure to keep; naming: whether
-    the run prints which pass fails, as for crashes; timeout: seconds for one compile.
+    """How to test a candidate.
+
+    bad, good: command lines with INPUT and OUTPUT for the two paths. signature: the failure to keep. naming: whether the run
+    prints the failing pass, as for crashes. timeout: seconds for one compile.
     """
 
     bad: list[str]
@@ -37,7 +39,7 @@ class Plan:
     memory: int
 
     def write(self, folder: Path) -> Path:
-        """The plan as a file of a new folder."""
+        """Write the plan to a file in a new folder."""
         (folder / "kept").mkdir(parents=True)
         (folder / "calls").touch()
         path = folder / "plan.json"
@@ -46,7 +48,7 @@ class Plan:
 
 
 def interesting(plan: Plan, folder: Path, candidate: Path) -> bool:
-    """Whether the failure is the same one, and a failure of the bad toolchain alone."""
+    """Return whether the bad toolchain fails in the same way and the good one compiles."""
     scanner = PassScanner() if plan.naming else None
     limits = Limits(plan.timeout, plan.memory)
     with TemporaryDirectory() as place:

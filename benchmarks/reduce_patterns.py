@@ -1,4 +1,4 @@
-"""Parts of a model that one release fails on and another compiles, for measuring reducers."""
+"""Parts of a model that one release fails on and another compiles, for benchmarks of reducers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ X = f"tensor<{ROWS}x{WIDTH}xf32>"
 
 @dataclass(frozen=True)
 class Pattern:
-    """A part that fails. arguments: name -> type, of its own; lines: what it is made of, `%in` is a value of type X and
-    `%out` must be made, of the type X as well. bad fails, good compiles; located: whether the output names a place.
+    """A part that fails on release `bad` and compiles on `good`.
+
+    arguments: its own arguments, name -> type. lines: its operations, which read `%in` and define `%out`, both of type X.
+    located: whether the compiler's output names a source location.
     """
 
     bad: str

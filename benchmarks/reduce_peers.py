@@ -1,4 +1,4 @@
-"""Other reducers for `benchmarks/reduce.py`: where they come from, how they are called, and running them for a while."""
+"""The other reducers in `benchmarks/reduce.py`: installing them, calling them, and running them under a time limit."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ class Peer:
 
 @dataclass(frozen=True)
 class Run:
-    """seconds: wall time; cpu_seconds: of the process and all that it started; own_mb: most resident memory of processes that
-    are no compiler, all together; ended: by itself, before its time was over.
+    """The cost of a run.
+
+    seconds: wall time. cpu_seconds: of the process and all processes it started. own_mb: largest resident memory of all
+    processes that are not compilers. ended: by itself, within the time limit.
     """
 
     seconds: float
@@ -46,24 +48,25 @@ class Run:
 
 
 def peers(python: str) -> tuple[list[Peer], list[str]]:
-    """The peers at hand, and for those that are not what would install them."""
-    found, missing = [], []
+    """Return the available peers, and for the missing ones how to install them."""
+    available, missing = [], []
     if cvise := shutil.which("cvise"):
-        said = subprocess.run([cvise, "--version"], capture_output=True, text=True).stdout.split()
-        found.append(Peer("C-Vise", said[1], lambda script, file: [cvise, "--not-c", f"--n={WORKERS}", script, file]))
+        version = subprocess.run([cvise, "--version"], capture_output=True, text=True).stdout.split()
+        available.append(Peer("C-Vise", version[1], lambda script, file: [cvise, "--not-c", f"--n={WORKERS}", script, file]))
     else:
         missing.append("C-Vise is not installed: apt-get install cvise")
     tools, trouble = _installed(python)
     if trouble:
         missing.append(f"Shrink Ray and picire could not be installed: {trouble}")
-        return found, missing
+        return available, missing
     versions = {
-        one.name: one.version for one in distributions(path=[str(one) for one in tools.glob("lib/python*/site-packages")])
+        found.name: found.version
+        for found in distributions(path=[str(path) for path in tools.glob("lib/python*/site-packages")])
     }
     ray, picire = str(tools / "bin" / "shrinkray"), str(tools / "bin" / "picire")
     words = [f"--parallelism={WORKERS}", "--input-type=arg", "--ui=basic", "--volume=quiet"]
-    found.append(Peer("Shrink Ray", versions["shrinkray"], lambda script, file: [ray, *words, script, file]))
-    found.append(
+    available.append(Peer("Shrink Ray", versions["shrinkray"], lambda script, file: [ray, *words, script, file]))
+    available.append(
         Peer(
             "picire",
             versions["picire"],
@@ -83,43 +86,43 @@ def peers(python: str) -> tuple[list[Peer], list[str]]:
             ],
         )
     )
-    return found, missing
+    return available, missing
 
 
 def _installed(python: str) -> tuple[Path, str | None]:
     """A virtual environment with the peers from PyPI, kept in the platform's cache; what went wrong, if anything.
 
-    Nothing is built: the newest Shrink Ray wants Python 3.12, and an older Python gets an old one.
+    Nothing is built: the newest Shrink Ray needs Python 3.12, an older Python gets an older release.
     """
-    place = Path(platformdirs.user_cache_dir("triage-benchmarks", appauthor=False)) / "reducers"
-    if (place / "bin" / "shrinkray").is_file() and (place / "bin" / "picire").is_file():
-        return place, None
+    folder = Path(platformdirs.user_cache_dir("triage-benchmarks", appauthor=False)) / "reducers"
+    if (folder / "bin" / "shrinkray").is_file() and (folder / "bin" / "picire").is_file():
+        return folder, None
     uv = [sys.executable, "-m", "uv", "--quiet", "--no-python-downloads"]
-    make = [*uv, "venv", "--clear", "--python", python, str(place)]
-    install = [*uv, "pip", "install", "--python", str(place / "bin" / "python"), "--no-build", *_PACKAGES]
+    make = [*uv, "venv", "--clear", "--python", python, str(folder)]
+    install = [*uv, "pip", "install", "--python", str(folder / "bin" / "python"), "--no-build", *_PACKAGES]
     for command in (make, install):
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         except subprocess.TimeoutExpired:
-            return place, "no answer in five minutes"
+            return folder, "no answer in five minutes"
         if done.returncode:
-            return place, done.stderr.strip().splitlines()[-1]
-    return place, None
+            return folder, done.stderr.strip().splitlines()[-1]
+    return folder, None
 
 
 def timed(command: list[str], cwd: Path, limit: float, env: dict[str, str] | None = None, out: Path | None = None) -> Run:
-    """Run a command for at most `limit` seconds; then it and all that it started are ended. out: a file for its output."""
+    """Run a command for at most `limit` seconds, then end it and its children. out: a file for its output."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)  # what a peer leaves behind becomes a child of this process, and is counted
     before, begun, peak = _cpu(), time.perf_counter(), 0.0
     try:
-        with (out or Path(os.devnull)).open("wb") as sink, (cwd / "stderr").open("wb") as told:
+        with (out or Path(os.devnull)).open("wb") as sink, (cwd / "stderr").open("wb") as errors:
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "--", *command],
                 cwd=cwd,
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
-                stderr=told,
+                stderr=errors,
             )
             while process.poll() is None and time.perf_counter() - begun < limit:
                 peak = max(peak, _own_mb(process.pid))
@@ -134,9 +137,9 @@ def timed(command: list[str], cwd: Path, limit: float, env: dict[str, str] | Non
 def _end_all() -> None:
     """Kill and reap every descendant of this process; what is killed may have started something meanwhile."""
     while left := psutil.Process().children(recursive=True):
-        for one in left:
+        for process in left:
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                process.kill()
         with suppress(ChildProcessError):
             while True:
                 os.waitpid(-1, 0)
@@ -152,8 +155,8 @@ def _own_mb(pid: int) -> float:
     total = 0
     with suppress(psutil.NoSuchProcess):
         top = psutil.Process(pid)
-        for one in (top, *top.children(recursive=True)):
+        for process in (top, *top.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
-                if one.name() != "iree-compile":
-                    total += one.memory_info().rss
+                if process.name() != "iree-compile":
+                    total += process.memory_info().rss
     return total / (1 << 20)

@@ -66,7 +66,7 @@ def task_of(pattern: str, text: str, folder: Path) -> Task:
 
 
 def fresh_home(task: Task) -> None:
-    """Nothing in it but the task's toolchains and what is known of them."""
+    """Make a home with only the toolchains of the task."""
     home = task.folder / "home"
     (home / "toolchains").mkdir(parents=True)
     (home / "state.db").symlink_to(home_path() / "state.db")
@@ -77,7 +77,7 @@ def fresh_home(task: Task) -> None:
 
 @contextmanager
 def living_in(task: Task) -> Iterator[None]:
-    """TRIAGE_HOME is the task's."""
+    """Set TRIAGE_HOME to the home of the task."""
     before = os.environ.get("TRIAGE_HOME")
     os.environ["TRIAGE_HOME"] = task.env["TRIAGE_HOME"]
     try:
@@ -90,16 +90,16 @@ def living_in(task: Task) -> Iterator[None]:
 
 
 def started(task: Task) -> Baseline:
-    """The original's failure on the bad toolchain, which the peers' oracle is made of."""
+    """Return the original's failure on the bad toolchain, for the peers' interestingness test."""
     with living_in(task), open_runner(AppContext(quiet=True), [task.case], WORKERS) as bench:
-        found = baseline(bench, task.case, task.bad, None, same_signature, None)
-    assert isinstance(found, Baseline), found.reason
-    assert found.repeats == 1, found.notes
-    return found
+        start = baseline(bench, task.case, task.bad, None, same_signature, None)
+    assert isinstance(start, Baseline), start.reason
+    assert start.repeats == 1, start.notes
+    return start
 
 
 def planned(task: Task, case: Case, start: Baseline) -> Plan:
-    """The oracle of a case: the task's own, or what a reduction has made of it."""
+    """Return the interestingness test of a case: the task's own, or a reduced one."""
     compiler = family_of(case)
 
     def words(toolchain: Toolchain, naming: bool) -> tuple[list[str], Invocation]:
@@ -116,7 +116,7 @@ def planned(task: Task, case: Case, start: Baseline) -> Plan:
 
 
 def script(folder: Path, plan: Plan) -> Path:
-    """The oracle as peers call it: with a path, or with the model beside them."""
+    """Write the interestingness test as a script that peers call with a path, or beside the model."""
     path = folder / "oracle.sh"
     words = [sys.executable, "-m", "benchmarks.reduce_oracle", str(plan.write(folder / "oracle"))]
     line = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.join(words)} "$(realpath "${{1:-model.mlir}}")"'
@@ -126,7 +126,7 @@ def script(folder: Path, plan: Plan) -> Path:
 
 
 def sized(task: Task, path: Path) -> tuple[int, int | None]:
-    """Lines that are not blank, and operations where the bad toolchain reads it."""
+    """Return the lines that are not blank, and the operations if the bad toolchain reads the program."""
     lines = sum(bool(line.strip()) for line in path.read_text("utf-8", "replace").splitlines())
     tools = family_of(task.case).mlir_tools(task.bad)
     assert tools
