@@ -1,4 +1,4 @@
-"""Compiles input.py ahead of time for sm_90 as Triton 3.2.0 wants it; no GPU is needed."""
+"""Compile input.py ahead of time for sm_90 with Triton 3.2.0; no GPU is needed."""
 
 import triton
 from triton.backends.compiler import GPUTarget

@@ -1,4 +1,4 @@
-"""Compiles input.py ahead of time for gfx908 as Triton 3.6.0 wants it; no GPU is needed."""
+"""Compile input.py ahead of time for gfx908 with Triton 3.6.0; no GPU is needed."""
 
 import triton
 from triton.backends.compiler import GPUTarget

@@ -61,5 +61,5 @@ def plain_call(task: StandaloneCompile) -> StandaloneCall:
     words = (task.program, *task.options, task.source, "-o", "/dev/null")
     variable = re.sub(r"\W", "_", task.program).upper()
     run = f'"${{{variable}:-{task.program}}}" {shlex.join(words[1:])}'
-    remark = f" The flags use that version's\n# spelling; set {variable} to use another compiler."
+    remark = f"\n# The flags use that version's spelling. Set {variable} to use another compiler."
     return StandaloneCall(task.requirement, words, run, remark)
