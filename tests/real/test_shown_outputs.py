@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, Triage
 
-_BLOCK = re.compile(r"^```\n\$ triage (?P<words>[^\n]+)\n(?P<shown>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```\n\$ triage (?P<words>[^\n]+)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
 # These differ between machines and days: times, bytes written, written folders, results on other installed releases, and
 # dates of upload, which not every index has.
 _NUMBERS = re.compile(r"\b\d+\.\d+ s\b|\b\d+ bytes written")
@@ -23,10 +23,11 @@ _ELSEWHERE = ("--repo", "--out")
 def documented_commands() -> Iterator[object]:
     """Yield every command that the documentation shows with its output, those of the README first."""
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        for found in _BLOCK.finditer(path.read_text()):
+        for block in _BLOCK.finditer(path.read_text()):
             slow = () if path.name == "tutorial.md" else (pytest.mark.slow,)
-            name = f"{path.stem}: {found['words'][:60]}"
-            yield pytest.param(shlex.split(found["words"]), found["shown"].splitlines(), id=name, marks=slow)
+            name = f"{path.stem}: {block['words'][:60]}"
+            if lines := block["output"].splitlines():
+                yield pytest.param(shlex.split(block["words"]), lines, id=name, marks=slow)
 
 
 def normalised_line(line: str) -> str:
