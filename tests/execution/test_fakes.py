@@ -7,10 +7,10 @@ import inspect
 import pytest
 
 from tests.bisect.letters import HistoryRunner, LetterRunner
-from tests.remedy.flag_compiler import FlagBench
+from tests.remedy.flag_compiler import FlagRunner
 from triage.execution.runner import CaseProber, ProbeRunner
 
-CASE_PROBERS: tuple[type[CaseProber], ...] = (ProbeRunner, HistoryRunner, LetterRunner, FlagBench)
+CASE_PROBERS: tuple[type[CaseProber], ...] = (ProbeRunner, HistoryRunner, LetterRunner, FlagRunner)
 
 
 @pytest.mark.parametrize("prober", CASE_PROBERS, ids=lambda prober: prober.__name__)

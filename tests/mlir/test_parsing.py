@@ -28,9 +28,9 @@ def test_every_bundled_model_comes_back_as_the_toolchain_prints_it(readers: Read
             made = tmp_path / f"{source.stem}.mlir"
             made.write_text(subprocess.run([sys.executable, source], capture_output=True, text=True, check=True).stdout)
             source = made
-        if source.suffix != ".mlir" or (told := reader.generic(source)) is None:
+        if source.suffix != ".mlir" or (generic := reader.generic(source)) is None:
             continue
-        module = parse_module(told)
+        module = parse_module(generic)
         mine = print_module(module)
         assert print_module(parse_module(mine)) == mine
         assert reader.transformed(mine, GENERIC) == reader.transformed(source.read_text(), GENERIC)
@@ -87,9 +87,9 @@ def test_resources_behind_the_module_are_kept() -> None:
     ],
 )
 def test_what_is_not_in_the_generic_form_is_refused_with_its_line(text: str, line: int) -> None:
-    with pytest.raises(UnparsableError) as told:
+    with pytest.raises(UnparsableError) as error:
         parse_module(text)
-    assert told.value.line == line
+    assert error.value.line == line
 
 
 def test_brackets_strings_and_arrows() -> None:

@@ -73,7 +73,7 @@ class NoInputs:
 
 
 @dataclass
-class FlagBench:
+class FlagRunner:
     behaviour: Behaviour
     jobs: int = 2
     newest: str | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed, fixed_by
+from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed, fixed_by
 from triage.classify.rules import GiveFlag, LeastValue
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.remedy.change import CaseChange, ChangeStep, Neighbour, RewrittenInput, SetOption
@@ -26,9 +26,9 @@ TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
 THING = "--iree-codegen-new-thing=true"
 
 
-def found(bench: FlagBench, *flags: str, good: str | None = None, budget: int = 60) -> Remedies:
+def found(runner: FlagRunner, *flags: str, good: str | None = None, budget: int = 60) -> Remedies:
     order = RemedyRequest(a_case(*flags), a_place(), a_place(good) if good else None, budget)
-    answer = find_remedies(bench, order)  # type: ignore[arg-type]
+    answer = find_remedies(runner, order)  # type: ignore[arg-type]
     assert isinstance(answer, Remedies)
     return answer
 
@@ -38,10 +38,10 @@ def flags_of(answer: Remedies) -> list[tuple[str, ...]]:
 
 
 def test_a_known_remedy_ends_the_search() -> None:
-    bench = FlagBench(fixed_by(IGEMM))
-    answer = found(bench)
+    runner = FlagRunner(fixed_by(IGEMM))
+    answer = found(runner)
     assert flags_of(answer) == [(IGEMM,)]
-    assert ("3.3.0", frozenset({THING})) not in bench.asked
+    assert ("3.3.0", frozenset({THING})) not in runner.asked
     assert answer.left == 0
 
 
@@ -49,12 +49,12 @@ def test_the_whole_first_tier_is_tried_and_the_cheapest_comes_first() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         return Compiled() if flags & {IGEMM, TILE} else failed()
 
-    answer = found(FlagBench(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0))
+    answer = found(FlagRunner(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0))
     assert flags_of(answer) == [(TILE,), (IGEMM,)]
 
 
 def test_the_second_tier_is_tried_if_the_first_does_not_help() -> None:
-    answer = found(FlagBench(fixed_by(THING)))
+    answer = found(FlagRunner(fixed_by(THING)))
     assert flags_of(answer) == [(THING,)]
     assert answer.tried < 60
 
@@ -65,34 +65,34 @@ def test_a_pair_is_tried_if_one_change_leads_to_another_failure() -> None:
             return failed()
         return Compiled() if TILE in flags else failed("distribution")
 
-    answer = found(FlagBench(behaviour))
+    answer = found(FlagRunner(behaviour))
     assert [set(flags) for flags in flags_of(answer)] == [{IGEMM, TILE}]
     assert answer.promising[0][0].flags == (IGEMM,)
 
 
 @pytest.mark.parametrize("budget", [1, 5, 12])
 def test_the_budget_limits_the_candidates(budget: int) -> None:
-    bench = FlagBench(fixed_by("--never"))
-    answer = found(bench, budget=budget)
+    runner = FlagRunner(fixed_by("--never"))
+    answer = found(runner, budget=budget)
     assert (answer.tried, answer.found) == (budget, ())
     assert answer.left > 0
-    assert len([flags for name, flags in bench.asked if name == "3.3.0"]) == budget + 1
+    assert len([flags for name, flags in runner.asked if name == "3.3.0"]) == budget + 1
     answered = as_json(RemedyReport(answer).shape())
     assert answered["remedies"] == []
     assert answered["left"] == answer.left
 
 
 def test_nothing_is_tried_twice() -> None:
-    bench = FlagBench(fixed_by("--never"))
-    found(bench, budget=500)
-    assert len(bench.asked) == len(set(bench.asked))
+    runner = FlagRunner(fixed_by("--never"))
+    found(runner, budget=500)
+    assert len(runner.asked) == len(set(runner.asked))
 
 
 def test_an_unknown_flag_is_not_promising() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         return Untestable(Cause.FLAG, "does not know the flag") if flags else failed()
 
-    answer = found(FlagBench(behaviour))
+    answer = found(FlagRunner(behaviour))
     assert (answer.found, answer.promising) == ((), ())
 
 
@@ -102,7 +102,7 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
             return Compiled() if flags & {IGEMM, TILE} else failed()
         return Untestable(Cause.FLAG, f"does not know the flag {IGEMM}") if IGEMM in flags else Compiled()
 
-    answer = found(FlagBench(behaviour, newest="3.13.0"), good="3.2.0")
+    answer = found(FlagRunner(behaviour, newest="3.13.0"), good="3.2.0")
     assert flags_of(answer) == [(TILE,), (IGEMM,)]
     answered = as_json(RemedyReport(answer).shape())["remedies"]
     assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [["3.3.0", "3.2.0", "3.13.0"], ["3.3.0"]]
@@ -111,13 +111,13 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
 
 def test_a_release_that_fails_anyway_is_not_broken() -> None:
     behaviour = fixed_by(IGEMM)
-    answer = found(FlagBench(lambda flags, name: behaviour(flags, name) if name == "3.3.0" else failed(), newest="3.13.0"))
+    answer = found(FlagRunner(lambda flags, name: behaviour(flags, name) if name == "3.3.0" else failed(), newest="3.13.0"))
     assert [one.breaks for one in answer.found] == [()]
     assert [[revision.name for revision in one.verified_on] for one in answer.found] == [["3.3.0"]]
 
 
 def test_a_missing_newest_release_is_a_note() -> None:
-    assert "no network" in found(FlagBench(fixed_by(IGEMM))).notes[0]
+    assert "no network" in found(FlagRunner(fixed_by(IGEMM))).notes[0]
 
 
 def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
@@ -125,7 +125,7 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
         unknown = failed("unknown-flag").failure
         return Untestable(Cause.FLAG, "does not know --iree-opt-level", unknown) if flags else Compiled()
 
-    answer = found(FlagBench(behaviour), "--iree-opt-level=O3")
+    answer = found(FlagRunner(behaviour), "--iree-opt-level=O3")
     assert [remedy.change.text for remedy in answer.found] == ["without --iree-opt-level"]
     assert as_json(RemedyReport(answer).shape())["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
 
@@ -139,16 +139,16 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
     ],
 )
 def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
-    bench = FlagBench(lambda flags, name: outcome)
-    answer = find_remedies(bench, RemedyRequest(a_case(), a_place()))  # type: ignore[arg-type]
+    runner = FlagRunner(lambda flags, name: outcome)
+    answer = find_remedies(runner, RemedyRequest(a_case(), a_place()))  # type: ignore[arg-type]
     assert isinstance(answer, NothingToRemedy)
-    assert len(bench.asked) == 1
+    assert len(runner.asked) == 1
     answered = as_json(RemedyReport(answer).shape())
     assert (answered["remedies"], answered["tried"]) == ([], 0)
 
 
-def trials(bench: FlagBench, budget: int = 60) -> Trials:
-    return Trials(bench, a_case(), a_place(), failed().failure, budget)  # type: ignore[arg-type]
+def trials(runner: FlagRunner, budget: int = 60) -> Trials:
+    return Trials(runner, a_case(), a_place(), failed().failure, budget)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
@@ -158,13 +158,13 @@ def test_the_smallest_value_is_found(needed: int, jobs: int) -> None:
         [text] = flags
         return Compiled() if int(text.partition("=")[2]) >= needed else failed()
 
-    bench = FlagBench(behaviour, jobs=jobs)
+    runner = FlagRunner(behaviour, jobs=jobs)
     largest = CaseChange((GiveFlag("--limit=65536"),), LeastValue("limit", 32, 65536))
-    change, probe, seen_to_fail = with_smallest_value(trials(bench), largest, bench.probe(a_case("--limit=65536"), a_place()))
+    change, probe, seen_to_fail = with_smallest_value(trials(runner), largest, runner.probe(a_case("--limit=65536"), a_place()))
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Compiled)
     assert seen_to_fail is (needed > 33)
-    assert len(bench.asked) <= 20 * jobs
+    assert len(runner.asked) <= 20 * jobs
 
 
 def test_the_smallest_power_of_two() -> None:
@@ -174,9 +174,9 @@ def test_the_smallest_power_of_two() -> None:
         assert value & (value - 1) == 0
         return Compiled() if value >= 200_000 else failed()
 
-    bench = FlagBench(behaviour)
+    runner = FlagRunner(behaviour)
     largest = CaseChange((GiveFlag("--limit=16777216"),), LeastValue("limit", 32768, 1 << 24, doubling=True))
-    change, _, seen_to_fail = with_smallest_value(trials(bench), largest, bench.probe(a_case("--limit=16777216"), a_place()))
+    change, _, seen_to_fail = with_smallest_value(trials(runner), largest, runner.probe(a_case("--limit=16777216"), a_place()))
     assert (change.flags, seen_to_fail) == (("--limit=262144",), True)
 
 
@@ -189,11 +189,11 @@ def test_the_smallest_power_of_two() -> None:
     ],
 )
 def test_a_partial_remedy_does_not_end_the_search(half: CaseChange) -> None:
-    bench = FlagBench(lambda flags, name: Compiled() if flags & {"--half", "--b"} else failed())
-    run = trials(bench)
+    runner = FlagRunner(lambda flags, name: Compiled() if flags & {"--half", "--b"} else failed())
+    run = trials(runner)
     search(run, [half], [single(GiveFlag("--a")), single(GiveFlag("--b"))])
     assert [change for change, _ in run.working] == [half, single(GiveFlag("--b"))]
-    again = trials(bench)
+    again = trials(runner)
     search(again, [single(GiveFlag("--half"))], [single(GiveFlag("--a")), single(GiveFlag("--b"))])
     assert [change.text for change, _ in again.working] == ["--half"]
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from tests.remedy.flag_compiler import FlagBench, a_case, a_place, failed
+from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed
 from triage.model.case import KernelSpec
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
@@ -114,16 +114,16 @@ def test_of_a_large_matrix_only_neighbours_are_compared() -> None:
 
 def compared(behaviour: dict[str, Outcome], about: str | None = None) -> dict[str, object]:
     cases = [replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),)) for n in behaviour]
-    bench = FlagBench(lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]])
+    runner = FlagRunner(lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]])
     chosen = next((one for one in cases if one.name == about), None)
-    return as_json(VariantsReport(compare_variants(bench, cases, a_place(), chosen)).shape())  # type: ignore[arg-type]
+    return as_json(VariantsReport(compare_variants(runner, cases, a_place(), chosen)).shape())  # type: ignore[arg-type]
 
 
 def test_the_sentence_is_about_the_given_case() -> None:
     behaviour = {"1": failed("segfault"), "2": failed(), "3": Compiled(), "4": Untestable(Cause.FLAG, "no")}
-    told = compared(behaviour)
-    assert told["sentence"] == "It fails exactly for n=1. 1 of 4 fail in another way and 1 of 4 cannot be tested."
-    assert [one["values"]["n"] for one in told["results"]] == ["1", "2", "3", "4"]  # type: ignore[attr-defined]
+    answer = compared(behaviour)
+    assert answer["sentence"] == "It fails exactly for n=1. 1 of 4 fail in another way and 1 of 4 cannot be tested."
+    assert [one["values"]["n"] for one in answer["results"]] == ["1", "2", "3", "4"]  # type: ignore[attr-defined]
     assert "n=2" in str(compared(behaviour, "m[n=2]")["sentence"])
-    told = compared(behaviour, "m[n=3]")
-    assert (told["failure"], told["sentence"]) == (None, "m[n=3] does not fail.")
+    answer = compared(behaviour, "m[n=3]")
+    assert (answer["failure"], answer["sentence"]) == (None, "m[n=3] does not fail.")

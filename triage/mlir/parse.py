@@ -1,4 +1,4 @@
-"""The generic form of MLIR, as `mlir-opt --mlir-print-op-generic` prints it, to a tree."""
+"""Parse the generic form of MLIR, as `mlir-opt --mlir-print-op-generic` prints it, into a tree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOCATION_ALIAS = re.compile(r"#loc\d*")
 
 
 class UnparsableError(ValueError):
-    """The text is not in the generic form; `line` is the 1-based line where reading stopped."""
+    """The text is not in the generic form; `line` is the line of the error, from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(f"line {line}: {message}")
@@ -24,83 +24,83 @@ class UnparsableError(ValueError):
 
 
 def parse_module(text: str) -> Module:
-    """A module from its generic form, with or without locations. UnparsableError for anything else."""
+    """Parse a module in generic form, with or without locations; UnparsableError for anything else."""
     reader = _Reader(text)
     try:
         return reader.module()
     except UnbalancedError as error:
-        raise reader.wrong("a bracket that is never closed", error.offset) from error
+        raise reader.error("unclosed bracket", error.offset) from error
     except RecursionError as error:
-        raise reader.wrong("regions nested too deeply", reader.at) from error
+        raise reader.error("regions nested too deeply", reader.position) from error
 
 
 class _Reader:
-    """A cursor over the text, and the values named so far."""
+    """A cursor over the text, and the values defined so far."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.position = 0
         self.aliases: dict[str, str] = {}
         self.values: dict[str, Value] = {}
-        self.open: dict[str, Value] = {}  # used before they were defined, as control flow may
+        self.open: dict[str, Value] = {}  # used before their definition, which control flow allows
         self.blocks: dict[str, Block] = {}
         self.located: list[tuple[Operation | Value, str]] = []
 
-    def wrong(self, message: str, offset: int) -> UnparsableError:
+    def error(self, message: str, offset: int) -> UnparsableError:
         return UnparsableError(message, self.text.count("\n", 0, offset) + 1)
 
     def module(self) -> Module:
         self._aliases()
         root = self._operation()
-        self._aliases()  # those of locations stand behind the module
-        rest = self.text[self.at :].strip()
+        self._aliases()  # aliases of locations follow the module
+        rest = self.text[self.position :].strip()
         if self.open:
-            raise self.wrong(f"{next(iter(self.open))} is never defined", self.at)
+            raise self.error(f"{next(iter(self.open))} is not defined", self.position)
         if rest and not rest.startswith("{-#"):
-            raise self.wrong("something follows the module", self.at)
+            raise self.error("unexpected text after the module", self.position)
         if root.name != "builtin.module" or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
-            raise self.wrong("the outermost operation is no module", 0)
+            raise self.error("the outermost operation is not a module", 0)
         root.regions[0].blocks = root.regions[0].blocks or [Block()]  # an empty module's block is not printed
-        self._place_all()
+        self._resolve_locations()
         aliases = {name: value for name, value in self.aliases.items() if not value.startswith("loc(")}
         return Module(root, aliases, rest)
 
     def _aliases(self) -> None:
         self._space()
-        while found := _ALIAS.match(self.text, self.at):
+        while found := _ALIAS.match(self.text, self.position):
             self.aliases[found[1]] = found[2].strip()
-            self.at = found.end()
+            self.position = found.end()
             self._space()
 
     def _space(self) -> None:
-        text, at = self.text, self.at
-        while at < len(text):
-            if text[at].isspace():
-                at += 1
-            elif text.startswith("//", at):
-                at = text.find("\n", at)
-                at = len(text) if at < 0 else at
+        text, index = self.text, self.position
+        while index < len(text):
+            if text[index].isspace():
+                index += 1
+            elif text.startswith("//", index):
+                index = text.find("\n", index)
+                index = len(text) if index < 0 else index
             else:
                 break
-        self.at = at
+        self.position = index
 
     def _operation(self) -> Operation:
-        head = _HEAD.match(self.text, self.at)
+        head = _HEAD.match(self.text, self.position)
         if head is None:
-            raise self.wrong("no operation in its generic form", self.at)
+            raise self.error("expected an operation in generic form", self.position)
         operation = Operation(head[2], operands=[self._use(name) for name in split(head[3])])
-        self.at = head.end()
-        if self.text.startswith("[", self.at):
+        self.position = head.end()
+        if self.text.startswith("[", self.position):
             operation.successors = [self.blocks.setdefault(name, Block()) for name in split(self._inside())]
-        if self.text.startswith("<{", self.at):
+        if self.text.startswith("<{", self.position):
             operation.properties = entries(self._inside()[1:-1])
-        if self.text.startswith("({", self.at):
+        if self.text.startswith("({", self.position):
             operation.regions = self._regions()
-        if self.text.startswith("{", self.at):
+        if self.text.startswith("{", self.position):
             operation.attributes = entries(self._inside())
-        if not self.text.startswith(": ", self.at):
-            raise self.wrong(f"{operation.name} has no type", self.at)
-        self.at += 2
+        if not self.text.startswith(": ", self.position):
+            raise self.error(f"expected the type of {operation.name}", self.position)
+        self.position += 2
         types = self._results(len(operation.operands), operation.name)
         operation.results = self._define(head[1] or "", types, operation.name)
         if location := self._location():
@@ -108,10 +108,10 @@ class _Reader:
         return operation
 
     def _inside(self) -> str:
-        """What the bracket at the cursor holds; the cursor goes behind it and behind the space that follows."""
-        end = closing(self.text, self.at)
-        inside = self.text[self.at + 1 : end - 1]
-        self.at = end
+        """Return the content of the bracket at the cursor and move behind it and the following space."""
+        end = closing(self.text, self.position)
+        inside = self.text[self.position + 1 : end - 1]
+        self.position = end
         self._space()
         return inside
 
@@ -126,7 +126,7 @@ class _Reader:
             count = int(found[2] or 1)
             wanted += [found[1]] if found[2] is None else [f"{found[1]}#{index}" for index in range(count)]
         if len(wanted) != len(types):
-            raise self.wrong(f"{operation} names {len(wanted)} results and has {len(types)} types", self.at)
+            raise self.error(f"{operation} has {len(wanted)} results but {len(types)} result types", self.position)
         return [self._name(name, kind) for name, kind in zip(wanted, types, strict=True)]
 
     def _name(self, name: str, kind: str) -> Value:
@@ -138,44 +138,44 @@ class _Reader:
         return value
 
     def _results(self, operands: int, operation: str) -> list[str]:
-        """The result types behind the cursor's `(operand types) ->`."""
+        """Parse `(operand types) -> result types` at the cursor and return the result types."""
         inside = self._inside()
-        if len(split(inside)) != operands or not self.text.startswith("->", self.at):
-            raise self.wrong(f"{operation} has no function type that fits", self.at)
-        self.at += 2
+        if len(split(inside)) != operands or not self.text.startswith("->", self.position):
+            raise self.error(f"expected a function type of {operation} that fits its operands", self.position)
+        self.position += 2
         self._space()
-        if self.text.startswith("(", self.at):
-            end = closing(self.text, self.at)
-            types = split(self.text[self.at + 1 : end - 1])
+        if self.text.startswith("(", self.position):
+            end = closing(self.text, self.position)
+            types = split(self.text[self.position + 1 : end - 1])
         else:
-            end = _end_of_type(self.text, self.at)
-            types = [self.text[self.at : end]]
-        self.at = end
+            end = _end_of_type(self.text, self.position)
+            types = [self.text[self.position : end]]
+        self.position = end
         return types
 
     def _location(self) -> str:
-        found = re.compile(r"\s*loc\(").match(self.text, self.at)
+        found = re.compile(r"\s*loc\(").match(self.text, self.position)
         if found is None:
             return ""
         begin = found.end() - 1
-        self.at = closing(self.text, begin)
-        return self.text[begin : self.at]
+        self.position = closing(self.text, begin)
+        return self.text[begin : self.position]
 
     def _regions(self) -> list[Region]:
-        """`({...}, {...})` at the cursor."""
-        self.at += 1
+        """Parse `({...}, {...})` at the cursor."""
+        self.position += 1
         regions = []
         while True:
             self._space()
-            self.at += 1
+            self.position += 1
             regions.append(self._region())
             self._space()
-            self.at += 1
+            self.position += 1
             self._space()
-            if self.text.startswith(",", self.at):
-                self.at += 1
+            if self.text.startswith(",", self.position):
+                self.position += 1
                 continue
-            self.at += 1  # the closing parenthesis
+            self.position += 1  # the closing parenthesis
             self._space()
             return regions
 
@@ -183,10 +183,10 @@ class _Reader:
         outer, self.blocks = self.blocks, {}
         region = Region()
         self._space()
-        while not self.text.startswith("}", self.at):
-            if self.at >= len(self.text):
-                raise self.wrong("a region that is never closed", self.at)
-            label = _LABEL.match(self.text, self.at)
+        while not self.text.startswith("}", self.position):
+            if self.position >= len(self.text):
+                raise self.error("unclosed region", self.position)
+            label = _LABEL.match(self.text, self.position)
             if label:
                 region.blocks.append(self._block(label))
             else:
@@ -199,26 +199,26 @@ class _Reader:
 
     def _block(self, label: re.Match[str]) -> Block:
         block = self.blocks.setdefault(label[1], Block())
-        self.at = label.end()
-        if self.text.startswith("(", self.at):
+        self.position = label.end()
+        if self.text.startswith("(", self.position):
             for part in split(self._inside()):
                 name, _, kind = part.partition(":")
                 kind, _, location = kind.strip().rpartition(" loc(") if " loc(" in kind else (kind.strip(), "", "")
                 block.arguments.append(argument := self._name(name.strip(), kind))
                 if location:
                     self.located.append((argument, location))
-        if not self.text.startswith(":", self.at):
-            raise self.wrong("a block's label without its colon", self.at)
-        self.at += 1
+        if not self.text.startswith(":", self.position):
+            raise self.error("expected a colon after the block label", self.position)
+        self.position += 1
         return block
 
-    def _place_all(self) -> None:
-        """Aliases of locations may follow the module: places are known when all have been read."""
+    def _resolve_locations(self) -> None:
+        """Resolve locations; aliases of locations may follow the module."""
         known: dict[str, SourcePosition | None] = {}
-        for one, location in self.located:
+        for located, location in self.located:
             if location not in known:
                 known[location] = self._place(location, 0)
-            one.place = known[location]
+            located.place = known[location]
 
     def _place(self, location: str, depth: int) -> SourcePosition | None:
         if found := _PLACE.search(location):
@@ -230,13 +230,13 @@ class _Reader:
 _TYPE_STOP = re.compile(r"[<(\s,})\]]")
 
 
-def _end_of_type(text: str, at: int) -> int:
-    """The index after the type at `at`, which is no function type."""
+def _end_of_type(text: str, position: int) -> int:
+    """Return the index after the type at `start`, which is not a function type."""
     while True:
-        found = _TYPE_STOP.search(text, at)
+        found = _TYPE_STOP.search(text, position)
         if found is None:
             return len(text)
-        if found.group() in "<(" and (found.group() == "<" or text.startswith("tuple", at)):
-            at = closing(text, found.start())
+        if found.group() in "<(" and (found.group() == "<" or text.startswith("tuple", position)):
+            position = closing(text, found.start())
             continue
         return found.start()

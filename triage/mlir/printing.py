@@ -1,5 +1,5 @@
-"""A tree to the generic form, always the same for the same program: values and blocks are numbered in order, locations
-are left out, and only the aliases in use are printed.
+"""Print a tree in generic form. The text is canonical: values and blocks are numbered in order, locations are omitted, and
+only used aliases are printed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 
 
 def print_module(module: Module) -> str:
-    """The module's text, one operation a line, regions indented by two spaces."""
+    """Return the module's text: one operation per line, regions indented by two spaces."""
     printer = _Printer()
     body = "\n".join(printer.operation(module.root, 0))
     prelude = _prelude(body, module.aliases)
@@ -21,7 +21,7 @@ def print_module(module: Module) -> str:
 
 
 def _prelude(body: str, aliases: Mapping[str, str]) -> list[str]:
-    """The aliases that the body uses, and those that these use, in the order they were given."""
+    """Return the aliases that the body uses, directly or through others, in their order."""
     if not aliases:
         return []
     used: set[str] = set()
@@ -39,23 +39,23 @@ class _Printer:
         self.labels: dict[Block, str] = {}
         self.results = self.arguments = 0
 
-    def operation(self, one: Operation, depth: int) -> Iterator[str]:
+    def operation(self, operation: Operation, depth: int) -> Iterator[str]:
         # The operands come first: they were named before.
-        operands = ", ".join(self.names[value] for value in one.operands)
-        head = f'{"  " * depth}{self._results(one.results)}"{one.name}"({operands})'
-        if one.successors:
-            head += f"[{', '.join(map(self._label, one.successors))}]"
-        if one.properties:
-            head += f" <{{{entries_text(one.properties)}}}>"
-        tail = f" {{{entries_text(one.attributes)}}}" if one.attributes else ""
-        types = ", ".join(value.type for value in one.results)
-        result = types if len(one.results) == 1 and not types.startswith("(") else f"({types})"
-        tail += f" : ({', '.join(value.type for value in one.operands)}) -> {result}"
-        if not one.regions:
+        operands = ", ".join(self.names[value] for value in operation.operands)
+        head = f'{"  " * depth}{self._results(operation.results)}"{operation.name}"({operands})'
+        if operation.successors:
+            head += f"[{', '.join(map(self._label, operation.successors))}]"
+        if operation.properties:
+            head += f" <{{{entries_text(operation.properties)}}}>"
+        tail = f" {{{entries_text(operation.attributes)}}}" if operation.attributes else ""
+        types = ", ".join(value.type for value in operation.results)
+        result = types if len(operation.results) == 1 and not types.startswith("(") else f"({types})"
+        tail += f" : ({', '.join(value.type for value in operation.operands)}) -> {result}"
+        if not operation.regions:
             yield head + tail
             return
         yield head + " ({"
-        for index, region in enumerate(one.regions):
+        for index, region in enumerate(operation.regions):
             if index:
                 yield f"{'  ' * depth}}}, {{"
             yield from self._region(region, depth)
@@ -82,7 +82,7 @@ class _Printer:
                 yield from self.operation(operation, depth + 1)
 
     def _name_ahead(self, region: Region) -> None:
-        """In a graph of blocks a value may be used above its definition: all are named before any is printed."""
+        """Name all values before printing: with several blocks a value may be used above its definition."""
         for block in region.blocks:
             self._label(block)
             for value in block.arguments:
