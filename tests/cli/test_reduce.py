@@ -87,6 +87,16 @@ def test_what_compiles_is_not_reproducible(home: Path, triage: Triage, tmp_path:
     assert "there is nothing to reduce" in said
 
 
+@pytest.mark.parametrize("option", ["--save-other-failures", "--slipped"])
+def test_the_folder_for_other_failures_has_two_spellings(home: Path, triage: Triage, tmp_path: Path, option: str) -> None:
+    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
+    done = triage("reduce", path, "-t", "installed", option, tmp_path / "others", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    saved = json.loads(done.stdout)["other_reproducers"]
+    assert [Path(folder).parent for folder in saved] == [tmp_path / "others"] * len(saved)
+    assert (tmp_path / "others").is_dir()
+
+
 def test_what_fails_on_both_is_no_regression(home: Path, triage: Triage, tmp_path: Path) -> None:
     words = ["-t", "installed", "--good", "installed", "--format", "json"]
     done = triage("reduce", recipe(tmp_path, "device", UNKNOWN_DEVICE), *words)

@@ -20,6 +20,7 @@ from triage.reduce.frontends.mlir.document import (
     with_module,
 )
 
+Attribute = tuple[int, str]  # the position of its operation, and its name
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
 _UNIT = ("--linalg-fold-unit-extent-dims", *_FOLD)
 _STATIC = 64  # replaces an unknown dimension; later passes make it smaller
@@ -108,47 +109,43 @@ def drop_attributes(draft: Draft, test: InterestingnessTest) -> Draft:
         if name not in _NEEDED
     }
 
-    def drop(module: Module, places: set[tuple[int, str]]) -> None:
-        operations = _operations(module)
-        for index, name in places:
-            operations[index].attributes.pop(name, None)
-            operations[index].properties.pop(name, None)
+    def without(dropped: set[Attribute]) -> Draft:
+        return _changed(draft, dropped, lambda _: None)
 
     # One attribute of each kind is checked: operations of a name need the same attributes.
-    first = {kind: place for place, kind in reversed(kinds.items())}
-    valid = {kind: test.is_valid(_changed(draft, {place}, drop)) for kind, place in first.items()}
-    places = [place for place, kind in kinds.items() if valid[kind]]
-    return minimise(draft, places, lambda kept: _changed(draft, set(places) - set(kept), drop), test, kind_of=kinds.__getitem__)
+    first = {kind: attribute for attribute, kind in reversed(kinds.items())}
+    valid = {kind: test.is_valid(without({attribute})) for kind, attribute in first.items()}
+    able = [attribute for attribute, kind in kinds.items() if valid[kind]]
+    return minimise(draft, able, lambda kept: without(set(able) - set(kept)), test, kind_of=kinds.__getitem__)
 
 
 def shorten_constants(draft: Draft, test: InterestingnessTest) -> Draft:
     """Replace long constants by ones with a single value."""
-    places = [
+    long = [
         (index, name)
         for index, operation in enumerate(_operations(module_of(draft)))
         for name, text in (*operation.attributes.items(), *operation.properties.items())
         if with_one_value(text) != text
     ]
-
-    def shorten(module: Module, places: set[tuple[int, str]]) -> None:
-        operations = _operations(module)
-        for index, name in places:
-            for named in (operations[index].attributes, operations[index].properties):
-                if name in named:
-                    named[name] = with_one_value(named[name])
-        if not any("dense_resource<" in text for operation in operations for text in operation.properties.values()):
-            module.trailer = ""
-
-    return minimise(draft, places, lambda kept: _changed(draft, set(places) - set(kept), shorten), test)
+    return minimise(draft, long, lambda kept: _changed(draft, set(long) - set(kept), with_one_value), test)
 
 
 def _operations(module: Module) -> list[Operation]:
     return [module.root, *module.walk()]
 
 
-def _changed(draft: Draft, places: set[tuple[int, str]], change: Callable[[Module, set[tuple[int, str]]], None]) -> Draft:
+def _changed(draft: Draft, attributes: set[Attribute], new_text: Callable[[str], str | None]) -> Draft:
+    """The draft with other texts for some attributes, None to drop them, and without unused resources."""
     module, _ = copy_module(module_of(draft))
-    change(module, places)
+    operations = _operations(module)
+    for index, name in attributes:
+        for holder in (operations[index].attributes, operations[index].properties):
+            if name in holder and (text := new_text(holder[name])) is not None:
+                holder[name] = text
+            else:
+                holder.pop(name, None)
+    if not any("dense_resource<" in text for operation in operations for text in operation.texts()):
+        module.trailer = ""
     return with_module(draft, module)
 
 
