@@ -1,17 +1,17 @@
-"""Commit bisects on a clone of iree-org/iree beside `git bisect run`: tests, rounds, wall time, right or wrong.
+"""Compare commit bisects on a clone of iree-org/iree with `git bisect run`: tests, rounds, wall time, right or wrong.
 
-Run: `python benchmarks/commit_bisect.py --repo CLONE [--obtain SECONDS] [--format json]`. The main-line commits between
-the releases 3.3.0 and 3.4.0 are served, by a script, the release 3.2.0's compiler before 272a7ffc88 (#20320) and the
-release 3.3.0's from it on: the LLaMA attention fails to compile there for real. No artifact is left of every third commit.
-Each third is tried, so that the artifact of the culprit itself, of its predecessor, or of neither is missing. Each
-commit's compiler differs in a few bytes, so that none is known by another's evidence. `--obtain` makes the script wait,
-as a download does. The input is generated beforehand for everyone. Beside it run:
+Run: `python benchmarks/commit_bisect.py --repo CLONE [--obtain SECONDS] [--format json]`. A script serves the main-line
+commits between the releases 3.3.0 and 3.4.0: the compiler of 3.2.0 before 272a7ffc88 (#20320) and that of 3.3.0 from it on,
+with which the LLaMA attention fails to compile. Every third commit has no artifact. Each third is tried, so that the artifact
+of the culprit, of its predecessor, or of neither is missing. Each commit's compiler differs in a few bytes, so that no result
+is cached for another commit. `--obtain` makes the script wait, as a download does. The input is generated beforehand. The
+others are
 
-- `git bisect run` where a missing artifact counts as bad, as in the search script that the IREE project ships;
+- `git bisect run` where a missing artifact counts as bad, as in the search script of the IREE project;
 - `git bisect run` where it is skipped (exit 125).
 
-An answer is right when it is the culprit alone, or where neighbours are missing, exactly what cannot be told apart from it.
-git takes the two ends on trust and confirms nothing; triage verifies both ends and probes the pair twice.
+An answer is right when it is the culprit alone or, where neighbours are missing, the culprit and the commits that no probe can
+separate from it. Only triage verifies both ends and confirms the answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INSIDE = "iree/compiler/_mlir_libs"
 MISSING = 3
 
 SERVE = f"""#!/bin/sh
-# The compiler of a commit: a copy with the commit's name behind its last byte, beside links to all else.
+# The compiler of a commit: a copy with the sha appended, and links to all other files.
 set -e
 here="$(dirname "$0")"
 root="$(sed -n "s/^$1 //p" "$here/places")"
@@ -49,7 +49,7 @@ out="$here/made/$1/{INSIDE}"
 if [ ! -d "$out" ]; then
   sleep "${{SECONDS_TO_OBTAIN:-0}}"
   mkdir -p "$out"
-  for one in "$root/{INSIDE}"/*; do ln -s "$one" "$out/"; done
+  for file in "$root/{INSIDE}"/*; do ln -s "$file" "$out/"; done
   rm "$out/iree-compile"
   cp "$root/{INSIDE}/iree-compile" "$out/iree-compile"
   printf %s "$1" >> "$out/iree-compile"
@@ -76,7 +76,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Setting:
-    """A line of commits, the oldest first (its first is the good end), and where everything lies."""
+    """A line of commits, oldest first and beginning with the good end, and the folders that are used."""
 
     line: tuple[str, ...]
     repo: Path
@@ -97,7 +97,7 @@ class Setting:
         shutil.rmtree(self.scratch / "made", ignore_errors=True)
 
     def suspects(self, missing: int) -> set[str]:
-        """What cannot be told apart from the culprit."""
+        """The commits that no probe can separate from the culprit, and itself."""
         there = [index in (0, len(self.line) - 1) or index % 3 != missing for index in range(len(self.line))]
         at = self.line.index(CULPRIT)
         low = max(index for index in range(at) if there[index])
@@ -105,8 +105,8 @@ class Setting:
         return set(self.line[low + 1 : high + 1])
 
     def asked(self) -> list[str]:
-        """Whether each commit that was asked for was served."""
-        return [told.split()[1] for told in (self.scratch / "asked").read_text().splitlines()]
+        """Return `served` or `missing` for each request."""
+        return [line.split()[1] for line in (self.scratch / "asked").read_text().splitlines()]
 
 
 def git(repo: Path, *words: str) -> str:
@@ -114,10 +114,10 @@ def git(repo: Path, *words: str) -> str:
 
 
 def prepare(repo: Path, scratch: Path) -> Setting:
-    """Toolchains, the line, the script and the plain command line."""
+    """Install the toolchains; write the script and the plain command line."""
     subprocess.run([*TRIAGE, "toolchains", "install", *RELEASES], check=True, stdout=subprocess.DEVNULL)
-    told = [run("toolchains", "info", release, "--format", "json") for release in RELEASES]
-    roots = [Path(json.loads(one)["root"]) for one in told]
+    infos = [run("toolchains", "info", release, "--format", "json") for release in RELEASES]
+    roots = [Path(json.loads(info)["root"]) for info in infos]
     first = git(repo, "merge-base", *ENDS)
     line = (first, *git(repo, "rev-list", "--first-parent", "--reverse", f"{first}..{ENDS[1]}").split())
     for name, text in (("serve", SERVE), ("project.yaml", f"name: iree\ncompiler: iree\ncommand:\n  run: {scratch}/serve\n")):
@@ -143,14 +143,14 @@ def ours(setting: Setting, missing: int, jobs: int) -> Result:
         ends = ("--good", f"commit:{setting.line[0]}", "--bad", f"commit:{setting.line[-1]}", "--jobs", str(jobs))
         where = ("--repo", str(setting.repo), "--project", str(setting.scratch / "project.yaml"))
         begun = time.perf_counter()
-        told = run("bisect", str(RECIPE), "--case", CASE, *ends, *where, "--format", "json", home=Path(place))
+        output = run("bisect", str(RECIPE), "--case", CASE, *ends, *where, "--format", "json", home=Path(place))
         seconds = time.perf_counter() - begun
-    found = json.loads(told)
+    answer = json.loads(output)
     asked = setting.asked()
-    named = {one["commit"] for one in found["suspects"]}
-    is_right = named == setting.suspects(missing) and (found["status"] == "culprit") == (len(named) == 1)
-    tests = found["probes"] - asked.count("missing")
-    return result(setting, f"triage --jobs {jobs}", missing, tests, found["rounds"], seconds, named, right=is_right)
+    named = {one["commit"] for one in answer["suspects"]}
+    is_right = named == setting.suspects(missing) and (answer["status"] == "culprit") == (len(named) == 1)
+    tests = answer["probes"] - asked.count("missing")
+    return result(setting, f"triage --jobs {jobs}", missing, tests, answer["rounds"], seconds, named, right=is_right)
 
 
 def gits(setting: Setting, missing: int, status: int, who: str) -> Result:
@@ -168,9 +168,9 @@ folder="$({setting.scratch}/serve "$(git rev-parse BISECT_HEAD)")" || exit {stat
         begun = time.perf_counter()
         done = subprocess.run(["git", "bisect", "run", str(test)], cwd=clone, check=False, capture_output=True, text=True)
         seconds = time.perf_counter() - begun
-    one = re.search(r"^([0-9a-f]{40}) is the first bad commit", done.stdout, re.MULTILINE)
+    culprit = re.search(r"^([0-9a-f]{40}) is the first bad commit", done.stdout, re.MULTILINE)
     several = done.stdout.partition("could be any of:")[2]
-    named = {one[1]} if one else set(re.findall(r"^[0-9a-f]{40}$", several, re.MULTILINE))
+    named = {culprit[1]} if culprit else set(re.findall(r"^[0-9a-f]{40}$", several, re.MULTILINE))
     assert named, done.stdout + done.stderr
     tests = setting.asked().count("served")
     rounds = len(setting.asked())
@@ -186,26 +186,27 @@ def result(
 
 
 def measure(setting: Setting) -> list[Result]:
-    found: list[Result] = []
+    results: list[Result] = []
     at = setting.line.index(CULPRIT)
     for missing in ((at + 1) % 3, at % 3, (at - 1) % 3):
-        for one in (
-            lambda: ours(setting, missing, 1),  # noqa: B023 - called at once
+        for bisect in (
+            lambda: ours(setting, missing, 1),  # noqa: B023 - called immediately
             lambda: ours(setting, missing, 4),  # noqa: B023
             lambda: gits(setting, missing, 1, "git, missing is bad"),  # noqa: B023
             lambda: gits(setting, missing, 125, "git, missing is skipped"),  # noqa: B023
         ):
-            found.append(one())
-            print(found[-1], file=sys.stderr)
-    return found
+            results.append(bisect())
+            print(results[-1], file=sys.stderr)
+    return results
 
 
 def show(line: Sequence[str], results: Sequence[Result]) -> None:
     print(f"{len(line) - 1} commits, no artifact of every third")
     print(f"{'':24} {'missing':16} asked tests rounds  seconds  answer")
-    for one in results:
-        answer = ("right" if one.right else "WRONG") + (f" ({one.left} suspects)" if one.left > 1 else "")
-        print(f"{one.who:24} {one.missing:16} {one.asked:5} {one.tests:5} {one.rounds:6} {one.seconds:8.1f}  {answer}")
+    for result in results:
+        answer = ("right" if result.right else "WRONG") + (f" ({result.left} suspects)" if result.left > 1 else "")
+        row = f"{result.who:24} {result.missing:16} {result.asked:5} {result.tests:5} {result.rounds:6}"
+        print(f"{row} {result.seconds:8.1f}  {answer}")
 
 
 def main() -> None:
@@ -224,7 +225,7 @@ def main() -> None:
                 {
                     "obtain_seconds": options.obtain,
                     "commits": len(setting.line) - 1,
-                    "results": [asdict(one) for one in results],
+                    "results": [asdict(result) for result in results],
                 }
             )
         )

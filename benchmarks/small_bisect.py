@@ -1,15 +1,15 @@
-"""A commit bisect beside `git bisect run` on a small compiler that is really built: compiles, wall time, right or wrong.
+"""Compare a commit bisect with `git bisect run` on a small compiler that is built: compiles, wall time, right or wrong.
 
 Run: `python -m benchmarks.small_bisect [--jobs N] [--format json]`. A git repository of 240 commits builds a native compiler of
-a few files. A fifth of the commits does not build, fails otherwise or crashes, as in real histories; around the culprit all is
-well. Its subject looks like the culprit's in one history (`helpful`), and another's does in the other (`misleading`). All use
-the same script, which builds a commit with `cc`. Beside triage run, each from nothing:
+a few files. A fifth of the commits does not build, has another failure or crashes, as in real histories, but none next to the
+culprit. In one history (`helpful`) the culprit's subject is suspicious, in the other (`misleading`) another commit's. All use
+the same script, which builds a commit with `cc`. The others, each without a cache, are
 
-- `git bisect run` where whatever fails counts as bad, a missing compiler included;
-- `git bisect run` where a missing compiler is skipped (exit 125), and whatever fails counts as bad.
+- `git bisect run` where every failure counts as bad, a missing compiler included;
+- `git bisect run` where a missing compiler is skipped (exit 125), and every failure counts as bad.
 
-`built` counts commits whose compiler was asked for, `compiles` what was compiled with them, the ends and the confirmation
-included: git takes the ends on trust and confirms nothing.
+`built` counts the commits whose compiler was built, `compiles` the compiles with them. Only triage verifies the ends and
+confirms the answer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.timeline.history import ENV
-
 from tests.bisect.driving import CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
+from tests.git_history.history import ENV
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet"]
 
@@ -47,14 +46,14 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A folder of one bisect's own: recipe, project, script, and the file that builds and compilers append to."""
+class BenchFolder:
+    """The folder of one bisect: recipe, project, script, and the file that builds and compilers append to."""
 
     folder: Path
     small: SmallCompiler
 
     def begin(self) -> dict[str, str]:
-        """Write everything; the environment to run in."""
+        """Write the files; return the environment to run in."""
         self.folder.mkdir()
         script = self.folder / "toolchain.sh"
         script.write_text(SCRIPT)
@@ -67,13 +66,13 @@ class Place:
         return os.environ | ENV | own
 
     def result(self, who: str, history: str, seconds: float, named: set[str]) -> Result:
-        said = [line.split()[1] for line in (self.folder / "calls").read_text().splitlines()]
-        built, compiles = said.count("build"), len(said) - said.count("build")
+        events = [line.split()[1] for line in (self.folder / "calls").read_text().splitlines()]
+        built, compiles = events.count("build"), len(events) - events.count("build")
         return Result(who, history, built, compiles, round(seconds, 1), len(named), named == {self.small.sha})
 
 
-def ours(place: Place, history: str, jobs: int) -> Result:
-    env, small, here = place.begin(), place.small, place.folder
+def ours(folder: BenchFolder, history: str, jobs: int) -> Result:
+    env, small, here = folder.begin(), folder.small, folder.folder
     ends = ["--good", f"commit:{small.shas[0]}", "--bad", f"commit:{small.shas[-1]}", "--jobs", str(jobs)]
     where = ["--repo", str(small.path), "--project", str(here / "triage.yaml"), "--format", "json"]
     begun = time.perf_counter()
@@ -82,13 +81,13 @@ def ours(place: Place, history: str, jobs: int) -> Result:
     )
     seconds = time.perf_counter() - begun
     assert done.returncode in (0, 3), done.stderr
-    return place.result(
+    return folder.result(
         f"triage --jobs {jobs}", history, seconds, {one["commit"] for one in json.loads(done.stdout)["suspects"]}
     )
 
 
-def gits(place: Place, history: str, status: int, who: str) -> Result:
-    env, small, here = place.begin(), place.small, place.folder
+def gits(folder: BenchFolder, history: str, status: int, who: str) -> Result:
+    env, small, here = folder.begin(), folder.small, folder.folder
     flags = "--iree-hal-target-backends=rocm --iree-hip-target=gfx942 --compile-to=executable-targets"
     test = here / "test"
     test.write_text(f"""#!/bin/sh
@@ -103,23 +102,23 @@ tools="$({here}/toolchain.sh "$(git rev-parse BISECT_HEAD)" 2>/dev/null)/tools/i
     begun = time.perf_counter()
     done = subprocess.run(["git", "bisect", "run", str(test)], cwd=clone, env=env, capture_output=True, text=True)
     seconds = time.perf_counter() - begun
-    one = re.search(r"^([0-9a-f]{40}) is the first bad commit", done.stdout, re.MULTILINE)
+    culprit = re.search(r"^([0-9a-f]{40}) is the first bad commit", done.stdout, re.MULTILINE)
     several = done.stdout.partition("could be any of:")[2]
-    named = {one[1]} if one else set(re.findall(r"^[0-9a-f]{40}$", several, re.MULTILINE))
+    named = {culprit[1]} if culprit else set(re.findall(r"^[0-9a-f]{40}$", several, re.MULTILINE))
     assert named, done.stdout + done.stderr
-    return place.result(who, history, seconds, named)
+    return folder.result(who, history, seconds, named)
 
 
 def measure(scratch: Path, jobs: int) -> list[Result]:
-    found: list[Result] = []
+    results: list[Result] = []
     for history, suspicious in (("helpful", None), ("misleading", 180)):
         small = begin(scratch / history, MIXED, CULPRIT, suspicious=suspicious)
-        places = [Place(scratch / f"{history}-{number}", small) for number in range(4)]
-        found.append(ours(places[0], history, 1))
-        found.append(ours(places[1], history, jobs))
-        found.append(gits(places[2], history, 1, "git, missing is bad"))
-        found.append(gits(places[3], history, 125, "git, missing is skipped"))
-    return found
+        folders = [BenchFolder(scratch / f"{history}-{number}", small) for number in range(4)]
+        results.append(ours(folders[0], history, 1))
+        results.append(ours(folders[1], history, jobs))
+        results.append(gits(folders[2], history, 1, "git, missing is bad"))
+        results.append(gits(folders[3], history, 125, "git, missing is skipped"))
+    return results
 
 
 def main() -> None:
@@ -127,15 +126,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_args()
-    with TemporaryDirectory() as place:
-        results = measure(Path(place), options.jobs)
+    with TemporaryDirectory() as scratch:
+        results = measure(Path(scratch), options.jobs)
     if options.format == "json":
-        print(json.dumps({"commits": len(MIXED) - 1, "results": [asdict(one) for one in results]}))
+        print(json.dumps({"commits": len(MIXED) - 1, "results": [asdict(result) for result in results]}))
         return
     print(f"{len(MIXED) - 1} commits\n{'':24} {'subjects':11} built compiles  seconds  answer")
-    for one in results:
-        answer = ("right" if one.right else "WRONG") + (f" ({one.left} suspects)" if one.left > 1 else "")
-        print(f"{one.who:24} {one.history:11} {one.built:5} {one.compiles:8} {one.seconds:8.1f}  {answer}")
+    for result in results:
+        answer = ("right" if result.right else "WRONG") + (f" ({result.left} suspects)" if result.left > 1 else "")
+        print(f"{result.who:24} {result.history:11} {result.built:5} {result.compiles:8} {result.seconds:8.1f}  {answer}")
 
 
 if __name__ == "__main__":

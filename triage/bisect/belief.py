@@ -55,7 +55,7 @@ FLAKY = Noise(0.08, 0.08, certainty=20.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SuspectBlock:
     """Suspects `first` .. `last` that no possible probe can separate, and the sum of their probabilities."""
 
     first: int
@@ -202,18 +202,6 @@ class Belief:
         """Shape (S + 1,): stretch s has the suspects edges[s] .. edges[s + 1] - 1."""
         return np.array([0, *(index + 1 for index in self.counts), self.size], dtype=np.int64)
 
-    @cached_property
-    def learnt(self) -> Noise:
-        """The noise with its rates as the evidence has moved them: means over all suspects. Known rates stay."""
-        noise, certainty = self.noise, self.noise.certainty
-        if noise.exact or math.isinf(certainty):
-            return noise
-        before, after = self._tallies
-        mass = np.add.reduceat(self.probabilities, self._edges[:-1])
-        false_new = float(mass @ ((noise.false_new * certainty + before[:, 1]) / (certainty + before.sum(axis=1))))
-        false_old = float(mass @ ((noise.false_old * certainty + after[:, 0]) / (certainty + after.sum(axis=1))))
-        return Noise(false_old, false_new, certainty) if false_old + false_new < 1 else noise
-
     @property
     def entropy(self) -> float:
         """Bits of information that are missing."""
@@ -239,7 +227,7 @@ class Belief:
         count = int(np.searchsorted(held, confidence * (1 - 1e-12))) + 1
         return tuple(sorted(int(index) for index in order[:count]))
 
-    def blocks(self, closed: Collection[int] = ()) -> tuple[Block, ...]:
+    def blocks(self, closed: Collection[int] = ()) -> tuple[SuspectBlock, ...]:
         """The suspects in runs that cannot be separated, oldest first.
 
         Args:
@@ -254,7 +242,7 @@ class Belief:
         lasts = np.concatenate([firsts[1:] - 1, [self.size - 1]])
         masses = np.add.reduceat(self.probabilities, firsts)
         blocks = [
-            Block(int(first), int(last), float(mass))
+            SuspectBlock(int(first), int(last), float(mass))
             for first, last, mass in zip(firsts, lasts, masses, strict=True)
             if mass > 0
         ]
@@ -263,7 +251,7 @@ class Belief:
         low, high = self.bounds
         return tuple(replace(block, first=max(block.first, low + 1), last=min(block.last, high)) for block in blocks)
 
-    def leading(self, closed: Collection[int] = ()) -> Block:
+    def leading(self, closed: Collection[int] = ()) -> SuspectBlock:
         """The most likely block, the older of two that are equal."""
         return max(self.blocks(closed), key=lambda block: (round(block.probability, 12), -block.first))
 
@@ -275,7 +263,7 @@ class Belief:
         block = self.leading(closed)
         return block.probability >= confidence - 1e-12 and not self.missing_witnesses(block)
 
-    def missing_witnesses(self, block: Block) -> tuple[int, ...]:
+    def missing_witnesses(self, block: SuspectBlock) -> tuple[int, ...]:
         """Which of the two candidates around a block have not been seen in the state that convicts it."""
         before = block.first - 1
         missing = [before] if before > 0 and not self.counts.get(before, (0, 0))[0] else []

@@ -72,15 +72,11 @@ def untestable_odds(belief: Belief) -> Floats:
     return odds
 
 
-def information(belief: Belief, untestable: ArrayLike | None = None) -> Floats:
-    """Compute the expected information of one probe of each candidate in bits, shape (N,), at the learnt noise."""
-    cuts = _open_cuts(belief, None, untestable)
-    noise = belief.learnt
-    old = np.clip(1 - cuts.below, 0, 1)
-    new_verdict = cuts.below * (1 - noise.false_old) + old * noise.false_new
-    gained = _entropy(new_verdict) - cuts.below * _entropy(noise.false_old) - old * _entropy(noise.false_new)
+def information(belief: Belief) -> Floats:
+    """Compute the expected information of one exact probe of each candidate in bits, shape (N,)."""
+    cuts = _open_cuts(belief, None, None)
     bits = np.zeros(belief.size)
-    bits[cuts.indices] = cuts.testable * np.maximum(gained, 0.0)
+    bits[cuts.indices] = cuts.testable * _entropy(cuts.below)
     return bits
 
 

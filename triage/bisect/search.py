@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triage.bisect.belief import EXACT, FLAKY, Belief, Block
+from triage.bisect.belief import EXACT, FLAKY, Belief, SuspectBlock
 from triage.bisect.candidates import BisectRange
 from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.pass_evidence import PassEvidence
@@ -71,7 +71,7 @@ class BisectSearch:
         return self.evidence.added_to(clues) if self.evidence else clues
 
     @property
-    def leading(self) -> Block:
+    def leading(self) -> SuspectBlock:
         """The most likely suspects that cannot be separated."""
         assert self.belief is not None
         return self.belief.leading(self.range.closed())
