@@ -15,7 +15,7 @@ ENV = {
     "GIT_AUTHOR_EMAIL": "a@example.org",
     "GIT_COMMITTER_NAME": "C",
     "GIT_COMMITTER_EMAIL": "c@example.org",
-    # Submodules of tests lie on this machine, which git only allows when told.
+    # Submodules of tests lie on this machine, which git allows only with this setting.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "protocol.file.allow",
     "GIT_CONFIG_VALUE_0": "always",

@@ -19,7 +19,7 @@ def files(timeline: Timeline, index: int) -> dict[str, tuple[int, int]]:
     return {one.path: (one.added, one.removed) for one in commit.files}
 
 
-def test_files_are_told_with_their_sizes(history: History) -> None:
+def test_changed_files_have_their_sizes(history: History) -> None:
     history.commit("root", {"a.c": "1\n2\n", "ünï cødé/編.mlir": "x\n", "tab\tand\nline": "x\n", "-": "y\n"})
     history.commit("binary and text", {"a.c": "1\n3\n4\n", "blob": b"\0\1\2" * 100})
     history.commit("nothing")
@@ -48,7 +48,7 @@ def test_a_renamed_file_stands_under_both_names(history: History) -> None:
     assert files(Timeline(history.path), 1) == {"new/name.cpp": (51, 0), "old/name.cpp": (0, 50)}
 
 
-def test_a_merge_shows_what_it_brought_to_the_line(history: History) -> None:
+def test_a_merge_has_the_changes_of_its_branch(history: History) -> None:
     history.commit("root", {"a": "1\n"})
     history.git("switch", "--quiet", "--create", "side")
     history.commit("s", {"b": "1\n2\n"})

@@ -57,7 +57,7 @@ def test_neighbours_are_those_beside_it_in_the_order_of_versions(wanted: str, ne
 
 
 @pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])
-def test_what_names_no_revision_says_what_would(registry: ToolchainRegistry, text: str) -> None:
+def test_a_wrong_revision_gets_the_valid_forms(registry: ToolchainRegistry, text: str) -> None:
     with pytest.raises(BadInput, match=r"is not a revision: write `3\.13\.0`"):
         registry.resolve(text, "iree")
 

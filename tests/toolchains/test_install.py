@@ -47,7 +47,7 @@ def test_an_install_is_intact_and_done_once(loopback: LoopbackIndex, tmp_path: P
 
 
 @pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])
-def test_a_damaged_install_is_found_out_and_redone(loopback: LoopbackIndex, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_install_is_installed_again(loopback: LoopbackIndex, tmp_path: Path, damage: str) -> None:
     folder = put(loopback, "1.1.0", tmp_path)
     match damage:
         case "truncate":
@@ -90,7 +90,7 @@ def test_many_at_once_install_each_once(loopback: LoopbackIndex, tmp_path: Path)
     assert 1 <= len(downloads) <= 3  # one install may ask for ranges first
 
 
-def test_a_killed_install_is_begun_anew(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_a_killed_install_is_started_again(loopback: LoopbackIndex, tmp_path: Path) -> None:
     payload = os.urandom(30 << 20)
     make_wheel(loopback.folder, "1.2.0", payload=payload)
     loopback.publish()
@@ -155,12 +155,14 @@ except EnvironmentFailure as error:
 """
 
 
-@pytest.mark.parametrize(("when", "said"), [("foreseen", "MiB are needed"), ("unforeseen", "no space left")])
-def test_a_full_disk_is_told_and_nothing_is_left(loopback: LoopbackIndex, tmp_path: Path, when: str, said: str) -> None:
+@pytest.mark.parametrize(("when", "message"), [("foreseen", "MiB are needed"), ("unforeseen", "no space left")])
+def test_a_full_disk_is_reported_and_no_files_are_left(
+    loopback: LoopbackIndex, tmp_path: Path, when: str, message: str
+) -> None:
     make_wheel(loopback.folder, "1.2.0", payload=os.urandom(30 << 20))
     loopback.publish()
     done = on_a_small_disk(tmp_path, SMALL_DISK, str(tmp_path / "small"), loopback.url, when)
-    assert said in done.stdout, done.stderr
+    assert message in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -177,7 +179,7 @@ def test_prune_removes_the_least_recently_used_first(loopback: LoopbackIndex, tm
     assert {each.folder for each in stored(tmp_path / "home/toolchains")} == {folders["1.0.0"], folders["1.1.0"]}
 
 
-def test_prune_leaves_what_another_process_uses(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackIndex, tmp_path: Path) -> None:
     folder = put(loopback, "1.0.0", tmp_path)
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
@@ -194,7 +196,7 @@ def test_prune_leaves_what_another_process_uses(loopback: LoopbackIndex, tmp_pat
     assert not folder.exists()
 
 
-def test_prune_takes_broken_installs_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_prune_removes_damaged_installs_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
     good, broken = put(loopback, "1.0.0", tmp_path), put(loopback, "1.1.0", tmp_path)
     in_use = InUse()
     in_use.add(good)
@@ -210,7 +212,7 @@ def test_prune_takes_broken_installs_first(loopback: LoopbackIndex, tmp_path: Pa
         ({"1.0": "2025-01-01", "1.1": "2025-01-01", "2.0": "2025-01-01"}, "2.0"),  # nothing is left of that day
     ],
 )
-def test_an_environment_holds_what_there_was_in_its_day(
+def test_an_environment_has_the_dependencies_of_its_day(
     loopback: LoopbackIndex, tmp_path: Path, days: dict[str, str | None], taken: str
 ) -> None:
     make_wheel(loopback.folder, "3.0", distribution="some-compiler", requires="its-runtime>=1")

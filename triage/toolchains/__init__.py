@@ -1,1 +1,1 @@
-"""Where compilers come from: releases on a package index, the installed one, a path; kept in one cache."""
+"""Toolchains: revisions, the package index, the install cache, and sources for commits."""

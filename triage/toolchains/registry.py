@@ -153,10 +153,10 @@ class ToolchainRegistry:
     def _beside_program(self, family: str) -> ToolchainRef:
         package = self._compiler(family).distribution
         try:
-            found = distribution(package)
+            package_info = distribution(package)
         except PackageNotFoundError as error:
             raise EnvironmentFailure(f"{package} is not installed beside this program; select another toolchain") from error
-        return ToolchainRef(family, Revision(found.version), path=Path(str(found.locate_file(""))))
+        return ToolchainRef(family, Revision(package_info.version), path=Path(str(package_info.locate_file(""))))
 
     def is_beside_program(self, family: str) -> bool:
         """Whether a compiler of the family is installed beside this program, so that the REV `installed` works."""

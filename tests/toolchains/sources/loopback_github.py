@@ -59,8 +59,8 @@ class LoopbackGitHub:
     ) -> int:
         """A run, with an artifact where `data` is given; the artifact's id is the run's plus 1000."""
         number = len(self.runs) + 1
-        told = {"id": number, "head_sha": sha, "status": status, "conclusion": conclusion, "head_branch": branch}
-        self.runs.insert(0, told | {"created_at": created, "run_attempt": 1})
+        run = {"id": number, "head_sha": sha, "status": status, "conclusion": conclusion, "head_branch": branch}
+        self.runs.insert(0, run | {"created_at": created, "run_attempt": 1})
         self.artifacts[number] = []
         if data is not None:
             expires = (datetime.now(UTC) + timedelta(days=days_left)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -111,14 +111,14 @@ def serve_github() -> Iterator[LoopbackGitHub]:
             else:
                 self.say(*github.answer(parts.path, parse_qs(parts.query)))
 
-        def say(self, status: int, told: Any, headers: dict[str, str] | None = None) -> None:
-            data = told if isinstance(told, bytes) else json.dumps(told).encode()
+        def say(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
+            data = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             for name, value in (headers or {}).items():
                 self.send_header(name, value)
             self.end_headers()
-            if isinstance(told, bytes) and github.broken_off:
+            if isinstance(content, bytes) and github.broken_off:
                 github.broken_off -= 1
                 data = data[: len(data) // 2]
             self.wfile.write(data)

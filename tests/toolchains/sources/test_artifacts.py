@@ -47,7 +47,7 @@ def run(github: LoopbackGitHub, timeline: Timeline, index: int, data: bytes | No
     return github.run(timeline.commits[index].sha, created(timeline, index), data, **how)  # type: ignore[arg-type]
 
 
-def test_unobtainable_artifacts_are_known_beforehand(
+def test_unobtainable_artifacts_are_listed_with_the_reason(
     github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     run(github, timeline, 1, wheel)
@@ -132,7 +132,7 @@ def test_all_pages_are_read_and_a_capped_search_is_split(
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"not a zip", "is damaged: File is not a zip file"),
         (b"", "is damaged"),
@@ -141,12 +141,12 @@ def test_all_pages_are_read_and_a_capped_search_is_split(
     ],
 )
 def test_a_damaged_archive_is_unobtainable(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, data: bytes, said: str
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, data: bytes, message: str
 ) -> None:
     run(github, timeline, 1, data)
     mine = source(workspace)
     [offer] = mine.offers(timeline, range(1, 2))
-    with pytest.raises(Unobtainable, match=said):
+    with pytest.raises(Unobtainable, match=message):
         mine.obtain(offer)
     assert not [path for path in workspace.toolchains.iterdir() if not path.name.endswith(".lock")]
 
@@ -161,7 +161,7 @@ def test_every_way_to_cut_or_spoil_an_archive(
         github.archives[1001] = wheel[:cut]
         with pytest.raises(Unobtainable, match=r"damaged|cannot install|has no"):
             mine.obtain(offer)
-    for at in range(60, 200, 20):  # within the wheel's data: only its checksum tells
+    for at in range(60, 200, 20):  # within the wheel's data: only its checksum differs
         github.archives[1001] = wheel[:at] + b"\xff\xfe\xfd" + wheel[at + 3 :]
         with pytest.raises(Unobtainable, match=r"damaged|cannot install|has no"):
             mine.obtain(offer)

@@ -78,11 +78,11 @@ def builders(workspace: Workspace) -> list[Path]:
 
 def sleeping(seconds: str) -> list[int]:
     """The processes that sleep so long; one that ended but was not collected has no command line."""
-    told = psutil.process_iter(["cmdline"], ad_value=[])
-    return [one.pid for one in told if one.info["cmdline"][-2:] == ["sleep", seconds]]
+    processes = psutil.process_iter(["cmdline"], ad_value=[])
+    return [process.pid for process in processes if process.info["cmdline"][-2:] == ["sleep", seconds]]
 
 
-def test_neighbours_are_built_one_after_the_other(compiled: History, timeline: Timeline, workspace: Workspace) -> None:
+def test_commits_are_built_in_one_folder(compiled: History, timeline: Timeline, workspace: Workspace) -> None:
     status = compiled.git("status", "--porcelain", "--branch")
     mine = source(workspace, timeline)
     assert offer(mine, timeline, 9).seconds == 3600
@@ -120,7 +120,7 @@ def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, 
     assert printed(mine.obtain(offer(mine, timeline, BROKEN + 1))) == BROKEN + 1
 
 
-def test_a_build_folder_that_went_bad_is_begun_anew(timeline: Timeline, workspace: Workspace) -> None:
+def test_a_broken_build_folder_is_emptied(timeline: Timeline, workspace: Workspace) -> None:
     mine = source(workspace, timeline)
     mine.obtain(offer(mine, timeline, 0))
     [build] = (workspace.home / "builders").glob("*/*/build")
@@ -145,7 +145,7 @@ def test_a_toolchain_tied_to_the_build_folder_is_refused(timeline: Timeline, wor
 
 
 @pytest.mark.parametrize(
-    ("command", "error", "said"),
+    ("command", "error", "message"),
     [
         ("true", Unobtainable, "put nothing into TRIAGE_OUT"),
         ("exit 3", Unobtainable, "the exit code of `exit 3` is 3"),
@@ -155,17 +155,17 @@ def test_a_toolchain_tied_to_the_build_folder_is_refused(timeline: Timeline, wor
         ("kill -STOP $$", EnvironmentFailure, r"took more than 0 s and was stopped \(log"),
     ],
 )
-def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, error: type[Exception], said: str) -> None:
+def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, error: type[Exception], message: str) -> None:
     steps = steps_of(command, timeout=0.4)
     mine = source(workspace, timeline, steps)
-    with pytest.raises(error, match=said) as caught:
+    with pytest.raises(error, match=message) as caught:
         mine.obtain(offer(mine, timeline, 0))
     # Only what would fail on any machine is remembered.
     assert (offer(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
     assert not stored(workspace.toolchains)
 
 
-def test_the_commands_know_where_they_are(timeline: Timeline, workspace: Workspace) -> None:
+def test_the_commands_get_their_folders(timeline: Timeline, workspace: Workspace) -> None:
     command = (
         'pwd > "$TRIAGE_OUT/where"; git rev-parse HEAD > "$TRIAGE_OUT/sha"; echo "$TRIAGE_COMMIT $EXTRA" > "$TRIAGE_OUT/env"'
     )
@@ -179,7 +179,7 @@ def test_the_commands_know_where_they_are(timeline: Timeline, workspace: Workspa
     assert other.obtain(offer(other, timeline, 2)) != folder
 
 
-def test_what_earlier_commits_left_in_the_source_is_gone(history: History, workspace: Workspace) -> None:
+def test_files_of_earlier_commits_are_removed_from_the_source(history: History, workspace: Workspace) -> None:
     history.commit("one", {"a/old.c": "1", ".gitignore": "cache/"})
     (history.path / "a/old.c").unlink()
     history.commit("two", {"b/new.c": "2"})
@@ -262,7 +262,7 @@ def test_ccache_is_used_where_there_is_one(
     assert (workspace.home / "ccache.asked").read_text().splitlines()[0] == str(builders(workspace)[0].parent)
 
 
-def test_a_repository_that_lost_a_commit_is_told(timeline: Timeline, workspace: Workspace) -> None:
+def test_a_missing_commit_is_an_environment_failure(timeline: Timeline, workspace: Workspace) -> None:
     mine = SourceBuilds(workspace, Repository(timeline.repository.path), "tiny", STEPS)
     real = offer(mine, timeline, 0)
     wrong = Offer(real.source, real.revision, real.position, 0, "0" * 40)

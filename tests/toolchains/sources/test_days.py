@@ -36,11 +36,11 @@ def test_the_latest_nightly(registry: ToolchainRegistry) -> None:
     assert registry.resolve("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
 
 
-def test_a_day_without_a_nightly_names_the_one_before(registry: ToolchainRegistry) -> None:
+def test_a_day_without_a_nightly_gets_the_nearest_before(registry: ToolchainRegistry) -> None:
     with pytest.raises(EnvironmentFailure, match=r"no nightly of 2025-07-01; .* 2025-06-04"):
         registry.resolve("nightly:2025-07-01", "iree")
 
 
-def test_what_is_no_day(registry: ToolchainRegistry) -> None:
+def test_a_wrong_day_is_refused(registry: ToolchainRegistry) -> None:
     with pytest.raises(BadInput, match="names no day"):
         registry.resolve("nightly:tuesday", "iree")

@@ -52,7 +52,7 @@ name: again
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "t.yaml: the file is empty"),
         ("# only this\n\n", "t.yaml: the file is empty"),
@@ -67,11 +67,11 @@ name: again
         (SMALL + "releases: {tags: 'x{'}\n", "t.yaml:3:18: "),
     ],
 )
-def test_single_mistakes(text: str, said: str) -> None:
-    assert problems(text)[0].startswith(said)
+def test_single_mistakes(text: str, message: str) -> None:
+    assert problems(text)[0].startswith(message)
 
 
-def test_one_text_stands_for_a_list() -> None:
+def test_a_text_is_a_list_of_one() -> None:
     project = parse_project("t.yaml", SMALL + "build: {commands: make install, env: {A: 010}}\npaths: compiler/\n")
     assert project.build is not None
     assert project.build.commands == ("make install",)
@@ -93,7 +93,7 @@ def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, 
     assert [one.name for one in sources_of(triton, repository, workspace, tmp_path)] == ["releases", "nightlies", "builds"]
 
 
-def test_a_file_of_ones_own_goes_first(tmp_path: Path) -> None:
+def test_the_users_file_has_precedence(tmp_path: Path) -> None:
     (tmp_path / "triage.yaml").write_text("name: mine\ncompiler: iree\ncommand: {run: ./fetch.sh}\n")
     assert find_project("iree", tmp_path / "no", tmp_path).name == "mine"
     assert find_project("triton", tmp_path).name == "triton"
@@ -113,7 +113,7 @@ def artifacts_of(history: History, workspace: Workspace, text: str) -> CommitArt
     return found
 
 
-def test_whose_artifacts(history: History, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_repository_of_artifacts(history: History, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_API_URL", raising=False)
     text = "artifacts: {workflow: w.yml, artifact: a}\n"
     with pytest.raises(BadInput, match="need a repository"):

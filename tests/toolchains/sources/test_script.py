@@ -41,7 +41,7 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace
 
 
 @pytest.mark.parametrize(
-    ("command", "error", "said"),
+    ("command", "error", "message"),
     [
         ("exit 125 #", Unobtainable, "has no toolchain of .* exit code is 125"),
         ("true", Unobtainable, "printed no path"),
@@ -51,11 +51,11 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace
         ("sleep 60 #", EnvironmentFailure, "took more than 0 s"),
     ],
 )
-def test_ways_to_have_none(
-    timeline: Timeline, workspace: Workspace, tmp_path: Path, command: str, error: type[Exception], said: str
+def test_each_way_to_have_no_toolchain(
+    timeline: Timeline, workspace: Workspace, tmp_path: Path, command: str, error: type[Exception], message: str
 ) -> None:
     mine = ScriptedToolchains(workspace, command, tmp_path, timeout=0.3)
-    with pytest.raises(error, match=said.replace("folder .*", "folder, which")) as caught:
+    with pytest.raises(error, match=message.replace("folder .*", "folder, which")) as caught:
         mine.obtain(offer(timeline, mine))
     assert isinstance(caught.value, Unobtainable) == (error is Unobtainable)
 
@@ -94,7 +94,7 @@ def test_a_path_is_kept_as_long_as_nothing_changes(timeline: Timeline, workspace
     assert asked() == 4
 
 
-def test_a_script_that_writes_over_the_compiler_of_another_commit_is_found_out(
+def test_a_script_that_overwrites_the_compiler_of_another_commit_is_refused(
     timeline: Timeline, workspace: Workspace, tmp_path: Path
 ) -> None:
     mine = ScriptedToolchains(workspace, 'f() { mkdir -p tc; echo "$1" > tc/compiler; echo tc; }; f', tmp_path)

@@ -117,7 +117,9 @@ def test_a_version_with_a_time_is_that_commit(workspace: Workspace, timeline: Ti
     assert offer.revision.commit == timeline.commits[3].sha
 
 
-def test_what_is_gone_or_damaged_is_unobtainable(nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex) -> None:
+def test_missing_and_damaged_nightlies_are_unobtainable(
+    nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex
+) -> None:
     gone, damaged = nightlies.offers(timeline, range(1, 3))
     wheels = {path.name.split("-")[1]: path for path in (server.folder / "wheels").iterdir()}
     wheels[gone.item].unlink()
@@ -128,7 +130,7 @@ def test_what_is_gone_or_damaged_is_unobtainable(nightlies: Nightlies, timeline:
         nightlies.obtain(damaged)
 
 
-def test_without_a_network_the_last_page_stands(
+def test_without_a_network_the_last_page_is_used(
     nightlies: Nightlies,
     timeline: Timeline,
     workspace: Workspace,

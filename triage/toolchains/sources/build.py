@@ -29,7 +29,7 @@ from triage.toolchains.workspace import Workspace
 
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timings
 _NEXT_SECONDS = 600.0
-# What a log contains when the machine, not the commit, made the build fail.
+# Texts in a log that show that the machine, not the commit, made the build fail.
 _MACHINE_ERRORS = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
 # If a git hook started this program, these variables would lead the builds' git to another repository.
 _GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"})
