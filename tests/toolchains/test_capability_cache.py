@@ -10,6 +10,8 @@ from triage.compilers.base import Description
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Capabilities
 from triage.toolchains.capability_cache import describe
+from triage.toolchains.install_cache import prune
+from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.state import StateStore
 
 
@@ -86,3 +88,25 @@ def test_a_description_of_an_earlier_version_is_used_once_imported(tmp_path: Pat
     (home / "described" / f"{row[0]}.json").write_text(row[1])
     assert describe(StateStore(home / "state.db"), compiler, program) == known
     assert compiler.asked == 1
+
+
+class OneFile(TwoFiles):
+    """A compiler that is a single binary."""
+
+    folders = "a binary"
+
+    def locate(self, root: Path) -> Path:
+        return root
+
+    def identity_files(self, program: Path) -> tuple[Path, ...]:
+        return (program,)
+
+
+def test_a_binary_inside_the_install_cache_is_used_by_its_path(tmp_path: Path) -> None:
+    """Its toolchain is marked as used, although the path leads deeper than the toolchain's folder."""
+    program = tmp_path / "home" / "toolchains" / "tiny-1.0" / "bin" / "tiny"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(b"1")
+    registry = ToolchainRegistry(tmp_path / "home", {"tiny": OneFile()})  # type: ignore[dict-item]
+    assert registry.obtain(registry.resolve(f"path:{program}", "tiny")).program == program
+    assert prune(tmp_path / "home" / "toolchains", keep=0) == []
