@@ -1,0 +1,101 @@
+"""The exit code of every command whose toolchain cannot be obtained or does not run, and of results in general."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.history_of import case_named, outcome
+from tests.conftest import ROOT, Triage
+from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
+from triage.cli.exit_codes import Exit, exit_for_probes, exit_without_answer
+from triage.model.outcome import Cause, Measured, Outcome, Probe, Untestable
+from triage.model.revision import Revision
+
+RECIPE = "name: one\ninput: one.mlir\ntarget: {backend: llvm-cpu}\n"
+MATRIX = "name: two\ninput: one.mlir\ntarget: {backend: '${b}'}\nmatrix: {b: [llvm-cpu, cuda]}\n"
+REPRODUCER = ROOT / "reproducers" / "affinity-symbol-undeclared"
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackIndex]:
+    """An index with two releases that install, but whose compiler is not a program."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for version in ("1.0.0", "1.1.0"):
+        make_wheel(folder, version)
+    with serve(folder) as loopback:
+        loopback.publish()
+        monkeypatch.setenv("TRIAGE_INDEX_URL", loopback.url)
+        yield loopback
+
+
+@pytest.mark.parametrize("rev", ["99.0.0", "1.1.0"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run {one} -t {rev}",
+        "nightly {one} -t {rev} -b 1.0.0",
+        "bisect {one} --good 1.0.0 --bad {rev}",
+        "attribute {one} --good 1.0.0 --bad {rev}",
+        "reduce {one} -t {rev}",
+        "remedy {one} -t {rev}",
+        "variants {two} -t {rev}",
+        "replay {reproducer} -t {rev}",
+        "lint {one} -t {rev}",
+        "toolchains info {rev}",
+    ],
+)
+def test_a_toolchain_that_cannot_be_used_is_an_environment_failure(
+    home: Path, index: LoopbackIndex, triage: Triage, tmp_path: Path, line: str, rev: str
+) -> None:
+    (tmp_path / "one.mlir").write_text("module {}\n")
+    paths = {"one": tmp_path / "one.yaml", "two": tmp_path / "two.yaml"}
+    paths["one"].write_text(RECIPE)
+    paths["two"].write_text(MATRIX)
+    done = triage(*line.format(**paths, rev=rev, reproducer=REPRODUCER).split())
+    assert done.returncode == Exit.ENVIRONMENT, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("line", ["run {one} -t path:/nowhere", "remedy {one} -t path:/nowhere", "lint {one} -t path:/nowhere"])
+def test_a_path_without_a_compiler_is_an_environment_failure(home: Path, triage: Triage, tmp_path: Path, line: str) -> None:
+    (tmp_path / "one.mlir").write_text("module {}\n")
+    (tmp_path / "one.yaml").write_text(RECIPE)
+    assert triage(*line.format(one=tmp_path / "one.yaml").split()).returncode == Exit.ENVIRONMENT
+
+
+@pytest.mark.parametrize(
+    ("causes", "code"),
+    [
+        ([], Exit.INCONCLUSIVE),
+        ([None, Cause.FLAG, Cause.INPUT, Cause.TARGET], Exit.INCONCLUSIVE),
+        ([Cause.FLAG, Cause.TOOLCHAIN], Exit.ENVIRONMENT),
+        ([Cause.ENVIRONMENT], Exit.ENVIRONMENT),
+        ([Cause.ENVIRONMENT, Cause.RECIPE], Exit.USAGE),
+    ],
+)
+def test_causes_of_untestable_probes_decide_the_code(causes: list[Cause | None], code: Exit) -> None:
+    assert exit_without_answer(causes) is code
+
+
+def probe(result: Outcome) -> Probe:
+    return Probe(case_named("case"), Revision("1.0.0"), "1.0.0", result, Measured(), cached=False)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([], Exit.OK),
+        ([outcome("P")], Exit.OK),
+        ([outcome("P"), outcome("U")], Exit.OK),
+        ([outcome("U")], Exit.INCONCLUSIVE),
+        ([outcome("U"), outcome("F")], Exit.FOUND),
+        ([Untestable(Cause.TOOLCHAIN, "none"), outcome("F")], Exit.FOUND),
+        ([Untestable(Cause.TOOLCHAIN, "none"), outcome("P")], Exit.ENVIRONMENT),
+    ],
+)
+def test_a_failure_outweighs_what_could_not_be_tested(outcomes: list[Outcome], code: Exit) -> None:
+    assert exit_for_probes(map(probe, outcomes)) is code

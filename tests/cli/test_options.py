@@ -1,0 +1,95 @@
+"""Options that every command has: --quiet, --format, --help; and the lazy table of commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Triage
+from triage.cli.app import COMMANDS, every_command
+from triage.cli.screen import AppContext
+from triage.model.progress import Silent
+from triage.report.registry import Report, format_for, format_names
+
+LEAVES: dict[str, Any] = {" ".join(words): command for words, command in every_command()}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_command_has_one_quiet_option(name: str) -> None:
+    assert [param.opts for param in LEAVES[name].params].count(["--quiet", "-q"]) == 1
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_option_has_a_help_text(name: str) -> None:
+    texts = {param.name: getattr(param, "help", None) for param in LEAVES[name].params if not getattr(param, "hidden", False)}
+    assert all(texts.values()), texts
+
+
+@pytest.mark.parametrize("words", [["-q", "classify"], ["classify", "-q"], ["--quiet", "classify"], ["classify", "--quiet"]])
+def test_quiet_works_before_and_after_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    from typer.main import get_command
+
+    from triage.cli.app import app
+
+    seen: list[bool] = []
+    progress = AppContext.progress
+    monkeypatch.setattr(AppContext, "progress", lambda context: seen.append(context.quiet) or progress(context))
+    log = tmp_path / "build.log"
+    log.write_text("all tests passed\n")
+    for arguments, quiet in ((words, True), (["classify"], False)):
+        with pytest.raises(SystemExit) as ended:
+            get_command(app)([*arguments, str(log)])
+        assert (ended.value.code, seen.pop()) == (0, quiet)
+
+
+def test_quiet_shows_no_progress() -> None:
+    with AppContext(quiet=True).progress() as progress:
+        assert isinstance(progress, Silent)
+
+
+@pytest.mark.parametrize(
+    ("command", "other"), [("classify", "junit"), ("run", "sarif"), ("bisect", "html"), ("nightly", "csv")]
+)
+def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(triage: Triage, command: str, other: str) -> None:
+    done = triage(command, "nothing", "--format", other)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "json" in done.stderr
+
+
+def test_a_group_lists_its_commands_without_importing_them() -> None:
+    code = (
+        "import sys; sys.argv = ['triage', '--help']\n"
+        "from triage.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import json; print(json.dumps([name for name in sys.modules if name.startswith('triage.')]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *help_text, modules = done.stdout.splitlines()
+    assert all(any(f" {name} " in line for line in help_text) for name in COMMANDS)
+    assert not {entry.module for entry in COMMANDS.values()} & set(json.loads(modules))
+
+
+def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:
+    done = triage("bisct")
+    assert done.returncode == 2
+    assert "bisect" in done.stderr
+
+
+def test_a_new_format_is_one_entry_for_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.report.lines_format import ENTRY
+    from triage.report import registry
+    from triage.report.runs import ClassifyReport, RunReport
+
+    monkeypatch.setattr(registry, "FORMATS", (*registry.FORMATS, ENTRY))
+    reports: list[Report] = [RunReport([]), ClassifyReport({})]
+    for report in reports:
+        assert "lines" in format_names(type(report))
+        assert format_for(type(report), "lines").render(report) == f"{type(report.shape()).__name__}\n"
