@@ -56,7 +56,7 @@ def richer(night: Night, monkeypatch: pytest.MonkeyPatch) -> list[Night]:
 def test_each_new_signature_is_reduced_once_and_told_at_once(richer: list[Night]) -> None:
     assert [len(one.examples) for one in richer] == [1, 2, 3]
     last = richer[-1]
-    assert {pair.name: example.found.case.name for pair in last.pairs if (example := last.example_of(pair))} == {
+    assert {pair.name: example.result.case.name for pair in last.pairs if (example := last.example_of(pair))} == {
         "one": "one",
         "two": "one",
         "other": "other",

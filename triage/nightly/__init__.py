@@ -1,1 +1,1 @@
-"""Many cases on a new compiler against a baseline: what changed, grouped by failure, each traced to its release."""
+"""Compare a new toolchain with a baseline over many cases: regressions, fixes, their origin and smallest examples."""

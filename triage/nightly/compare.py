@@ -1,4 +1,4 @@
-"""Two probes of each case, the baseline's and the new one's, and what the difference means: pure functions."""
+"""Compare each case's probe on the new toolchain with its probe on the baseline: pure functions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from triage.model.outcome import Failed, Failure, Probe, Status
 from triage.model.revision import Revision
 from triage.reduce.state import NotReproducible, Reduced
 
-_SLOWER = 1.5  # times the baseline's CPU time ...
-_SLOWER_BY = 1.0  # ... and at least so many seconds, before a compile is called slower
+_SLOWER = 1.5  # a compile is slower when it takes this many times the baseline's CPU time
+_SLOWER_BY = 1.0  # and this many seconds more
 
 
 class CaseChangeKind(StrEnum):
@@ -22,15 +22,15 @@ class CaseChangeKind(StrEnum):
 
     REGRESSED = "regressed"
     FIXED = "fixed"
-    CHANGED = "changed"  # fails as before, in another way
-    KNOWN = "known"  # fails, as its recipe expects
+    CHANGED = "changed"  # fails on both, with different failures
+    KNOWN = "known"  # fails as its recipe expects
     UNCHANGED = "unchanged"
     UNTESTABLE = "untestable"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One case on both compilers. `bisections`: where its change came from, and where it was undone again."""
+    """One case on both toolchains. `bisections`: the changes that introduced and, in newer releases, fixed its failure."""
 
     baseline: Probe
     probe: Probe
@@ -44,15 +44,15 @@ class Pair:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure on the new compiler, or the one that was fixed."""
-        for one in (self.probe, self.baseline):
-            if isinstance(one.outcome, Failed):
-                return one.outcome.failure
+        """The failure on the new toolchain, or else the one on the baseline."""
+        for probe in (self.probe, self.baseline):
+            if isinstance(probe.outcome, Failed):
+                return probe.outcome.failure
         return None
 
     @property
     def slower(self) -> float | None:
-        """How many times the baseline's CPU time the compile took, when that is worth telling."""
+        """The factor by which the compile's CPU time grew; None when it compiles about as fast as before."""
         old, new = self.baseline.measured.cpu_seconds, self.probe.measured.cpu_seconds
         both = status_of(self.baseline) in _GOOD and status_of(self.probe) in _GOOD
         return new / old if both and old > 0 and new > _SLOWER * old and new - old > _SLOWER_BY else None
@@ -60,18 +60,20 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A case made small that stands for all which regressed with its signature. `folder`: its reproducer's, None where
-    nothing was reduced.
+    """The reduction of one case of a new failure.
+
+    signature: the failure's, shared by all cases that regressed with it. folder: the reproducer's, None when the
+    reduction failed.
     """
 
     signature: str
-    found: Reduced | NotReproducible
+    result: Reduced | NotReproducible
     folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """The result of a nightly. `compiles`: real ones; `cached`: answers that were known."""
+    """The result of a nightly. `compiles`: compiles made; `cached`: cache hits."""
 
     toolchain: Revision
     baseline: Revision
@@ -82,28 +84,29 @@ class Night:
     examples: tuple[Example, ...] = ()
 
     def of(self, change: CaseChangeKind | str) -> tuple[Pair, ...]:
-        """The pairs with one kind of change, in the order of the recipes."""
+        """Return the pairs with one kind of change, in the order of the recipes."""
         return tuple(pair for pair in self.pairs if pair.change == change)
 
     def example_of(self, pair: Pair) -> Example | None:
-        """The small program that fails as a regressed case does."""
+        """Return the reduction with the failure of a regressed case, if there is one."""
         signature = pair.failure.signature if pair.failure and pair.change is CaseChangeKind.REGRESSED else None
-        return next((one for one in self.examples if one.signature == signature), None)
+        return next((example for example in self.examples if example.signature == signature), None)
 
     @property
     def slower(self) -> tuple[Pair, ...]:
-        """Cases that compile on both but take much longer now, the worst first."""
-        found = [pair for pair in self.pairs if pair.slower]
-        return tuple(sorted(found, key=lambda pair: -(pair.slower or 0)))
+        """Cases that compile on both toolchains but take much longer on the new one, the slowest first."""
+        return tuple(sorted((pair for pair in self.pairs if pair.slower), key=lambda pair: -(pair.slower or 0)))
 
     @property
     def clusters(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Signatures that were not there before, with the cases that have them, the most frequent first."""
+        """New failure signatures with the cases that have them, the most frequent first."""
         groups: dict[str, list[str]] = {}
         for pair in (*self.of(CaseChangeKind.REGRESSED), *self.of(CaseChangeKind.CHANGED)):
             if pair.failure:
                 groups.setdefault(pair.failure.signature, []).append(pair.name)
-        return tuple(sorted(((key, tuple(names)) for key, names in groups.items()), key=lambda one: (-len(one[1]), one[0])))
+        return tuple(
+            sorted(((key, tuple(names)) for key, names in groups.items()), key=lambda group: (-len(group[1]), group[0]))
+        )
 
 
 _GOOD = (Status.PASSED, Status.XPASS)
@@ -111,7 +114,7 @@ _BAD = (Status.FAILED, Status.XFAIL)
 
 
 def compare(baseline: Probe, probe: Probe) -> CaseChangeKind:
-    """What happened to a case. A failure that the recipe expects at this version is known, not a regression."""
+    """Return how a case changed. A failure that the recipe expects at this version is known, not a regression."""
     old, new = status_of(baseline), status_of(probe)
     if Status.UNTESTABLE in (old, new):
         return CaseChangeKind.UNTESTABLE
@@ -125,9 +128,9 @@ def compare(baseline: Probe, probe: Probe) -> CaseChangeKind:
 
 
 def pair_up(probes: Iterable[Probe], toolchain: str, baseline: str, order: Sequence[str]) -> tuple[Pair, ...]:
-    """Pairs of probes by case, in the order of the case names given. Both revisions must be there for every case."""
-    found = {(probe.case.name, probe.revision.name): probe for probe in probes}
-    pairs = ((found[name, baseline], found[name, toolchain]) for name in order)
+    """Pair the probes of each case in the order of the case names. Every case needs a probe of both revisions."""
+    by_name = {(probe.case.name, probe.revision.name): probe for probe in probes}
+    pairs = ((by_name[name, baseline], by_name[name, toolchain]) for name in order)
     return tuple(Pair(old, new, compare(old, new)) for old, new in pairs)
 
 

@@ -1,4 +1,4 @@
-"""Run a nightly: probe everything on both compilers, compare, trace what regressed."""
+"""Run a nightly: probe every case on both toolchains, compare, bisect and reduce regressions."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
-    """The cases of shard `I/N`, I from 1; every case is in one of the N. BadInput for another spelling."""
+    """Return the cases of shard `I/N`, I from 1; every case is in exactly one shard. Raises BadInput for other texts."""
     if text is None:
         return tuple(cases)
     number, _, count = text.partition("/")
     if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise BadInput(f"--shard {text!r}: write I/N with I from 1 to N, such as 1/4")
+        raise BadInput(f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4")
     return tuple(cases[int(number) - 1 :: int(count)])
 
 
 def run_nightly(
-    bench: ProbeRunner,
+    runner: ProbeRunner,
     cases: Sequence[Case],
     toolchain: ToolchainRef,
     baseline: ToolchainRef,
@@ -43,18 +43,17 @@ def run_nightly(
     bisect: bool,
     fresh: bool = False,
 ) -> Night:
-    """Every case on both compilers; with `bisect` each regression is traced to the pair of releases that brought it."""
+    """Probe every case on both toolchains and compare; with `bisect`, find the releases that introduced each regression."""
     started = time.monotonic()
     if toolchain.revision.name == baseline.revision.name:
-        raise BadInput(f"toolchain and baseline are both {baseline.revision.name}; a comparison needs two")
-    jobs = [ProbeJob(case, place, fresh) for place in (baseline, toolchain) for case in cases]
-    probes = list(bench.probe_all(jobs, "nightly"))
-    names = [case.name for case in cases]
-    pairs = pair_up(probes, toolchain.revision.name, baseline.revision.name, names)
-    pairs = tuple(_again(bench, pair, toolchain, baseline) if pair.slower else pair for pair in pairs)
+        raise BadInput(f"toolchain and baseline are both {baseline.revision.name}; name two different revisions")
+    jobs = [ProbeJob(case, ref, fresh) for ref in (baseline, toolchain) for case in cases]
+    probes = list(runner.probe_all(jobs, "nightly"))
+    pairs = pair_up(probes, toolchain.revision.name, baseline.revision.name, [case.name for case in cases])
+    pairs = tuple(_measure_again(runner, pair, toolchain, baseline) if pair.slower else pair for pair in pairs)
     if bisect:
         pairs = tuple(
-            replace(pair, bisections=trace(bench, pair, toolchain, baseline))
+            replace(pair, bisections=find_origin(runner, pair, toolchain, baseline))
             if pair.change is CaseChangeKind.REGRESSED
             else pair
             for pair in pairs
@@ -65,80 +64,69 @@ def run_nightly(
         baseline=revisions.get(baseline.revision.name, baseline.revision),
         pairs=pairs,
         seconds=time.monotonic() - started,
-        compiles=bench.compiles,
+        compiles=runner.compiles,
         cached=sum(probe.cached for probe in probes),
     )
 
 
-def _again(bench: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> Pair:
-    """A pair that looks slower, measured once more: the smaller time of two counts, a busy machine only adds."""
-    case = pair.probe.case
-    again = {
-        probe.revision.name: probe
-        for probe in bench.probe_all([ProbeJob(case, at, fresh=True) for at in (baseline, toolchain)])
-    }
+def _measure_again(runner: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> Pair:
+    """Compile a pair once more and use the faster of two runs, because a busy machine only adds time."""
+    jobs = [ProbeJob(pair.probe.case, ref, fresh=True) for ref in (baseline, toolchain)]
+    again = {probe.revision.name: probe for probe in runner.probe_all(jobs)}
     return replace(
         pair,
-        baseline=_quicker(pair.baseline, again[baseline.revision.name]),
-        probe=_quicker(pair.probe, again[toolchain.revision.name]),
+        baseline=_faster(pair.baseline, again[baseline.revision.name]),
+        probe=_faster(pair.probe, again[toolchain.revision.name]),
     )
 
 
-def _quicker(one: Probe, other: Probe) -> Probe:
-    return replace(one, measured=min(one.measured, other.measured, key=lambda measured: measured.cpu_seconds))
+def _faster(first: Probe, second: Probe) -> Probe:
+    return replace(first, measured=min(first.measured, second.measured, key=lambda measured: measured.cpu_seconds))
 
 
-def trace(bench: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> tuple[Bisection, ...]:
-    """Where a regression came from, between baseline and toolchain; and, if newer releases exist and the newest is
-    free of it, which release took it away again. Empty when the two are not both releases of one index.
+def find_origin(runner: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> tuple[Bisection, ...]:
+    """Bisect a regression between baseline and toolchain, and its fix between toolchain and the newest release.
+
+    The fix is left out when the newest release still fails. Nothing is bisected unless both are releases of one index.
     """
-    places = bench.registry.releases(toolchain.family)
-    index = {place.revision.name: at for at, place in enumerate(places)}
-    old, new = index.get(baseline.revision.name), index.get(toolchain.revision.name)
-    if old is None or new is None or old >= new:
-        return ()
-    case = pair.probe.case
     from triage.bisect.plan import BisectRequest, bisect_between  # numpy is slow to import
 
-    def quiet(_: BisectSearch) -> None:
+    def no_progress(_: BisectSearch) -> None:
         """A nightly shows no progress of its bisects."""
 
-    request = BisectRequest(bench, case)
-    found = [bisect_between(request, baseline.revision.name, toolchain.revision.name, quiet)]
-    newest = len(places) - 1
-    if new < newest:
-        fixing = replace(request, kind=BisectKind.FIX)
-        fixed = bisect_between(fixing, toolchain.revision.name, places[newest].revision.name, quiet)
-        if fixed.after is not None:  # still failing today is no answer of its own
-            found.append(fixed)
-    return tuple(found)
+    names = [ref.revision.name for ref in runner.registry.releases(toolchain.family)]
+    old, new = baseline.revision.name, toolchain.revision.name
+    if old not in names or new not in names or names.index(old) >= names.index(new):
+        return ()
+    request = BisectRequest(runner, pair.probe.case)
+    bisections = [bisect_between(request, old, new, no_progress)]
+    if new != names[-1]:
+        fix = bisect_between(replace(request, kind=BisectKind.FIX), new, names[-1], no_progress)
+        if fix.after is not None:
+            bisections.append(fix)
+    return tuple(bisections)
 
 
 def with_examples(
-    bench: ProbeRunner, night: Night, toolchain: ToolchainRef, baseline: ToolchainRef, write: Callable[[Reproducer], Path]
+    runner: ProbeRunner, night: Night, toolchain: ToolchainRef, baseline: ToolchainRef, write: Callable[[Reproducer], Path]
 ) -> Iterator[Night]:
-    """The night with one more example each time, until every signature that regressed has one: its first case is reduced,
-    with the baseline as the toolchain that has to go on compiling it. Stopped in between, what was written stays.
+    """Reduce the first case of each new failure; yield the night after each reduction.
+
+    `write` writes a reproducer and returns its folder. The baseline must still compile each reduced program.
     """
-    done: dict[str, Example] = {}
+    examples: dict[str, Example] = {}
     for pair in night.of(CaseChangeKind.REGRESSED):
         signature = pair.failure.signature if pair.failure else ""
-        if signature not in done:
-            done[signature] = _example(bench, pair, signature, (toolchain, baseline), write)
-            yield replace(night, examples=tuple(done.values()))
+        if signature not in examples:
+            request = ReductionRequest(pair.probe.case, toolchain, baseline, same_signature)
+            examples[signature] = _example(runner, request, signature, write)
+            yield replace(night, examples=tuple(examples.values()))
 
 
-def _example(
-    bench: ProbeRunner,
-    pair: Pair,
-    signature: str,
-    places: tuple[ToolchainRef, ToolchainRef],
-    write: Callable[[Reproducer], Path],
-) -> Example:
-    bad, good = places
+def _example(runner: ProbeRunner, request: ReductionRequest, signature: str, write: Callable[[Reproducer], Path]) -> Example:
     try:
-        found = reduce_case(bench, ReductionRequest(pair.probe.case, bad, good, same_signature))
-        folder = None if isinstance(found, NotReproducible) else write(reproducer_of(bench, found, bad))
-    except EnvironmentFailure as error:  # the night's result stands all the same
-        return Example(signature, NotReproducible(pair.probe.case, str(error), cause=Cause.ENVIRONMENT))
-    return Example(signature, found, folder)
+        result = reduce_case(runner, request)
+        folder = None if isinstance(result, NotReproducible) else write(reproducer_of(runner, result, request.bad))
+    except EnvironmentFailure as error:  # the comparison itself is complete
+        return Example(signature, NotReproducible(request.case, str(error), cause=Cause.ENVIRONMENT))
+    return Example(signature, result, folder)

@@ -191,11 +191,11 @@ def effort_text(night: Night) -> str:
 
 def example_text(example: Example, name: str) -> str:
     """Return how small the program that stands for a case became and where it is, or why it was not reduced."""
-    case = example.found.case.name
+    case = example.result.case.name
     shared = "" if case == name else f" (of {case}, which has the same failure)"
-    if isinstance(example.found, NotReproducible):
-        return f"not reduced{shared}: {example.found.reason}"
-    return f"reduced to {example.found.after}{shared}: {example.folder}"
+    if isinstance(example.result, NotReproducible):
+        return f"not reduced{shared}: {example.result.reason}"
+    return f"reduced to {example.result.after}{shared}: {example.folder}"
 
 
 def _example_link(example: Example, name: str) -> str:
@@ -215,9 +215,9 @@ def _pair_shape(pair: Pair) -> PairShape:
 def _example_shape(example: Example | None) -> ExampleShape | None:
     if example is None:
         return None
-    if isinstance(example.found, NotReproducible):
-        return ExampleShape(example.found.case.name, None, None, example.found.reason)
-    return ExampleShape(example.found.case.name, str(example.folder), example.found.after.operations, None)
+    if isinstance(example.result, NotReproducible):
+        return ExampleShape(example.result.case.name, None, None, example.result.reason)
+    return ExampleShape(example.result.case.name, str(example.folder), example.result.after.operations, None)
 
 
 def _reason(pair: Pair) -> str | None:
