@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.history_of import case_named, outcome
+from tests.bisect.letters import case_named, outcome
 from tests.conftest import ROOT, Triage
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.cli.exit_codes import Exit, exit_for_probes, exit_without_answer

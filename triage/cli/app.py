@@ -152,4 +152,4 @@ def _interrupt(_: int, __: FrameType | None) -> None:
 def main() -> None:
     """Run the program."""
     signal.signal(signal.SIGTERM, _interrupt)
-    app()
+    app(prog_name="triage")

@@ -1,0 +1,82 @@
+"""Whole screens compared with files in this folder. Other tests assert on values, not on sentences.
+
+After an intended change of a screen, write the files again with `python -m tests.golden.test_golden` and read the diff.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.letters import case_named, outcome
+from tests.nightly.test_compare import night_of
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.model.outcome import Failed
+from triage.model.revision import Revision
+from triage.report.bisection import BisectReport
+from triage.report.formats import TextFormat
+from triage.report.night import NightReport
+
+FOLDER = Path(__file__).parent
+
+
+def help_screen() -> str:
+    environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "--help"]
+    text = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    # Typer draws the boxes and the types of options differently from version to version.
+    lines = (line.strip(" │╭╮╰╯─").replace("<bool>", "") for line in text.splitlines())
+    return "\n".join(" ".join(line.split()) for line in lines if line) + "\n"
+
+
+def nightly_screen() -> str:
+    histories = {
+        "comes-and-goes": "PPPPFFPP",
+        "stays": "PPPFFFFF",
+        "fixed": "FFFFPPPP",
+        "other": "FFFFGGPP",
+        "fine": "PPPPPPPP",
+    }
+    return TextFormat().render(NightReport(replace(night_of(histories, old=1, new=4), seconds=2.0)))
+
+
+def bisect_screen() -> str:
+    failed = outcome("F")
+    assert isinstance(failed, Failed)
+    before, after = Revision("1.1.0", "a" * 40, "2025-01-01"), Revision("1.2.0", "b" * 40, "2025-02-01")
+    bisection = Bisection(
+        case_named("softmax"),
+        BisectKind.REGRESSION,
+        Answer.CULPRIT,
+        failed.failure,
+        before,
+        after,
+        ((after, 1.0),),
+        confirmed=True,
+        probes=5,
+        rounds=2,
+        cached=1,
+        untestable=((Revision("1.0.0"), "does not know the flag --iree-x"),),
+    )
+    return TextFormat().render(BisectReport(bisection))
+
+
+SCREENS: dict[str, Callable[[], str]] = {"help": help_screen, "nightly": nightly_screen, "bisect": bisect_screen}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert SCREENS[name]() == (FOLDER / f"{name}.txt").read_text("utf-8")
+
+
+if __name__ == "__main__":
+    os.environ["COLUMNS"] = "100"
+    for name, screen in SCREENS.items():
+        (FOLDER / f"{name}.txt").write_text(screen(), "utf-8")
