@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,7 +16,6 @@ from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
 from triage.model.outcome import Untestable
-from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
 _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
@@ -57,19 +55,20 @@ def pass_evidence(
 
     Two compiles, each ended after a minute. The evidence is cached on disk for a bisect that goes on another day.
     """
-    path = _cache_path(runner, case, good, bad)
-    if path is not None and path.is_file():
-        with suppress(OSError, ValidationError):
-            return _EVIDENCE.validate_json(path.read_bytes())
+    key = _cache_key(runner, case, good, bad)
+    if key is None:
+        return _compare(runner, case, good, bad, repository)
+    cache = runner.registry.workspace.state.section("pass evidence")
+    if stored := cache.get(key):
+        with suppress(ValidationError):
+            return _EVIDENCE.validate_python(stored["evidence"])
     evidence = _compare(runner, case, good, bad, repository)
-    if path is not None:
-        with disk_errors("save the comparison of passes"):
-            write_whole(path, _EVIDENCE.dump_json(evidence))
+    cache.put(key, {"evidence": _EVIDENCE.dump_python(evidence, mode="json")})
     return evidence
 
 
-def _cache_path(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef) -> Path | None:
-    """Where the evidence about these compilers and this program is cached; None where one of them cannot be obtained."""
+def _cache_key(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef) -> str | None:
+    """The key of the evidence about these compilers and this program; None where one of them cannot be obtained."""
     try:
         identities = [runner.registry.obtain(ref).identity for ref in (good, bad)]
     except TriageError:
@@ -78,7 +77,7 @@ def _cache_path(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: Toolch
     if isinstance(prepared, Untestable):
         return None
     key = ("2", *identities, prepared.digest, case.target, case.flags, case.phase)
-    return runner.registry.home / "attributions" / f"{sha256(repr(key).encode()).hexdigest()[:32]}.json"
+    return sha256(repr(key).encode()).hexdigest()
 
 
 def _compare(
