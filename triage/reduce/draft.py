@@ -170,6 +170,13 @@ def _drop_chunks(
     return left, best
 
 
+def repeatedly(draft: Draft, test: InterestingnessTest, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
+    """Apply the first interesting change until no change is interesting."""
+    while (found := test.first(changes(draft))) is not None:
+        draft = found
+    return draft
+
+
 def greedily(draft: Draft, test: InterestingnessTest, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
     """Apply one interesting change after another until none is left.
 

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, minimise
+from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, minimise, repeatedly
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 
 
@@ -151,13 +151,8 @@ class OnnxFrontend:
 
 
 def narrow(draft: Draft, test: InterestingnessTest) -> Draft:
-    """Keep value half of the nodes, or the middle, as long as that fails."""
-    while True:
-        document = _model_of_draft(draft)
-        found = test.first(Draft(value, draft.case) for value in _windows(document))
-        if found is None:
-            return draft
-        draft = found
+    """Keep one half of the nodes, or the middle, as long as that fails."""
+    return repeatedly(draft, test, lambda base: (Draft(window, base.case) for window in _windows(_model_of_draft(base))))
 
 
 def _windows(document: OnnxDocument) -> Iterator[OnnxDocument]:

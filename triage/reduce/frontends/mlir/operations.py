@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from triage.mlir import Module, Operation, Value
 from triage.mlir.tree import free_values, kind
-from triage.reduce.draft import Draft, InterestingnessTest, minimise
+from triage.reduce.draft import Draft, InterestingnessTest, minimise, repeatedly
 from triage.reduce.frontends.mlir.document import (
     Values,
     body_of,
@@ -62,14 +62,14 @@ def _neighbours(able: list[Operation]) -> dict[Operation, list[Operation]]:
 
 def narrow(draft: Draft, test: InterestingnessTest) -> Draft:
     """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
-    while True:
-        module = module_of(draft)
-        functions = sorted(module.functions(), key=lambda function: -len(pieces(function)))
-        windows = (with_module(draft, window) for function in functions for window in _windows(module, function))
-        found = test.first(window for window in windows if window.document.size < draft.document.size)
-        if found is None:
-            return draft
-        draft = found
+    return repeatedly(draft, test, _smaller_windows)
+
+
+def _smaller_windows(draft: Draft) -> Iterator[Draft]:
+    module = module_of(draft)
+    for function in sorted(module.functions(), key=lambda function: -len(pieces(function))):
+        windows = (with_module(draft, window) for window in _windows(module, function))
+        yield from (window for window in windows if window.document.size < draft.document.size)
 
 
 def _windows(module: Module, function: Operation) -> Iterator[Module]:

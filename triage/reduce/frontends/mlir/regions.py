@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from triage.mlir import Block, Operation, Value
 from triage.mlir.tree import array_elements
-from triage.reduce.draft import Draft, InterestingnessTest, minimise
+from triage.reduce.draft import Draft, InterestingnessTest, minimise, repeatedly
 from triage.reduce.frontends.mlir.document import (
     Values,
     copy_module,
@@ -21,13 +21,14 @@ _OPENED = ("scf.for", "scf.if", "scf.execute_region", "flow.dispatch.region")
 
 def unroll_regions(draft: Draft, test: InterestingnessTest) -> Draft:
     """Replace loops by one iteration and branches by one side; all at once, then one by one."""
-    while True:
-        count = sum(1 for operation in module_of(draft).walk() if _can_open(operation))
-        every = [_opened(draft, range(count))] if count > 1 else []
-        found = test.first(smaller for smaller in (*every, *(_opened(draft, [index]) for index in range(count))))
-        if found is None:
-            return draft
-        draft = found
+    return repeatedly(draft, test, _unrolled)
+
+
+def _unrolled(draft: Draft) -> Iterator[Draft]:
+    count = sum(1 for operation in module_of(draft).walk() if _can_open(operation))
+    if count > 1:
+        yield _opened(draft, range(count))
+    yield from (_opened(draft, [index]) for index in range(count))
 
 
 def _can_open(operation: Operation) -> bool:
