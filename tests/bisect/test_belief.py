@@ -36,7 +36,7 @@ def by_enumeration(weights: list[float], evidence: list[tuple[int, Side | None]]
 
 
 @given(lines(), RATES, RATES)
-def test_the_posterior_is_what_enumeration_gives(
+def test_the_posterior_equals_enumeration(
     line: tuple[list[float], list[tuple[int, Side | None]]], false_old: float, false_new: float
 ) -> None:
     weights, evidence = line
@@ -103,7 +103,7 @@ def test_any_evidence_in_any_order_gives_probabilities(
     assert list(held) == sorted(held)
 
 
-def test_a_skipped_place_keeps_its_probability() -> None:
+def test_a_skipped_candidate_keeps_its_probability() -> None:
     belief = Belief.uniform(6)
     assert belief.observe(3, SKIP).probabilities == pytest.approx(belief.probabilities)
     narrowed = belief.observe_all([(3, SKIP), (2, OLD), (4, NEW)])
@@ -112,13 +112,13 @@ def test_a_skipped_place_keeps_its_probability() -> None:
     assert (narrowed.leading().first, narrowed.leading().last) == (3, 4)
 
 
-def test_of_several_changes_the_one_nearest_to_the_bad_end_is_pursued() -> None:
+def test_of_several_changes_the_one_nearest_to_the_new_end_is_searched() -> None:
     belief = Belief.uniform(10).observe_all([(3, NEW), (5, OLD), (8, NEW)])
     assert belief.bounds == (5, 8)
     assert {index for index, _ in belief.suspects()} == {6, 7, 8}
 
 
-def test_a_place_that_contradicts_itself_loses_its_say() -> None:
+def test_a_candidate_that_contradicts_itself_counts_for_nothing() -> None:
     belief = Belief.uniform(10).observe_all([(4, NEW), (4, OLD)])
     assert belief.bounds == (0, 9)
     assert belief.contradictory == {4}
@@ -136,7 +136,7 @@ def test_a_prior_alone_convicts_nobody() -> None:
     assert seen.missing_witnesses(seen.leading()) == ()
 
 
-def test_closed_places_join_their_neighbours() -> None:
+def test_closed_candidates_join_their_neighbours() -> None:
     blocks = Belief.uniform(6).observe(3, SKIP).blocks(closed={2})
     assert [(block.first, block.last) for block in blocks] == [(1, 1), (2, 4), (5, 5)]
     assert [block.probability for block in blocks] == pytest.approx([0.2, 0.6, 0.2])

@@ -34,7 +34,7 @@ class Terminal:
             os.execv(sys.executable, [sys.executable, "-c", "from triage.cli import main; main()", *asked])
 
     def wait_for(self, pattern: str) -> None:
-        """Read until the pattern stands in what was said since the last time."""
+        """Read until the new output contains the pattern."""
         end = time.monotonic() + PATIENCE
         while not (found := re.search(pattern, self.said)):
             assert time.monotonic() < end, self.said
@@ -49,7 +49,7 @@ class Terminal:
         os.write(self._keys, text.encode())
 
     def end(self) -> int:
-        """The exit status, everything it still says read."""
+        """Read the rest of the output; return the exit status."""
         end = time.monotonic() + PATIENCE
         with suppress(OSError):  # the other side is closed
             while True:

@@ -46,7 +46,7 @@ def test_a_person_leads(
     assert '"person"' not in journal.read_text()
 
 
-def test_verdicts_go_to_git_and_come_back(
+def test_verdicts_are_exported_to_git_and_imported_again(
     small: SmallCompiler,
     recipe: Path,
     command: Path,
@@ -73,7 +73,7 @@ def test_verdicts_go_to_git_and_come_back(
     assert set(counted(calls)) == {small.shas[0], small.shas[CULPRIT - 1], small.sha, small.shas[-1]}
 
 
-def test_a_log_that_errs_convicts_nobody(
+def test_a_wrong_log_leads_to_no_wrong_culprit(
     small: SmallCompiler,
     recipe: Path,
     command: Path,

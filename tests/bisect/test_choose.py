@@ -20,7 +20,7 @@ SKEWS = (0.05, 0.3, 1.0)
 def search(
     belief: Belief, truth: int, jobs: int = 1, seconds: np.ndarray | None = None, untestable: Collection[int] = ()
 ) -> tuple[Belief, int, int]:
-    """Answer truly until nothing is left to ask: the belief, answers that told something, rounds."""
+    """Probe until no probe can help; return the belief, the probes with a result, the rounds."""
     tests = rounds = 0
     while chosen := next_probes(belief, seconds, jobs):
         rounds += 1
@@ -37,7 +37,7 @@ def search(
 
 @given(suspects=st.integers(1, 400), jobs=st.integers(1, 8), data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_a_clean_line_is_solved_in_logarithmic_rounds(suspects: int, jobs: int, data: st.DataObject) -> None:
+def test_a_clean_range_is_solved_in_logarithmic_rounds(suspects: int, jobs: int, data: st.DataObject) -> None:
     truth = data.draw(st.integers(1, suspects))
     belief, tests, rounds = search(Belief.uniform(suspects + 1), truth, jobs)
     assert belief.suspects() == ((truth, 1.0),)
@@ -110,7 +110,7 @@ def test_every_root_has_the_cost_of_its_cheapest_tree(parts: int, seed: int, pri
 
 @given(st.integers(4, 14), st.integers(0, 500))
 @settings(max_examples=40, deadline=None)
-def test_two_at_once_tell_nearly_as_much_as_any_two_could(places: int, seed: int) -> None:
+def test_two_probes_at_once_are_nearly_as_informative_as_the_best_two(places: int, seed: int) -> None:
     belief = Belief.from_weights(np.random.default_rng(seed).gamma(0.5, size=places) + 1e-3)
     sums = np.cumsum(belief.probabilities)
 
@@ -131,7 +131,7 @@ def test_the_information_of_a_probe_is_the_entropy_that_it_removes() -> None:
         assert bits[index] == pytest.approx(0.95 * (belief.entropy - after), abs=1e-9)  # 5 % of probes are skipped
 
 
-def test_the_cheap_are_asked_before_the_dear() -> None:
+def test_cheap_candidates_are_probed_first() -> None:
     seconds = np.full(100, 1800.0)
     seconds[::10] = 5.0
     belief = Belief.uniform(100)
@@ -141,7 +141,7 @@ def test_the_cheap_are_asked_before_the_dear() -> None:
     assert 40 < next_probes(narrowed, seconds)[0] < 50
 
 
-def test_what_was_skipped_makes_its_neighbours_doubtful() -> None:
+def test_a_skipped_candidate_makes_its_neighbours_less_likely_to_be_testable() -> None:
     belief = Belief.uniform(101)
     middle = next_probes(belief)[0]
     odds = untestable_odds(belief.observe(middle, SKIP).observe(10, OLD))
@@ -151,7 +151,7 @@ def test_what_was_skipped_makes_its_neighbours_doubtful() -> None:
     assert abs(next_probes(belief.observe(middle, SKIP))[0] - middle) > 3
 
 
-def test_nothing_is_chosen_when_nothing_can_be_told() -> None:
+def test_nothing_is_chosen_when_no_probe_can_help() -> None:
     assert next_probes(Belief.uniform(2)) == ()
     assert next_probes(Belief.uniform(4), [1, math.inf, math.inf, 1]) == ()
     assert next_probes(Belief.uniform(4).observe_all([(1, SKIP), (2, SKIP)]), jobs=3) == ()
@@ -188,7 +188,7 @@ def test_flaky_probes_do_not_convict_the_innocent(noise: Noise, wrong_good: floa
 
 
 @pytest.mark.parametrize("jobs", [1, 4, 8])
-def test_twenty_thousand_suspects_take_a_blink(jobs: int) -> None:
+def test_twenty_thousand_suspects_take_little_time(jobs: int) -> None:
     random = np.random.default_rng(0)
     weights, costs = random.gamma(0.3, size=20_001) + 1e-3, random.choice([5.0, 60.0, 1800.0], size=20_001)
     for belief in (Belief.uniform(20_001), Belief.from_weights(weights), Belief.from_weights(weights, FLAKY)):

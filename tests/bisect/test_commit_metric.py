@@ -36,7 +36,7 @@ def test_the_commit_that_made_the_artifact_grow(
     assert float(found["failure"]["details"]["value"]) == pytest.approx(grown, rel=1e-3)
 
 
-def test_ends_that_weigh_the_same_are_refused(
+def test_ends_of_the_same_size_are_refused(
     small: SmallCompiler, heavy: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SMALL_REPO", str(small.path))

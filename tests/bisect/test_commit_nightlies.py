@@ -1,4 +1,4 @@
-"""Commit bisects between nightlies, which a page of links lists and tags of the repository place."""
+"""Commit bisects between nightlies that a page lists, with their commits known from tags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Nightlies:
     sources: str
 
     def fetched(self) -> int:
-        """How many wheels were downloaded."""
+        """Count the wheels that were downloaded."""
         return sum(".whl" in path for path in self.server.requests)
 
 

@@ -133,7 +133,7 @@ def test_ends_are_verified(timeline: Timeline) -> None:
     assert runner.asked == [0, 39]
 
 
-def test_a_probe_that_lied_once_does_not_convict(timeline: Timeline) -> None:
+def test_one_wrong_probe_leads_to_no_wrong_culprit(timeline: Timeline) -> None:
     letters = "P" * 17 + "F" * 23
     found, _ = bisect(timeline, letters)
     for liar in range(1, 39):

@@ -74,7 +74,7 @@ def test_a_script_that_builds(
 
 
 @pytest.mark.parametrize("fate", [Fate.OTHER, Fate.CRASH])
-def test_what_says_nothing_right_before_the_culprit_stays_a_suspect(
+def test_a_skipped_commit_right_before_the_culprit_stays_a_suspect(
     tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch, fate: Fate
 ) -> None:
     one = begin(tmp_path / "before", [Fate.SOUND] * 5 + [fate] + [Fate.SOUND] * 6, 6)
@@ -83,7 +83,7 @@ def test_what_says_nothing_right_before_the_culprit_stays_a_suspect(
     assert {each["commit"] for each in found["suspects"]} == {one.shas[5], one.sha}
 
 
-def test_what_says_nothing_behind_the_culprit_does_not_clear_it(
+def test_skipped_commits_after_the_culprit_do_not_hide_it(
     tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = begin(tmp_path / "behind", [Fate.SOUND] * 7 + [Fate.BROKEN, Fate.OTHER, Fate.CRASH] * 2 + [Fate.SOUND], 6)

@@ -37,7 +37,7 @@ def found_changes(found: object) -> list[tuple[int, str, str]]:
     ]
 
 
-def test_every_asks_everything() -> None:
+def test_a_full_share_compiles_everything() -> None:
     bench = HistoryRunner(PATTERNS)
     found = histories(bench, [case_named(name) for name in PATTERNS], release_refs(16), share=1.0)
     assert len(bench.asked) == 160
@@ -54,7 +54,7 @@ def test_half_the_compiles_find_the_changes_of_real_patterns() -> None:
     assert sum(one.compiles for one in found) == len(bench.asked)
 
 
-def test_a_window_named_by_the_recipe_is_looked_at() -> None:
+def test_a_window_named_by_the_recipe_is_probed() -> None:
     history = "PFPPPPPPPPPPPPPP"
     case = case_named("softmax", Expectation("stack-limit", since="1.1.0", until="1.2.0"))
     found = histories(HistoryRunner({"softmax": history}), [case], release_refs(16), share=0.3)
@@ -63,7 +63,7 @@ def test_a_window_named_by_the_recipe_is_looked_at() -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.text("PFU", min_size=9, max_size=9), min_size=1, max_size=4), st.floats(0.1, 1.0))
-def test_every_change_that_is_told_is_a_true_one(rows: list[str], share: float) -> None:
+def test_every_reported_change_is_true(rows: list[str], share: float) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
     bench = HistoryRunner(patterns)
     for one in histories(bench, [case_named(name) for name in patterns], release_refs(9), share=share):

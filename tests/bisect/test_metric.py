@@ -79,13 +79,13 @@ def test_the_threshold_lies_halfway_between_the_best_of_both_ends(metric: Metric
     assert found.threshold == pytest.approx(2.0 * factor)
 
 
-def test_ends_that_are_alike_cannot_be_bisected() -> None:
+def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
     prober = NumberProber({"1.0.0": [1.0, 1.0, 1.0], "1.2.0": [1.1, 1.1, 1.1]})
     with pytest.raises(BadInput, match="too little to bisect"):
         threshold_between(prober, CASE, PLACES[0], PLACES[2], Metric.CPU_SECONDS)
 
 
-def test_what_did_not_compile_has_no_number() -> None:
+def test_a_failed_compile_has_no_number() -> None:
     assert value_of(probe(1.0, letter="F"), Metric.CPU_SECONDS) is None
     assert value_of(replace(probe(1.0), measured=Measured(1.0)), Metric.ARTIFACT_BYTES) is None
 
@@ -98,7 +98,7 @@ def test_what_did_not_compile_has_no_number() -> None:
         (outcome("F"), BadInput),
     ],
 )
-def test_an_end_without_a_number_is_told_with_the_reason(outcome: Outcome, error: type[Exception]) -> None:
+def test_an_end_without_a_number_is_an_error_with_the_reason(outcome: Outcome, error: type[Exception]) -> None:
     prober = NumberProber({"1.0.0": [1.0] * 3, "1.2.0": [1.0] * 3}, outcome)
     why = outcome.reason if isinstance(outcome, Untestable) else "does not compile"
     with pytest.raises(error, match=why):

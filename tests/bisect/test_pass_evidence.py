@@ -1,4 +1,4 @@
-"""What the passes of both ends tell goes into the search, and into its answer."""
+"""Evidence from the passes of both ends is used by the search and part of its answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def search(
     return made, asked
 
 
-def test_it_is_asked_once_with_the_good_and_the_bad_end(timeline: Timeline) -> None:
+def test_passes_are_compared_once_between_the_good_and_the_bad_end(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20)
     run_search(made)
     assert asked == [(timeline.commits[0].sha[:10], timeline.commits[-1].sha[:10])]
@@ -58,7 +58,7 @@ def test_it_is_asked_once_with_the_good_and_the_bad_end(timeline: Timeline) -> N
     assert asked == [(timeline.commits[-1].sha[:10], timeline.commits[0].sha[:10])]
 
 
-def test_where_compilers_are_at_hand_a_probe_is_cheaper_than_asking(timeline: Timeline) -> None:
+def test_passes_are_not_compared_where_compilers_are_installed(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20, seconds=0.0)
     assert run_search(made).confirmed
     assert asked == []
@@ -82,7 +82,7 @@ def test_evidence_that_is_wrong_leads_to_the_same_culprit(timeline: Timeline, cu
     assert found.confirmed
 
 
-def test_the_answer_says_what_the_evidence_was(timeline: Timeline) -> None:
+def test_the_answer_contains_the_evidence(timeline: Timeline) -> None:
     found = run_search(search(timeline, "P" * 20 + "F" * 20)[0])
     assert found.evidence == TILE.summary
     assert TILE.summary in BisectReport(found).markdown()
@@ -90,13 +90,13 @@ def test_the_answer_says_what_the_evidence_was(timeline: Timeline) -> None:
     assert TILE.summary in TextFormat().render(BisectReport(found))
 
 
-def test_nothing_is_said_where_there_was_none(timeline: Timeline) -> None:
+def test_the_answer_without_evidence_mentions_none(timeline: Timeline) -> None:
     found = run_search(search(timeline, "P" * 20 + "F" * 20, found=None)[0])
     assert found.evidence is None
     assert "Evidence" not in BisectReport(found).markdown()
 
 
-def test_a_few_suspects_are_not_worth_it(timeline: Timeline) -> None:
+def test_passes_are_not_compared_for_a_few_suspects(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20)
     line = made.range
     short = CommitCandidates(line.timeline, line.family, 17, line.candidates[17:23], line.sources)

@@ -40,7 +40,7 @@ def named(commits: list[Commit], clues: Clues, index: int, project: str | None =
     return {reason.feature for reason in explain(commits, clues, project)[index]}
 
 
-def test_what_cannot_be_to_blame_is_demoted_and_never_excluded() -> None:
+def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
     plain, docs, tests, runtime, nfc = odds(
         [
             commit("Change it", GPU),
@@ -55,7 +55,7 @@ def test_what_cannot_be_to_blame_is_demoted_and_never_excluded() -> None:
     assert all(0 < one < 0.4 for one in (docs, tests, runtime, nfc))
 
 
-def test_the_runtime_is_not_demoted_for_what_fails_when_it_runs() -> None:
+def test_the_runtime_is_not_demoted_for_runtime_failures() -> None:
     commits = [commit("Change it", HAL), commit("Run it", RUNTIME)]
     assert odds(commits, Clues("runtime-error"))[1] > odds(commits, Clues("legalization"))[1]
 
@@ -113,7 +113,7 @@ def test_integrates_reapplies_and_what_was_reverted() -> None:
     assert "other-dependency" in reasons[4]
 
 
-def test_late_commits_are_likelier_only_where_the_failure_was_noticed() -> None:
+def test_late_commits_are_more_likely_only_where_the_failure_was_noticed() -> None:
     commits = [commit(f"Change number {n}", GPU) for n in range(9)]
     assert odds(commits) == pytest.approx([1] * 9)
     told = odds(commits, Clues(noticed=True))

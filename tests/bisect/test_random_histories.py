@@ -18,7 +18,7 @@ PRICES = (0.0, 5.0, 60.0, 1800.0)
 
 @dataclass(frozen=True)
 class World:
-    """`letters`: what each place would say; `culprit`: the first of the new state."""
+    """`letters`: the outcome of each candidate; `culprit`: the first one of the new state."""
 
     letters: str
     culprit: int
@@ -28,7 +28,7 @@ class World:
 
     @property
     def suspects(self) -> set[int]:
-        """What no probe can tell apart from the culprit."""
+        """The culprit and the candidates that no probe can separate from it."""
         tell = [index for index, letter in enumerate(self.letters) if letter in "PF" and index not in self.range.shut]
         low = max(index for index in tell if index < self.culprit)
         return set(range(low + 1, min(index for index in tell if index >= self.culprit) + 1))
@@ -36,7 +36,7 @@ class World:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """0 to 60 % of the places say nothing: alone or in runs, as a renamed flag or a broken build makes them; others fail
+    """0 to 60 % of the candidates are skipped: alone or in runs, as after a renamed flag or a broken build; others fail
     otherwise; artifacts are missing; prices and suspicions are of any kind, the culprit's own included.
     """
     places = draw(st.integers(2, 90))
@@ -83,14 +83,14 @@ def suspects_of(found: Bisection) -> set[int]:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
-def test_the_answer_is_what_can_be_known(world: World) -> None:
+def test_the_answer_is_the_best_possible(world: World) -> None:
     holds(world)
 
 
 @pytest.mark.slow
 @settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
-def test_the_answer_is_what_can_be_known_in_ten_thousand_histories(world: World) -> None:
+def test_the_answer_is_the_best_possible_in_ten_thousand_histories(world: World) -> None:
     holds(world)
 
 

@@ -53,7 +53,7 @@ def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed(timeline
     assert found.confirmed
 
 
-def test_a_persons_word_counts_and_is_not_called_confirmed(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+def test_a_persons_verdict_counts_but_does_not_confirm(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path)
     asked = len(session.search.runner.asked)
     names = [session.search.range.revision(index).name for index in (16, 17)]
@@ -64,7 +64,7 @@ def test_a_persons_word_counts_and_is_not_called_confirmed(timeline: Timeline, t
     assert len(session.search.runner.asked) == asked
 
 
-def test_back_takes_the_last_verdict_back(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+def test_undo_removes_the_last_verdict(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path)
     before = session.search.belief.suspects()
     session.probe(20)
@@ -76,7 +76,7 @@ def test_back_takes_the_last_verdict_back(timeline: Timeline, tmp_path: Path) ->
     assert session.journal.read() == ()
 
 
-def test_jump_proposes_another_place_once(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+def test_jump_proposes_another_candidate_once(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path, missing=(9,))
     session.jump(timeline.commits[30].sha[:8])
     assert session.next() == 30
@@ -102,7 +102,7 @@ def test_quitting_keeps_everything_and_resume_repeats_no_probe(timeline: Timelin
     assert not known & set(probed[2:-2])  # all but the ends and the confirmation
 
 
-def test_a_bisect_that_is_not_resumed_begins_anew_and_keeps_the_old_words(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+def test_a_bisect_that_is_not_resumed_starts_a_new_journal_and_keeps_the_old_one(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session_on(timeline, tmp_path).record(5, Verdict.GOOD)
     again = session_on(timeline, tmp_path)
     again.record(30, Verdict.BAD)
@@ -111,7 +111,7 @@ def test_a_bisect_that_is_not_resumed_begins_anew_and_keeps_the_old_words(timeli
     assert "good" in again.journal.path.with_suffix(".before").read_text()
 
 
-def test_nonsense_is_answered_with_help_and_changes_nothing(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+def test_unknown_words_print_help_and_change_nothing(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path)
     before = session.search.belief.suspects()
     with pytest.raises(Interrupted):
@@ -119,7 +119,7 @@ def test_nonsense_is_answered_with_help_and_changes_nothing(timeline: Timeline, 
     assert session.search.belief.suspects() == before
 
 
-def test_the_other_failure_can_be_chased_instead(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+def test_the_other_failure_can_be_bisected_instead(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
     session = session_on(timeline, tmp_path, "P" * 10 + "G" * 10 + "F" * 20)
     session.probe(15)
     assert session.switch_failure().failure_class == "class-G"

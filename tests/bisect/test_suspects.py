@@ -24,7 +24,7 @@ def test_suspects_are_ranked_without_a_compile(
     assert not (tmp_path / "made").exists()
 
 
-def test_a_log_that_is_not_there_is_said_to_be_missing(small: SmallCompiler, triage: Triage, tmp_path: Path) -> None:
+def test_a_missing_log_is_an_error(small: SmallCompiler, triage: Triage, tmp_path: Path) -> None:
     ends = ("--good", f"commit:{small.shas[0]}", "--bad", small.shas[-1], "--repo", small.path)
     done = triage("suspects", tmp_path / "none.log", *ends)
     assert done.returncode == 2
