@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+from rich.text import Text
 
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption
-from triage.cli.screen import Format, print_stderr, show_json
+from triage.cli.options import format_option
+from triage.cli.screen import print_stderr
 from triage.model.errors import BadInput
+from triage.report.elements import plural
+from triage.report.housekeeping import ExportShape, HousekeepingReport, ImportedFileShape, ImportShape
+from triage.report.registry import write_report
 from triage.toolchains.home import disk_errors
 
 app = typer.Typer(no_args_is_help=True, help="Export or import cached results.")
@@ -24,7 +28,7 @@ app = typer.Typer(no_args_is_help=True, help="Export or import cached results.")
 def export(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="File to write (default: stdout).")] = None,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Write every cached result as one line of JSON.
 
@@ -34,15 +38,13 @@ def export(
     with open_runner(context.obj, ()) as runner:
         lines = runner.evidence.export()
         if file is None:
-            count = _write_document(lines) if output is Format.JSON else _write_lines(lines, sys.stdout)
-            print_stderr(_results(count))
+            count = _write_document(lines) if output == "json" else _write_lines(lines, sys.stdout)
+            print_stderr(plural(count, "result"))
             return Exit.OK
         with disk_errors(f"write {file}"), file.open("w", encoding="utf-8") as sink:
             count = _write_lines(lines, sink)
-    if output is Format.JSON:
-        show_json({"file": str(file), "count": count})
-    else:
-        typer.echo(f"{_results(count)} written to {file}")
+    written = Text(f"{plural(count, 'result')} written to {file}")
+    write_report(HousekeepingReport(ExportShape(str(file), count), [written]), output)
     return Exit.OK
 
 
@@ -51,24 +53,21 @@ def export(
 def import_(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `export` wrote.")],
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Add the results of another machine to the cache. Results that are cached already are skipped."""
     missing = [path for path in files if not path.is_file()]
     if missing:
         raise BadInput(f"there is no file {', '.join(map(str, missing))}")
-    counts: list[dict[str, str | int]] = []
-    total_added = total_known = 0
+    counts: list[ImportedFileShape] = []
     with open_runner(context.obj, ()) as runner:
         for path in files:
             with path.open(encoding="utf-8", errors="replace") as lines:
                 added, known = runner.evidence.load(lines, str(path))
-            counts.append({"file": str(path), "added": added, "known": known})
-            total_added, total_known = total_added + added, total_known + known
-    if output is Format.JSON:
-        show_json({"added": total_added, "known": total_known, "files": counts})
-    else:
-        typer.echo(f"{total_added} added, {total_known} known already")
+            counts.append(ImportedFileShape(str(path), added, known))
+    values = ImportShape(sum(count.added for count in counts), sum(count.known for count in counts), counts)
+    text = Text(f"{values.added} added, {values.known} known already")
+    write_report(HousekeepingReport(values, [text]), output)
     return Exit.OK
 
 
@@ -89,7 +88,3 @@ def _write_document(lines: Iterator[str]) -> int:
         count += 1
     sys.stdout.write(f'\n], "count": {count}}}\n')
     return count
-
-
-def _results(count: int) -> str:
-    return f"{count} result{'s' if count != 1 else ''}"

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from triage.cli.screen import Format
 from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
 from triage.model.outcome import Failure
 from triage.report.registry import Report, format_names
@@ -42,9 +41,12 @@ AttributeOption = Annotated[
 ]
 
 
-def format_option(report: type[Report]) -> Any:
-    """Return the `--format` option of a command that answers with this kind of report. Other formats are refused."""
-    names = format_names(report)
+def format_option(report: type[Report], only: tuple[str, ...] = ()) -> Any:
+    """Return the `--format` option of a command that answers with this kind of report, or with `only` some formats.
+
+    A format that is not available is refused before the command does anything.
+    """
+    names = only or format_names(report)
 
     def check(name: str) -> str:
         if name not in names:
@@ -52,9 +54,13 @@ def format_option(report: type[Report]) -> Any:
         return name
 
     return typer.Option(
-        "--format", "-f", metavar="|".join(names), callback=check, help="Format of the report on stdout (default: text).",
-        show_default=False, autocompletion=lambda: list(names),
-    )  # fmt: skip
+        "--format",
+        "-f",
+        metavar="|".join(names),
+        callback=check,
+        help="Format of the report on stdout.",
+        autocompletion=lambda: list(names),
+    )
 
 
 class FailureMatch(StrEnum):
@@ -72,5 +78,3 @@ MATCHES: dict[FailureMatch, Callable[[Failure], Match]] = {
     FailureMatch.FAMILY: same_family,
     FailureMatch.ANY: lambda _: any_failure,
 }
-
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the answer on stdout.")]

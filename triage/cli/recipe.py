@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,72 +11,71 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, RecipePaths
-from triage.cli.screen import Format, print_stderr, show, show_json
+from triage.cli.options import RecipePaths, format_option
+from triage.cli.screen import print_stderr
 from triage.compilers.iree import read_pasted
 from triage.model.case import Target
 from triage.model.errors import BadFiles, BadInput
 from triage.recipes import KernelGuess, guess_kernel, is_alone, kernel_alone, new_recipe, recipe_schema
+from triage.report.elements import plural
+from triage.report.housekeeping import (
+    CaseListShape,
+    HousekeepingReport,
+    ListedCaseShape,
+    NewRecipeShape,
+    ProblemShape,
+    ValidationShape,
+)
+from triage.report.registry import write_report
 from triage.toolchains.home import disk_errors
 
-app = typer.Typer(no_args_is_help=True, help="Recipe files: write, check, list.")
+app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 
 
 @app.command()
 @command
-def validate(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
-    """Check recipes without running anything: every mistake with file:line:column and what to write instead."""
+def validate(paths: RecipePaths, output: Annotated[str, format_option(HousekeepingReport)] = "text") -> Exit:
+    """Check recipes without running anything. Print every mistake with file:line:column and what to write instead."""
     try:
         cases = load_cases(paths)
     except BadFiles as error:
-        if output is Format.JSON:
-            found = [{"path": p.path, "line": p.line, "column": p.column, "message": p.message} for p in error.problems]
-            show_json({"cases": 0, "problems": found})
-            return Exit.USAGE
-        raise
-    if output is Format.JSON:
-        show_json({"cases": len(cases), "problems": []})
-    else:
-        typer.echo(f"{len({case.source for case in cases})} recipes, {len(cases)} cases, no problems")
+        if output != "json":
+            raise
+        problems = [ProblemShape(problem.path, problem.line, problem.column, problem.message) for problem in error.problems]
+        write_report(HousekeepingReport(ValidationShape(0, problems), ()), output)
+        return Exit.USAGE
+    recipes = plural(len({case.source for case in cases}), "recipe")
+    text = Text(f"{recipes}, {plural(len(cases), 'case')}, no problems")
+    write_report(HousekeepingReport(ValidationShape(len(cases), []), [text]), output)
     return Exit.OK
 
 
 @app.command()
 @command
-def schema(output: FormatOption = Format.JSON) -> Exit:
-    """The JSON Schema of recipe files, for editors."""
-    del output  # a schema is JSON in any case
-    show_json(recipe_schema())
+def schema(output: Annotated[str, format_option(HousekeepingReport, ("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
+    """Print the JSON Schema of recipe files, for editors."""
+    typer.echo(json.dumps(recipe_schema(), indent=2))
     return Exit.OK
 
 
 @app.command("list")
 @command
-def list_(paths: RecipePaths, output: FormatOption = Format.TEXT) -> Exit:
-    """The cases that recipes make."""
+def list_(paths: RecipePaths, output: Annotated[str, format_option(HousekeepingReport)] = "text") -> Exit:
+    """List the cases of recipes."""
     cases = load_cases(paths)
-    if output is Format.JSON:
-        rows = [
-            {
-                "recipe": c.recipe,
-                "case": c.name,
-                "summary": c.summary,
-                "backend": c.target.backend,
-                "chip": c.target.chip,
-                "phase": c.phase,
-            }
-            for c in cases
-        ]
-        show_json({"cases": rows})
-        return Exit.OK
     table = Table("case", "target", "summary", box=None)
     for case in cases:
         target = ":".join(part for part in (case.target.backend, case.target.chip) if part)
         table.add_row(case.name, target + (f" x{case.target.devices}" if case.target.devices else ""), case.summary)
-    show([table])
+    shapes = [
+        ListedCaseShape(case.recipe, case.name, case.summary, case.target.backend, case.target.chip, case.phase)
+        for case in cases
+    ]
+    write_report(HousekeepingReport(CaseListShape(shapes), [table]), output)
     return Exit.OK
 
 
@@ -85,32 +85,34 @@ def new(
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND", help="After --, a line of iree-compile to read input, target and flags from."),
+        typer.Argument(metavar="COMMAND", help="After --: an iree-compile command line to take input, target and flags from."),
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--input", "-i", help="The model: .mlir, .mlirbc, .onnx or a .py generator; or a file with a kernel."),
+        typer.Option("--input", "-i", help="Model (.mlir, .mlirbc, .onnx, a .py generator) or a file with a Triton kernel."),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(help="llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel. Without it the first."),
+        typer.Option(
+            help="llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel (default: llvm-cpu, cuda for a kernel)."
+        ),
     ] = None,
-    chip: Annotated[str | None, typer.Option(help="gfx942, sm_86, ...")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Which @triton.jit function of a file that has several.")] = None,
-    output: FormatOption = Format.TEXT,
+    chip: Annotated[str | None, typer.Option(help="Target chip, such as gfx942 or sm_86.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="@triton.jit function to use, of a file with several.")] = None,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Write a commented recipe to start from.
 
     - `triage recipe new mine.yaml --input model.mlir --backend rocm --chip gfx942`
 
     - `triage recipe new mine.yaml -- iree-compile model.mlir --iree-hal-target-device=hip --iree-hip-target=gfx942 -o out.vmfb`
-      reads what an issue or a build log has; versions that spell the target otherwise are told in their own words
+      reads a command line from an issue or a build log; the target is stored in a form that every version understands
 
-    - `triage recipe new mine.yaml --input kernel.py` is for Triton where the file has a kernel: types are guessed from how it
-      uses its arguments, and a kernel that imports from its own package is copied beside the recipe with what it uses
+    - `triage recipe new mine.yaml --input kernel.py` writes a Triton recipe and guesses argument types from their use. A
+      kernel that imports from its own package is copied beside the recipe, with the functions that it uses
     """
     if path.exists():
-        raise BadInput(f"{path} is there already; nothing was changed")
+        raise BadInput(f"{path} exists; nothing was changed")
     start = _start(path, command, source, backend, chip, kernel)
     target = start.target
     text = new_recipe(
@@ -128,14 +130,12 @@ def new(
         if start.copied is not None:
             start.input.write_text(start.copied, "utf-8")
         path.write_text(text, "utf-8")
-    if output is Format.JSON:
-        show_json({"recipe": str(path), "input": str(start.input), "left_out": list(start.left_out)})
-    else:
-        typer.echo(str(path))
+    values = NewRecipeShape(str(path), str(start.input), list(start.left_out))
+    write_report(HousekeepingReport(values, [Text(str(path))]), output)
     if start.copied is not None:
-        print_stderr(f"the kernel was copied into {start.input}, with what it uses of its package")
+        print_stderr(f"the kernel and the functions that it uses were copied into {start.input}")
     if start.left_out:
-        print_stderr(f"left out, as it changes nothing that is compiled: {' '.join(start.left_out)}")
+        print_stderr(f"left out, because they do not affect the compiled code: {' '.join(start.left_out)}")
     print_stderr(f"next: triage run {path}{' -t triton:latest' if start.kernel else ''}")
     return Exit.OK
 
@@ -161,7 +161,7 @@ def _start(
         target = replace(pasted.target, chip=chip or pasted.target.chip)
         return _Start(_there(Path(pasted.input)), target, pasted.flags, pasted.phase, pasted.left_out)
     if command or source is None:
-        raise BadInput("name the model, or the file of the --kernel, with --input, or give the line that compiles it after --")
+        raise BadInput("pass the model or the kernel's file with --input, or the command line that compiles it after --")
     text = _there(source).read_text("utf-8", "replace") if source.suffix == ".py" else ""
     guess = guess_kernel(text, kernel)
     if guess is None:
@@ -173,7 +173,7 @@ def _start(
         return _Start(source, target, kernel=guess)
     beside = path.with_suffix(".py")
     if beside.exists():
-        raise BadInput(f"{beside} is there already, where a copy of the kernel would go; nothing was changed")
+        raise BadInput(f"{beside} exists, where a copy of the kernel would go; nothing was changed")
     alone = kernel_alone(source, text, guess.name)
     whole = guess_kernel(alone, guess.name)
     assert whole is not None

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triage.model.progress import Progress, Silent, Task
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
@@ -147,22 +144,3 @@ class AppContext:
             yield shown
         finally:
             shown.close()
-
-
-class Format(StrEnum):
-    """Formats of the commands that do not write a report yet."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-def show(blocks: Iterable[RenderableType]) -> None:
-    """Write blocks to stdout."""
-    from triage.report.formats import write_blocks
-
-    write_blocks(blocks, sys.stdout)
-
-
-def show_json(value: Any) -> None:
-    """Write JSON to stdout."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption
-from triage.cli.screen import Format, print_stderr, show, show_json
+from triage.cli.options import format_option
+from triage.cli.screen import print_stderr
 from triage.config.values import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Toolchain
-from triage.report.shapes import revision_json
+from triage.report.housekeeping import (
+    HousekeepingReport,
+    InstalledShape,
+    PrunedShape,
+    ReleaseShape,
+    ReleasesShape,
+    ToolchainInfoShape,
+    ToolchainShape,
+)
+from triage.report.registry import write_report
 from triage.toolchains.install_cache import prune as prune_folder
 from triage.toolchains.install_cache import stored
 
@@ -28,24 +40,25 @@ Revs = Annotated[
 
 @app.command("list")
 @command
-def list_(context: typer.Context, family: Family = "iree", output: FormatOption = Format.TEXT) -> Exit:
+def list_(
+    context: typer.Context, family: Family = "iree", output: Annotated[str, format_option(HousekeepingReport)] = "text"
+) -> Exit:
     """List the releases of the package index and show which are installed."""
-    from rich.table import Table
-    from rich.text import Text
-
     with open_runner(context.obj, ()) as runner:
         releases = runner.registry.releases(family)
         is_installed = {ref.revision.name: runner.registry.is_installed(ref) for ref in releases}
         toolchains = stored(runner.registry.folder)
     size = sum(toolchain.bytes for toolchain in toolchains)
-    if output is Format.JSON:
-        entries = [{**(revision_json(ref.revision) or {}), "installed": is_installed[ref.revision.name]} for ref in releases]
-        show_json({"releases": entries, "bytes": size})
-        return Exit.OK
     table = Table("release", "installed", box=None)
     for name, installed in is_installed.items():
         table.add_row(name, Text("yes", style="green") if installed else "")
-    show([table, Text(f"\n{len(toolchains)} installed, {size / _GIB:.1f} GiB")])
+    revisions = [ref.revision for ref in releases]
+    shapes = [
+        ReleaseShape(revision.name, revision.commit, revision.date, revision.subject, is_installed[revision.name])
+        for revision in revisions
+    ]
+    parts: list[RenderableType] = [table, Text(f"\n{len(toolchains)} installed, {size / _GIB:.1f} GiB")]
+    write_report(HousekeepingReport(ReleasesShape(shapes, size), parts), output)
     return Exit.OK
 
 
@@ -56,11 +69,9 @@ def install(
     revs: Revs,
     family: Family = "iree",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Installs to run at once.")] = 4,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
-    from rich.text import Text
-
     with open_runner(context.obj, ()) as runner:
         registry = runner.registry
         refs = list(registry.releases(family)) if revs == ["all"] else [registry.resolve(rev, family) for rev in revs]
@@ -68,10 +79,8 @@ def install(
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
     obtained = [answers[ref.revision.name] for ref in refs]
     ready = [toolchain for toolchain in obtained if isinstance(toolchain, Toolchain)]
-    if output is Format.JSON:
-        show_json({"toolchains": [_summary(toolchain) for toolchain in ready], "failures": failures})
-    else:
-        show(Text(f"{toolchain.revision.name}  {toolchain.root}") for toolchain in ready)
+    parts = [Text(f"{toolchain.revision.name}  {toolchain.root}") for toolchain in ready]
+    write_report(HousekeepingReport(InstalledShape([_summary(toolchain) for toolchain in ready], failures), parts), output)
     for message in failures.values():
         print_stderr(f"triage: {message}")
     return Exit.ENVIRONMENT if failures else Exit.OK
@@ -83,24 +92,17 @@ def info(
     context: typer.Context,
     rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.")] = "installed",
     family: Family = "iree",
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
-    from rich.table import Table
-    from rich.text import Text
-
     with open_runner(context.obj, ()) as runner:
         toolchain = runner.registry.obtain(runner.registry.resolve(rev, family))
         dialects = sorted(runner.registry.dialects(toolchain))
     known = toolchain.capabilities
-    if output is Format.JSON:
-        lists = {"backends": sorted(known.backends), "phases": list(known.phases)}
-        show_json({**_summary(toolchain), **lists, "dialects": dialects, "flags": sorted(known.flags)})
-        return Exit.OK
+    summary = _summary(toolchain)
     table = Table.grid(padding=(0, 2))
-    for name, value in _summary(toolchain).items():
-        if not isinstance(value, dict):
-            table.add_row(Text(name, style="dim"), str(value))
+    for name in ("name", "version", "identity", "root", "program"):
+        table.add_row(Text(name, style="dim"), str(getattr(summary, name)))
     table.add_row(Text("commit", style="dim"), toolchain.revision.commit or "unknown")
     table.add_row(Text("date", style="dim"), toolchain.revision.date or "unknown")
     table.add_row(Text("backends", style="dim"), ", ".join(sorted(known.backends)))
@@ -110,7 +112,14 @@ def info(
     if known.flags:
         own = sum(flag.startswith(family) for flag in known.flags)
         table.add_row(Text("flags", style="dim"), f"{len(known.flags)}, {own} of them begin with {family}")
-    show([table])
+    values = ToolchainInfoShape(
+        **vars(summary),
+        backends=sorted(known.backends),
+        phases=list(known.phases),
+        dialects=dialects,
+        flags=sorted(known.flags),
+    )
+    write_report(HousekeepingReport(values, [table]), output)
     return Exit.OK
 
 
@@ -121,11 +130,9 @@ def prune(
     keep: Annotated[
         str, typer.Option(help="Size to keep, such as 8GiB; 0 removes every toolchain that is not in use.")
     ] = "8GiB",
-    output: FormatOption = Format.TEXT,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay."""
-    from rich.text import Text
-
     try:
         limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
@@ -133,22 +140,22 @@ def prune(
     with open_runner(context.obj, ()) as runner:
         removed = prune_folder(runner.registry.folder, limit)
         left = sum(toolchain.bytes for toolchain in stored(runner.registry.folder))
-    if output is Format.JSON:
-        show_json({"removed": [toolchain.folder.name for toolchain in removed], "bytes_left": left})
-        return Exit.OK
+    lines = []
     for toolchain in removed:
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        show([Text(f"removed {toolchain.folder.name}  {toolchain.bytes >> 20} MiB, last used {used}")])
-    show([Text(f"{left / _GIB:.1f} GiB left")])
+        lines.append(Text(f"removed {toolchain.folder.name}  {toolchain.bytes >> 20} MiB, last used {used}"))
+    lines.append(Text(f"{left / _GIB:.1f} GiB left"))
+    values = PrunedShape([toolchain.folder.name for toolchain in removed], left)
+    write_report(HousekeepingReport(values, lines), output)
     return Exit.OK
 
 
-def _summary(toolchain: Toolchain) -> dict[str, Any]:
-    return {
-        "name": toolchain.revision.name,
-        "version": toolchain.version,
-        "identity": toolchain.identity,
-        "root": str(toolchain.root),
-        "program": str(toolchain.program),
-        "revision": revision_json(toolchain.revision),
-    }
+def _summary(toolchain: Toolchain) -> ToolchainShape:
+    return ToolchainShape(
+        name=toolchain.revision.name,
+        version=toolchain.version,
+        identity=toolchain.identity,
+        root=str(toolchain.root),
+        program=str(toolchain.program),
+        revision=toolchain.revision,
+    )

@@ -110,23 +110,3 @@ def probe_shape(probe: Probe) -> ProbeShape:
         flaky=isinstance(outcome, Failed) and outcome.flaky,
         cached=probe.cached,
     )
-
-
-# Used by the modules whose reports are not converted to shapes yet.
-
-
-def revision_json(revision: Revision | None) -> Json | None:
-    """Convert a revision to a dict."""
-    if revision is None:
-        return None
-    return {"name": revision.name, "commit": revision.commit, "date": revision.date, "subject": revision.subject}
-
-
-def failure_json(failure: Failure | None) -> Json | None:
-    """Convert a failure to a dict."""
-    return as_json(failure_shape(failure)) if failure else None
-
-
-def probe_json(probe: Probe) -> Json:
-    """Convert a probe to a dict."""
-    return as_json(probe_shape(probe))

@@ -1,0 +1,169 @@
+"""Reports of the housekeeping commands: `triage toolchains`, `recipe`, `evidence` and `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from triage.model.revision import Revision
+from triage.report.registry import Report
+from triage.report.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class HousekeepingReport(Report):
+    """Values with the blocks that show them."""
+
+    values: Shape
+    parts: Sequence[RenderableType]
+
+    def shape(self) -> Shape:
+        return self.values
+
+    def blocks(self) -> Iterable[RenderableType]:
+        return self.parts
+
+
+@dataclass(frozen=True)
+class ReleaseShape(Revision):
+    """A release of the package index."""
+
+    installed: bool = False
+
+
+@dataclass(frozen=True)
+class ReleasesShape(Shape):
+    """JSON of `triage toolchains list`. `bytes` is the size of all installed toolchains."""
+
+    releases: list[ReleaseShape]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ToolchainShape(Shape):
+    """An installed toolchain."""
+
+    name: str
+    version: str | None
+    identity: str
+    root: str
+    program: str
+    revision: Revision
+
+
+@dataclass(frozen=True)
+class InstalledShape(Shape):
+    """JSON of `triage toolchains install`. `failures` maps a revision to the reason."""
+
+    toolchains: list[ToolchainShape]
+    failures: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ToolchainInfoShape(ToolchainShape):
+    """JSON of `triage toolchains info`."""
+
+    backends: list[str]
+    phases: list[str]
+    dialects: list[str]
+    flags: list[str]
+
+
+@dataclass(frozen=True)
+class PrunedShape(Shape):
+    """JSON of `triage toolchains prune`."""
+
+    removed: list[str]
+    bytes_left: int
+
+
+@dataclass(frozen=True)
+class ProblemShape(Shape):
+    """A mistake in a recipe. `line` and `column` count from 1."""
+
+    path: str
+    line: int | None
+    column: int | None
+    message: str
+
+
+@dataclass(frozen=True)
+class ValidationShape(Shape):
+    """JSON of `triage recipe validate`."""
+
+    cases: int
+    problems: list[ProblemShape]
+
+
+@dataclass(frozen=True)
+class ListedCaseShape(Shape):
+    """A case of a recipe."""
+
+    recipe: str
+    case: str
+    summary: str
+    backend: str
+    chip: str | None
+    phase: str | None
+
+
+@dataclass(frozen=True)
+class CaseListShape(Shape):
+    """JSON of `triage recipe list`."""
+
+    cases: list[ListedCaseShape]
+
+
+@dataclass(frozen=True)
+class NewRecipeShape(Shape):
+    """JSON of `triage recipe new`. `left_out` are the arguments that do not affect the compiled code."""
+
+    recipe: str
+    input: str
+    left_out: list[str]
+
+
+@dataclass(frozen=True)
+class ExportShape(Shape):
+    """JSON of `triage evidence export FILE`."""
+
+    file: str
+    count: int
+
+
+@dataclass(frozen=True)
+class ImportedFileShape(Shape):
+    """The results of one imported file: added, and cached before."""
+
+    file: str
+    added: int
+    known: int
+
+
+@dataclass(frozen=True)
+class ImportShape(Shape):
+    """JSON of `triage evidence import`."""
+
+    added: int
+    known: int
+    files: list[ImportedFileShape]
+
+
+@dataclass(frozen=True)
+class CheckShape(Shape):
+    """One check of the machine."""
+
+    check: str
+    grade: str
+    found: str
+    advice: str | None
+
+
+@dataclass(frozen=True)
+class DoctorShape(Shape):
+    """JSON of `triage doctor`."""
+
+    checks: list[CheckShape]
+    ok: bool
