@@ -90,11 +90,11 @@ def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None
     chosen = [value for value in graph.initializer if value.name in set(names)]
     if not chosen:
         return None
-    given = {value.name for value in graph.input}
+    existing = {value.name for value in graph.input}
     inputs = [
         helper.make_tensor_value_info(value.name, value.data_type, list(value.dims))
         for value in chosen
-        if value.name not in given
+        if value.name not in existing
     ]
     small = helper.make_graph(
         list(graph.node),
