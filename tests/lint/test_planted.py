@@ -29,9 +29,9 @@ def test_a_planted_fault_is_found_at_its_line(read: Read, fault: str, count: int
     named = [one for one in found if one.rule == rule and one.severity == planted.severity]
     assert named, [str(one) for one in found]
     if planted.line is None:
-        assert named[0].place is None
+        assert named[0].position is None
     elif planted.line != ANYWHERE:
-        assert planted.line in [one.place.line for one in named if one.place], [str(one) for one in named]
+        assert planted.line in [one.position.line for one in named if one.position], [str(one) for one in named]
     # A fault causes no other errors and warnings.
     others = {one.rule for one in found if one.severity is not Severity.ADVICE} - {rule}
     assert others <= BESIDE.get(fault, set()), others
@@ -77,4 +77,4 @@ def test_a_placed_global_places_its_loads(read: Read) -> None:
     elsewhere = check(
         read(placed.replace("@__device_3>} =", "@__device_1>} ="), planted.options, planted.backend, planted.chip)
     )
-    assert [one.place.line for one in elsewhere if one.rule == "mixed-devices" and one.place] == [planted.line + 1]
+    assert [one.position.line for one in elsewhere if one.rule == "mixed-devices" and one.position] == [planted.line + 1]

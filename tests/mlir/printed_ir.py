@@ -67,14 +67,14 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     pad = "  " * depth
     names = [f"%{dice.randrange(1000) if dice else number}" for number in range(len(op.operands) + len(op.results))]
     results = f"{', '.join(names[: len(op.results)])} = " if op.results else ""
-    place = f' loc("in.mlir":{dice.randrange(99)}:1)' if dice and dice.random() < 0.5 else ""
+    position = f' loc("in.mlir":{dice.randrange(99)}:1)' if dice and dice.random() < 0.5 else ""
     attributes = list(op.attributes.items())
     if dice:
         dice.shuffle(attributes)
     given = f" <{{{', '.join(f'{key} = {value}' for key, value in attributes)}}}>" if attributes else ""
     head = f'{pad}{results}"{op.name}"({", ".join(names[len(op.results) :])}){given}'
     types = op.results[0] if len(op.results) == 1 else f"({', '.join(op.results)})"
-    tail = f" : ({', '.join(op.operands)}) -> {types}{place}"
+    tail = f" : ({', '.join(op.operands)}) -> {types}{position}"
     if not op.regions:
         return head + tail
     texts = []

@@ -30,12 +30,12 @@ class LintRule:
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """A finding of one rule; `place` is None if it concerns no line of the program, such as a flag."""
+    """A finding of one rule; `position` is None if it concerns no line of the program, such as a flag."""
 
     rule: str
     severity: Severity
     message: str
-    place: SourcePosition | None = None
+    position: SourcePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class ProgramDevice:
     Attributes:
         declared: The option or attribute that declares it; None if nothing does.
         references: How often the program names it.
-        place: The first reference.
+        position: The first reference.
     """
 
     name: str
     declared: str | None
     references: int
-    place: SourcePosition | None = None
+    position: SourcePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,10 @@ def lint(
         source=name,
         generated=generated,
         findings=tuple(
-            replace(finding, place=_renamed(finding.place, prepared.path, name))
+            replace(finding, position=_renamed(finding.position, prepared.path, name))
             for finding in worst_first([*loud, *extra.findings])
         ),
-        devices=tuple(replace(device, place=_renamed(device.place, prepared.path, name)) for device in report.devices),
+        devices=tuple(replace(device, position=_renamed(device.position, prepared.path, name)) for device in report.devices),
         flags=(*report.flags, *extra.flags),
         silenced=len(report.findings) - len(loud),
         notes=(*notes, *extra.notes),
@@ -98,8 +98,8 @@ def worst_first(findings: Iterable[LintFinding]) -> list[LintFinding]:
     """Sort findings by severity, then by position."""
 
     def key(finding: LintFinding) -> tuple[int, int, int]:
-        place = finding.place
-        return (_SEVERITIES.index(finding.severity), place.line if place else 0, place.column if place else 0)
+        position = finding.position
+        return (_SEVERITIES.index(finding.severity), position.line if position else 0, position.column if position else 0)
 
     return sorted(findings, key=key)
 
@@ -134,9 +134,9 @@ def _measured(
     return measure_solver(runner, linter.solver(toolchain), case, toolchain)
 
 
-def _renamed(place: SourcePosition | None, path: Path, name: str) -> SourcePosition | None:
+def _renamed(position: SourcePosition | None, path: Path, name: str) -> SourcePosition | None:
     """Return a position with the file as the user knows it."""
-    return replace(place, file=name) if place and place.file == str(path) else place
+    return replace(position, file=name) if position and position.file == str(path) else position
 
 
 class IgnoreComments:
@@ -158,9 +158,9 @@ class IgnoreComments:
 
     def silence(self, finding: LintFinding) -> bool:
         """Whether a comment silences a finding. Positions in other files have no comments here."""
-        if finding.place is None or finding.place.file != self._source:
+        if finding.position is None or finding.position.file != self._source:
             return False
-        rules = self._rules.get(finding.place.line, frozenset())
+        rules = self._rules.get(finding.position.line, frozenset())
         return finding.rule in rules or _ALL in rules
 
 

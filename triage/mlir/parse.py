@@ -11,7 +11,7 @@ _ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)\n?")
 _HEAD = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([\w$.-]+)"\(([^()]*)\)\s*')
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d+))?")
 _LABEL = re.compile(r"\s*(\^[\w$.-]+)(?=[(:])")
-_PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
+_POSITION = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 
 
@@ -217,14 +217,14 @@ class _Reader:
         known: dict[str, SourcePosition | None] = {}
         for located, location in self.located:
             if location not in known:
-                known[location] = self._place(location, 0)
-            located.place = known[location]
+                known[location] = self._position(location, 0)
+            located.position = known[location]
 
-    def _place(self, location: str, depth: int) -> SourcePosition | None:
-        if found := _PLACE.search(location):
+    def _position(self, location: str, depth: int) -> SourcePosition | None:
+        if found := _POSITION.search(location):
             return SourcePosition(sys.intern(found[1]), int(found[2]), int(found[3]))
         inner = _LOCATION_ALIAS.search(location)
-        return self._place(self.aliases.get(inner.group(), ""), depth + 1) if inner and depth < 8 else None
+        return self._position(self.aliases.get(inner.group(), ""), depth + 1) if inner and depth < 8 else None
 
 
 _TYPE_STOP = re.compile(r"[<(\s,})\]]")

@@ -23,14 +23,14 @@ class Value:
 
     Attributes:
         type: The type's text.
-        place: The position in the source; known for arguments only.
+        position: The position in the source; known for arguments only.
     """
 
-    __slots__ = ("place", "type")
+    __slots__ = ("position", "type")
 
     def __init__(self, type_: str) -> None:
         self.type = type_
-        self.place: SourcePosition | None = None
+        self.position: SourcePosition | None = None
 
     def __repr__(self) -> str:
         return f"Value({self.type})"
@@ -43,7 +43,7 @@ class Operation:
     Attributes:
         properties: Inherent attributes: name -> text; the text of a unit attribute is empty.
         attributes: Other attributes, in the same form.
-        place: The position in the source; None if unknown.
+        position: The position in the source; None if unknown.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Operation:
     attributes: dict[str, str] = field(default_factory=dict)
     regions: list[Region] = field(default_factory=list)
     successors: list[Block] = field(default_factory=list)
-    place: SourcePosition | None = None
+    position: SourcePosition | None = None
 
     @property
     def line(self) -> int | None:
         """The line in the source, from 1."""
-        return self.place.line if self.place else None
+        return self.position.line if self.position else None
 
     def attribute(self, name: str) -> str | None:
         """Return an attribute's text; versions differ in which of the two dictionaries holds it."""

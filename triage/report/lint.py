@@ -81,12 +81,14 @@ class LintReport(SarifReport):
     def shape(self) -> LintShape:
         return LintShape(
             [
-                FindingShape(finding.rule, finding.severity.value, finding.message, place_text(finding.place), linted.case.name)
+                FindingShape(
+                    finding.rule, finding.severity.value, finding.message, position_text(finding.position), linted.case.name
+                )
                 for linted in self.cases
                 for finding in linted.findings
             ],
             [
-                DeviceShape(device.name, device.declared, device.references, place_text(device.place), linted.case.name)
+                DeviceShape(device.name, device.declared, device.references, position_text(device.position), linted.case.name)
                 for linted in self.cases
                 for device in linted.devices
             ],
@@ -123,9 +125,9 @@ class LintReport(SarifReport):
         return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
-def place_text(place: SourcePosition | None) -> str | None:
+def position_text(position: SourcePosition | None) -> str | None:
     """Return `file:line:column`; None for no position."""
-    return f"{place.file}:{place.line}:{place.column}" if place else None
+    return f"{position.file}:{position.line}:{position.column}" if position else None
 
 
 def _rows(linted: LintedCase) -> Table:
@@ -137,7 +139,7 @@ def _rows(linted: LintedCase) -> Table:
         counts[finding.rule] = counts.get(finding.rule, 0) + 1
         if counts[finding.rule] <= _MAX_FINDINGS:
             severity = Text(finding.severity.value, style=_STYLES[finding.severity])
-            where = f"{_where(linted, finding.place)}: " if finding.place else ""
+            where = f"{_where(linted, finding.position)}: " if finding.position else ""
             table.add_row(severity, Text.assemble(where, (f"[{finding.rule}] ", "dim"), finding.message))
     for rule, count in counts.items():
         if count > _MAX_FINDINGS:
@@ -149,9 +151,9 @@ def _rows(linted: LintedCase) -> Table:
     return table
 
 
-def _where(linted: LintedCase, place: SourcePosition) -> str:
+def _where(linted: LintedCase, position: SourcePosition) -> str:
     """Return the position without the path of a generated program, which the case's line already shows."""
-    return f"{place.line}:{place.column}" if linted.generated else place_text(place) or ""
+    return f"{position.line}:{position.column}" if linted.generated else position_text(position) or ""
 
 
 def _counts(cases: Sequence[LintedCase]) -> Text:
@@ -168,15 +170,15 @@ def _count(count: int, severity: Severity) -> str:
 
 
 def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int]) -> Json:
-    place, message = finding.place, f"{linted.case.name}: {finding.message}"
+    position, message = finding.position, f"{linted.case.name}: {finding.message}"
     location: Json
-    if place is None or linted.generated:  # a generated program is not in the repository
+    if position is None or linted.generated:  # a generated program is not in the repository
         location = {"artifactLocation": {"uri": _uri(linted.case.source)}, "region": {"startLine": 1}}
-        if place:
-            message = f"{linted.case.name}, line {place.line} of the generated program: {finding.message}"
+        if position:
+            message = f"{linted.case.name}, line {position.line} of the generated program: {finding.message}"
     else:
-        region = {"startLine": max(1, place.line), "startColumn": max(1, place.column)}
-        location = {"artifactLocation": {"uri": _uri(Path(place.file))}, "region": region}
+        region = {"startLine": max(1, position.line), "startColumn": max(1, position.column)}
+        location = {"artifactLocation": {"uri": _uri(Path(position.file))}, "region": region}
     return {
         "ruleId": finding.rule,
         "ruleIndex": order[finding.rule],

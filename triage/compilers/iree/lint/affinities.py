@@ -25,13 +25,13 @@ def missing(program: LintProgram) -> Iterator[LintFinding]:
             if is_tensor(value) and not _given(affinities["arg_attrs"], index):
                 devices = used_on.get(value, set())
                 text = f"argument {index} of @{function.symbol} has no affinity but others have{_on('used', devices)}"
-                yield LintFinding("missing-affinity", _risk(devices, first), text, value.place or function.place)
+                yield LintFinding("missing-affinity", _risk(devices, first), text, value.position or function.position)
         end = _terminator(function)
         for index, value in enumerate(end.operands):
             if is_tensor(value) and not _given(affinities["res_attrs"], index):
                 devices = {program.placed[value]} if value in program.placed else set()
                 text = f"result {index} of @{function.symbol} has no affinity but others have{_on('computed', devices)}"
-                yield LintFinding("missing-affinity", _risk(devices, first), text, end.place or function.place)
+                yield LintFinding("missing-affinity", _risk(devices, first), text, end.position or function.position)
 
 
 def redundant(program: LintProgram) -> Iterator[LintFinding]:
@@ -42,7 +42,7 @@ def redundant(program: LintProgram) -> Iterator[LintFinding]:
                 device = program.placed.get(operation.operands[0])
                 if device is not None and device == program.placed.get(operation.results[0]):
                     text = f"this transfer has no effect: the value is already on @{device}"
-                    yield LintFinding("redundant-transfer", Severity.ADVICE, text, operation.place)
+                    yield LintFinding("redundant-transfer", Severity.ADVICE, text, operation.position)
 
 
 def mixed(program: LintProgram) -> Iterator[LintFinding]:
@@ -56,13 +56,13 @@ def mixed(program: LintProgram) -> Iterator[LintFinding]:
             devices = {program.placed[value] for value in program.uses(operation) if value in program.placed}
             if len(devices) > 1:
                 text = f"{operation.name} reads values on {_names(devices)} without a transfer to one device"
-                yield LintFinding("mixed-devices", Severity.WARNING, text, operation.place)
+                yield LintFinding("mixed-devices", Severity.WARNING, text, operation.position)
         end = _terminator(function)
         for index, (value, device) in enumerate(zip(end.operands, program.affinities(function, "res_attrs"), strict=False)):
             actual = program.placed.get(value)
             if device and actual and actual != device:
                 text = f"result {index} of @{function.symbol} belongs on @{device} but is on @{actual}, without a transfer"
-                yield LintFinding("mixed-devices", Severity.WARNING, text, end.place)
+                yield LintFinding("mixed-devices", Severity.WARNING, text, end.position)
 
 
 def unplaced(program: LintProgram) -> Iterator[LintFinding]:
@@ -80,7 +80,7 @@ def unplaced(program: LintProgram) -> Iterator[LintFinding]:
             devices = used_on.get(operation.results[0], set())
             if operation.results[0] not in program.placed and devices - {first}:
                 text = f"a constant without an affinity is used on {_names(devices)}; each device needs a copy"
-                yield LintFinding("unplaced-constant", Severity.ADVICE, text, operation.place)
+                yield LintFinding("unplaced-constant", Severity.ADVICE, text, operation.position)
 
 
 def _given(affinities: list[str | None], index: int) -> bool:

@@ -73,7 +73,7 @@ class _ChainWalk:
     def _link(self, operation: Operation, source: Value) -> int:
         length = self.tied.get(source, 0) + 1
         if length > self.longest.length:
-            self.longest = Chain(length, operation.place)
+            self.longest = Chain(length, operation.position)
         return length
 
     def _move(self, operation: Operation) -> None:
@@ -84,7 +84,7 @@ class _ChainWalk:
             count += 1
             device = self.program.placed.get(operation.results[0], "")
             if device and count > self.transfers.get(device, Chain()).length:
-                self.transfers[device] = Chain(count, operation.place)
+                self.transfers[device] = Chain(count, operation.position)
         if count:
             self.moved |= dict.fromkeys(operation.results, count)
 

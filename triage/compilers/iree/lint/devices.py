@@ -46,7 +46,7 @@ def undeclared(program: LintProgram) -> Iterator[LintFinding]:
         if missing:
             names = ", ".join(f"@{device.name}" for device in missing)
             text = f"the program uses {names}, but no flag declares devices{hint}"
-            yield LintFinding("undeclared-device", Severity.WARNING, text, missing[0].place)
+            yield LintFinding("undeclared-device", Severity.WARNING, text, missing[0].position)
         return
     if program.declared.problem:
         return
@@ -60,7 +60,7 @@ def undeclared(program: LintProgram) -> Iterator[LintFinding]:
             text += "; unnamed devices are numbered by position, not by the number in brackets"
         if program.declared.sole:
             text += f"; remove `{program.declared.sole}`, which disables flags that declare devices"
-        yield LintFinding("undeclared-device", Severity.ERROR, text + hint, device.place)
+        yield LintFinding("undeclared-device", Severity.ERROR, text + hint, device.position)
 
 
 def unused(program: LintProgram) -> Iterator[LintFinding]:
@@ -77,13 +77,13 @@ def unused(program: LintProgram) -> Iterator[LintFinding]:
 
 def gaps(program: LintProgram) -> Iterator[LintFinding]:
     """Report positions below the highest one that the program never uses."""
-    places = {position_of(name): place for name, place in reversed(program.references)}
-    used = sorted(position for position in places if position is not None)
+    first_uses = {position_of(name): source for name, source in reversed(program.references)}
+    used = sorted(position for position in first_uses if position is not None)
     holes = [position for position in range(1, max(used, default=0)) if position not in used]
     if holes:
         listed = ", ".join(f"@__device_{position}" for position in holes)
         text = f"the program uses @__device_{used[-1]} but not {listed}; flags count positions, so declare these devices too"
-        yield LintFinding("device-gap", Severity.WARNING, text, places[used[-1]])
+        yield LintFinding("device-gap", Severity.WARNING, text, first_uses[used[-1]])
 
 
 def rejected(program: LintProgram) -> Iterator[LintFinding]:

@@ -120,14 +120,14 @@ class LintProgram:
             for named in (operation.properties, operation.attributes):
                 for name, text in named.items():
                     if name in ("arg_attrs", "res_attrs"):
-                        places = [value.place for value in arguments_of(operation)] if name == "arg_attrs" else []
+                        positions = [value.position for value in arguments_of(operation)] if name == "arg_attrs" else []
                         for index, part in enumerate(array_elements(text)):
-                            place = places[index] if index < len(places) else None
-                            yield from ((device, place or operation.place) for device in self.devices_in(part))
+                            position = positions[index] if index < len(positions) else None
+                            yield from ((device, position or operation.position) for device in self.devices_in(part))
                     else:
-                        yield from ((device, operation.place) for device in self.devices_in(text))
+                        yield from ((device, operation.position) for device in self.devices_in(text))
             for value in operation.results:
-                yield from ((device, operation.place) for device in self.devices_in(value.type))
+                yield from ((device, operation.position) for device in self.devices_in(value.type))
 
     def devices_in(self, text: str) -> Iterator[str]:
         """Yield the devices in the text of an attribute or type, also behind aliases."""

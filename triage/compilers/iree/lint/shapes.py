@@ -40,7 +40,7 @@ def undone(program: LintProgram) -> Iterator[LintFinding]:
                         f"this {operation.name} undoes the {first.name} of line {first.line}{where}; releases differ in what"
                         " they fuse across such a pair. Compute on one of the two shapes if the model allows it"
                     )
-                    yield LintFinding("undone-reshape", Severity.ADVICE, text, operation.place)
+                    yield LintFinding("undone-reshape", Severity.ADVICE, text, operation.position)
 
 
 def _undone_by(
@@ -99,7 +99,7 @@ def dynamic(program: LintProgram) -> Iterator[LintFinding]:
                     f"{operation.name} uses {unknown[0]}, which has an unknown dimension; tile sizes and padding are chosen"
                     " without it. Compile the model with static shapes to see whether that matters"
                 )
-                yield LintFinding("dynamic-dimension", Severity.ADVICE, text, operation.place)
+                yield LintFinding("dynamic-dimension", Severity.ADVICE, text, operation.position)
 
 
 def _is_tiled(program: LintProgram, operation: Operation) -> bool:
@@ -119,7 +119,7 @@ def large(program: LintProgram) -> Iterator[LintFinding]:
                 if count > _MAX_ELEMENTS and value.type not in reported:
                     reported.add(value.type)
                     text = f"{value.type} has {count} elements; code generators unroll vectors and reject or spill large ones"
-                    yield LintFinding("large-vector", Severity.WARNING, text, operation.place)
+                    yield LintFinding("large-vector", Severity.WARNING, text, operation.position)
 
 
 def missing_element_types(program: LintProgram) -> Iterator[LintFinding]:
@@ -154,25 +154,27 @@ TypesWithPlaces = list[tuple[str, SourcePosition | None]]
 
 
 def _argument_types(program: LintProgram) -> TypesWithPlaces:
-    return [(value.type, value.place or function.place) for function in program.functions for value in arguments_of(function)]
+    return [
+        (value.type, value.position or function.position) for function in program.functions for value in arguments_of(function)
+    ]
 
 
 def _result_types(program: LintProgram) -> TypesWithPlaces:
-    return [(value.type, operation.place) for operation in program.module.walk() for value in operation.results]
+    return [(value.type, operation.position) for operation in program.module.walk() for value in operation.results]
 
 
 def _interface_types(program: LintProgram) -> TypesWithPlaces:
     ends = [end for function in program.functions for end in function.regions[0].blocks[-1].operations[-1:]]
-    return [*_argument_types(program), *((value.type, end.place) for end in ends for value in end.operands)]
+    return [*_argument_types(program), *((value.type, end.position) for end in ends for value in end.operands)]
 
 
 def _element_types(types: TypesWithPlaces) -> dict[str, SourcePosition | None]:
     """Map each element type to its first use."""
     first: dict[str, SourcePosition | None] = {}
-    for text, place in types:
-        first.setdefault(text, place)
+    for text, position in types:
+        first.setdefault(text, position)
     found: dict[str, SourcePosition | None] = {}
-    for text, place in first.items():
+    for text, position in first.items():
         if matched := _ELEMENT.match(text):
-            found.setdefault(matched[1] or matched[2], place)
+            found.setdefault(matched[1] or matched[2], position)
     return found

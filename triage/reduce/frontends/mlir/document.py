@@ -62,7 +62,7 @@ def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Blo
         properties=dict(operation.properties),
         attributes=dict(operation.attributes),
         successors=[(blocks or {}).get(block, block) for block in operation.successors],
-        place=operation.place,
+        position=operation.position,
     )
     copy.regions = [_copy_region(region, values) for region in operation.regions]
     copy.results = [_copy_value(value, values) for value in operation.results]
@@ -97,7 +97,7 @@ def with_body(module: Module, operations: list[Operation]) -> Module:
     """Return the module with other operations at its top level."""
     root = module.root
     body = Block(list(module.body.arguments), operations)
-    copy = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.place)
+    copy = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.position)
     return Module(copy, module.aliases, module.trailer)
 
 
@@ -200,7 +200,7 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
     body.operations = [copy_operation(operation, values) for operation in operations]
     end = block.operations[-1]
     body.operations.append(
-        Operation(end.name, [values[value] for value in returned], attributes=dict(end.attributes), place=end.place)
+        Operation(end.name, [values[value] for value in returned], attributes=dict(end.attributes), position=end.position)
     )
     properties = {"function_type": "", "sym_name": function.attribute("sym_name") or '"reduced"'}
     for name, before, after in (("arg_attrs", block.arguments, arguments), ("res_attrs", end.operands, returned)):
@@ -209,7 +209,7 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
             properties[name] = f"[{', '.join(known.get(value, '{}') for value in after)}]"
     properties |= {name: text for name, text in function.properties.items() if name not in _PER_FUNCTION}
     attributes = {name: text for name, text in function.attributes.items() if name not in _PER_FUNCTION}
-    smaller = Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.place)
+    smaller = Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.position)
     update_function_type(smaller)
     return smaller
 
