@@ -1,4 +1,4 @@
-"""The program as its users call it: exit codes, streams, messages. The compiler is the one that came with it."""
+"""The program as users call it: exit codes, streams, messages. The compiler is the installed one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_run_is_compiled_once(home: Path, triage: Triage, tmp_path: Path) -> N
     assert not fresh["cached"]
 
 
-def test_a_change_of_the_input_is_compiled_and_a_change_of_its_name_is_not(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_results_are_cached_by_content_not_by_name(home: Path, triage: Triage, tmp_path: Path) -> None:
     triage("run", recipe(tmp_path, "one", GOOD))
     same = triage("run", recipe(tmp_path, "two", GOOD), "--format", "json")
     assert json.loads(same.stdout)["results"][0]["cached"]
@@ -56,7 +56,7 @@ def test_a_change_of_the_input_is_compiled_and_a_change_of_its_name_is_not(home:
     assert not json.loads(other.stdout)["results"][0]["cached"]
 
 
-def test_a_failure_is_named_explained_and_pointed_at(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_failure_has_class_explanation_and_source_line(home: Path, triage: Triage, tmp_path: Path) -> None:
     done = triage("run", recipe(tmp_path, "device", UNKNOWN_DEVICE))
     assert done.returncode == 1
     assert "undeclared-device" in done.stdout
@@ -67,7 +67,7 @@ def test_a_failure_is_named_explained_and_pointed_at(home: Path, triage: Triage,
     assert "device.mlir:" in lines[caret - 1]
 
 
-def test_an_expected_failure_is_green_and_its_absence_is_told(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_an_expected_failure_is_xfail_and_its_absence_xpass(home: Path, triage: Triage, tmp_path: Path) -> None:
     known = "expect: [{failure: undeclared-device}]\n"
     done = triage("run", recipe(tmp_path, "device", UNKNOWN_DEVICE, known), "--format", "json")
     assert done.returncode == 0
@@ -84,7 +84,7 @@ def test_a_flag_that_the_version_lacks_is_untestable(home: Path, triage: Triage,
     assert result["failure"]["class"] == "unknown-flag"
 
 
-def test_every_mistake_is_told_at_once_and_nothing_is_run(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_all_mistakes_are_printed_and_nothing_is_run(home: Path, triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "bad", GOOD, "flgs: []\nphase: flou\n")
     done = triage("run", path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -95,7 +95,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_run(home: Path, triage: Tr
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["run", "nothing.yaml"], 2, "nothing.yaml"),
         (["run", "{good}", "-t", "banana"], 2, "is not a revision"),
@@ -112,13 +112,13 @@ def test_every_mistake_is_told_at_once_and_nothing_is_run(home: Path, triage: Tr
         (["run"], 2, "PATH"),
     ],
 )
-def test_wrong_words_end_with_the_right_code(
-    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, said: str
+def test_bad_arguments_end_with_the_right_code(
+    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, message: str
 ) -> None:
     good = recipe(tmp_path, "good", GOOD)
     done = triage(*[word.format(good=good) for word in words])
     assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -139,24 +139,24 @@ def test_an_unusable_home_is_an_environment_failure(triage: Triage, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("mount", "said"), [("size=8m,ro", "read-only"), ("size=1m", "full")])
-def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, said: str) -> None:
+@pytest.mark.parametrize(("mount", "message"), [("size=8m,ro", "read-only"), ("size=1m", "full")])
+def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, message: str) -> None:
     path = recipe(tmp_path, "good", GOOD)
     small = tmp_path / "small"
     small.mkdir()
-    fill = "dd if=/dev/zero of=$0/fill bs=1k 2>/dev/null;" if said == "full" else ""
+    fill = "dd if=/dev/zero of=$0/fill bs=1k 2>/dev/null;" if message == "full" else ""
     script = f'mount -t tmpfs -o {mount} tmpfs "$0" && {fill} TRIAGE_HOME="$0/home" exec "$@"'
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, str(small), sys.executable, "-c"]
     done = subprocess.run(
         [*command, "from triage.cli import main; main()", "run", str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 4, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("import sys; sys.exit('no such shape')", "no such shape"),
         ("print(1/0)", "ZeroDivisionError"),
@@ -169,14 +169,14 @@ def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, sa
         ("import os; os.kill(os.getpid(), 9)", "signal 9"),
     ],
 )
-def test_a_generator_that_fails_is_bad_input(home: Path, triage: Triage, tmp_path: Path, code: str, said: str) -> None:
+def test_a_generator_that_fails_is_bad_input(home: Path, triage: Triage, tmp_path: Path, code: str, message: str) -> None:
     (tmp_path / "gen.py").write_text(code)
     path = tmp_path / "gen.yaml"
     path.write_text("name: gen\ninput: gen.py\ntarget: {backend: llvm-cpu}\nlimits: {timeout: 1s, memory: 200MiB}\n")
     done = triage("run", path, "--format", "json")
     [result] = json.loads(done.stdout)["results"]
     assert (done.returncode, result["status"]) == (2, "untestable")
-    assert said in result["reason"]
+    assert message in result["reason"]
 
 
 def test_a_generator_gets_its_arguments_and_runs_once(home: Path, triage: Triage, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_generator_gets_its_arguments_and_runs_once(home: Path, triage: Triage
     )
     for _ in range(2):
         done = triage("run", path, "--format", "json")
-        assert [one["case"] for one in json.loads(done.stdout)["results"]] == ["gen[n=8]", "gen[n=16]"]
+        assert [result["case"] for result in json.loads(done.stdout)["results"]] == ["gen[n=8]", "gen[n=16]"]
     assert sorted((tmp_path / "log").read_text().split()) == ["16", "8"]
 
 
@@ -211,7 +211,7 @@ def test_an_onnx_model_is_imported(home: Path, triage: Triage, tmp_path: Path) -
     assert "import_onnx failed" in json.loads(done.stdout)["results"][0]["reason"]
 
 
-def test_evidence_travels_between_homes(triage: Triage, tmp_path: Path) -> None:
+def test_evidence_is_exported_and_imported(triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "good", GOOD)
     one, other = ({**os.environ, "TRIAGE_HOME": str(tmp_path / name)} for name in ("one", "other"))
     triage("run", path, env=one)
@@ -271,7 +271,7 @@ def test_a_dry_run_prints_command_lines_and_compiles_nothing(home: Path, triage:
     assert json.loads(triage("run", tmp_path / "good.yaml", "--format", "json").stdout)["results"][0]["cached"] is False
 
 
-def test_a_reader_that_has_enough_is_no_error(home: Path, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(home: Path, tmp_path: Path) -> None:
     path = recipe(tmp_path, "good", GOOD)
     command = f"{sys.executable} -c 'from triage.cli import main; main()' recipe schema {path} 2>&1 | head -c 1"
     assert "Traceback" not in subprocess.run(command, shell=True, capture_output=True, text=True, check=False).stdout
@@ -284,7 +284,7 @@ def test_help_and_version_need_no_home(triage: Triage) -> None:
     assert triage("bisect", "--help", env=env).returncode == 0
 
 
-def test_colour_only_where_it_is_wanted(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_colour_only_on_a_terminal(home: Path, triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
     run = f"{sys.executable} -c 'from triage.cli import main; main()' run {path}"
     base = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
@@ -297,9 +297,9 @@ def test_colour_only_where_it_is_wanted(home: Path, triage: Triage, tmp_path: Pa
     assert "\x1b[1;31m" not in on_terminal(NO_COLOR="1")
 
 
-def test_doctor_says_what_is_there(home: Path, triage: Triage) -> None:
+def test_doctor_lists_its_checks(home: Path, triage: Triage) -> None:
     done = triage("doctor", "--format", "json")
-    checks = {one["check"]: one for one in json.loads(done.stdout)["checks"]}
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
     assert done.returncode == 0
     assert checks["iree installed"]["grade"] == "good"
     assert {"home", "disk", "uv", "address layout", "evidence", "ONNX import"} <= set(checks)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and kill -9: nothing is left running, nothing finished is lost."""
+"""Ctrl-C, SIGTERM and kill -9 leave no process running and lose no finished result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.conftest import Triage
 
 
 def endless(tmp_path: Path) -> Path:
-    """A recipe whose generator sleeps with a mark on its command line."""
+    """Write a recipe whose generator sleeps with a mark on its command line."""
     (tmp_path / "gen.py").write_text("import time; time.sleep(600)")
     path = tmp_path / "gen.yaml"
     path.write_text(f"name: gen\ninput: gen.py\nargs: {{mark: {mark_of(tmp_path)}}}\ntarget: {{backend: llvm-cpu}}\n")
@@ -29,13 +29,13 @@ def endless(tmp_path: Path) -> Path:
 
 
 def mark_of(tmp_path: Path) -> str:
-    """Of this test in this worker: folders of one name lie below each worker's own."""
+    """Return a mark that is unique to this test and this worker."""
     return f"mark-{tmp_path.parent.name}-{tmp_path.name}"
 
 
 def marked(tmp_path: Path) -> list[int]:
     mark = mark_of(tmp_path)
-    return [one.pid for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
+    return [process.pid for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def marked(tmp_path: Path) -> list[int]:
         (signal.SIGINT, ["reduce", "--toolchain", "installed"], " --resume"),
     ],
 )
-def test_an_interruption_leaves_no_child_and_says_how_to_go_on(
+def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
     home: Path, tmp_path: Path, number: signal.Signals, words: list[str], further: str
 ) -> None:
     path = endless(tmp_path)
@@ -58,10 +58,10 @@ def test_an_interruption_leaves_no_child_and_says_how_to_go_on(
         assert running.poll() is None
         time.sleep(0.05)
     running.send_signal(number)
-    _, said = running.communicate(timeout=20)
-    assert running.returncode == 130, said
-    assert f"  triage {' '.join(words)} {path}{further}\n" in said
-    assert "Traceback" not in said
+    _, message = running.communicate(timeout=20)
+    assert running.returncode == 130, message
+    assert f"  triage {' '.join(words)} {path}{further}\n" in message
+    assert "Traceback" not in message
     assert not marked(tmp_path)
 
 
@@ -78,8 +78,8 @@ def test_kill_9_loses_at_most_the_compile_in_flight(home: Path, triage: Triage, 
     running.wait()
     kept = stored(home)
     results = json.loads(triage("run", folder, "--format", "json").stdout)["results"]
-    assert [one["status"] for one in results] == ["passed"] * 12
-    assert sum(one["cached"] for one in results) == kept
+    assert [result["status"] for result in results] == ["passed"] * 12
+    assert sum(result["cached"] for result in results) == kept
     assert not list((home / "scratch").iterdir())
 
 
@@ -90,9 +90,9 @@ def stored(home: Path) -> int:
         return 0
 
 
-def test_an_interrupted_install_ends_at_once_and_leaves_nothing_half_done(home: Path, tmp_path: Path) -> None:
+def test_an_interrupted_install_leaves_no_partial_install(home: Path, tmp_path: Path) -> None:
     class Slow(SimpleHTTPRequestHandler):
-        """An index whose wheel never comes to an end."""
+        """An index whose wheel never ends."""
 
         def do_GET(self) -> None:
             self.send_response(200)
@@ -124,10 +124,10 @@ def test_an_interrupted_install_ends_at_once_and_leaves_nothing_half_done(home: 
         running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         assert asked.wait(30)
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=30)
+        _, message = running.communicate(timeout=30)
     finally:
         ended.set()
         server.shutdown()
-    assert running.returncode == 130, said
-    assert "triage toolchains install 1.0.0" in said
+    assert running.returncode == 130, message
+    assert "triage toolchains install 1.0.0" in message
     assert not [path for path in (home / "toolchains").iterdir() if not path.name.endswith(".lock")]

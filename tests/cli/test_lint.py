@@ -25,49 +25,49 @@ def lint(triage: Triage, *words: object, code: int = 0) -> Any:
 def test_an_undeclared_device_with_its_line_and_the_flags(home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "work" / "seven.mlir").write_text(SEVEN)
     flags = [f"--flag={DEVICE}hip[{at}]" for at in range(7)]
-    told = lint(triage, "seven.mlir", *flags, code=1)
-    [error] = [one for one in told["findings"] if one["severity"] == "error"]
+    answer = lint(triage, "seven.mlir", *flags, code=1)
+    [error] = [finding for finding in answer["findings"] if finding["severity"] == "error"]
     assert (error["rule"], error["location"]) == ("undeclared-device", "seven.mlir:2:8")
     assert "@__device_7" in error["message"]
     assert f"`{DEVICE}hip[7]`" in error["message"]
-    assert told["suggested_flags"] == [f"{DEVICE}hip[{at}]" for at in range(8)]
-    assert [one["name"] for one in told["devices"]] == [f"__device_{at}" for at in range(8)]
-    assert [one["declared"] is None for one in told["devices"]] == [False] * 7 + [True]
-    assert told["devices"][7]["location"] == "seven.mlir:2:8"
+    assert answer["suggested_flags"] == [f"{DEVICE}hip[{at}]" for at in range(8)]
+    assert [finding["name"] for finding in answer["devices"]] == [f"__device_{at}" for at in range(8)]
+    assert [finding["declared"] is None for finding in answer["devices"]] == [False] * 7 + [True]
+    assert answer["devices"][7]["location"] == "seven.mlir:2:8"
     enough = lint(triage, "seven.mlir", *flags, f"--flag={DEVICE}hip[7]")
     assert enough["suggested_flags"] == []
-    assert not [one for one in enough["findings"] if one["rule"] == "undeclared-device"]
+    assert not [finding for finding in enough["findings"] if finding["rule"] == "undeclared-device"]
 
 
 def test_unnamed_devices_are_numbered_by_position(home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "seven.mlir").write_text(SEVEN)
     [error] = [
-        one
-        for one in lint(triage, tmp_path / "seven.mlir", f"--flag={DEVICE}local[7]", code=1)["findings"]
-        if one["severity"] == "error"
+        finding
+        for finding in lint(triage, tmp_path / "seven.mlir", f"--flag={DEVICE}local[7]", code=1)["findings"]
+        if finding["severity"] == "error"
     ]
     assert "position" in error["message"]
 
 
 def test_without_flags_undeclared_devices_are_a_warning(home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "one.mlir").write_text(UNKNOWN_DEVICE)
-    told = lint(triage, tmp_path / "one.mlir")
-    assert [(one["rule"], one["severity"]) for one in told["findings"]] == [("undeclared-device", "warning")]
-    assert told["suggested_flags"][0] == f"{DEVICE}missing=local[0]"
-    assert any("backend" in note for note in told["cases"][0]["notes"])
+    answer = lint(triage, tmp_path / "one.mlir")
+    assert [(finding["rule"], finding["severity"]) for finding in answer["findings"]] == [("undeclared-device", "warning")]
+    assert answer["suggested_flags"][0] == f"{DEVICE}missing=local[0]"
+    assert any("backend" in note for note in answer["cases"][0]["notes"])
 
 
 def test_a_recipe_is_linted_with_its_target(home: Path, triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
-    told = lint(triage, path, code=1)
-    assert [(one["rule"], one["case"]) for one in told["findings"] if one["severity"] == "error"] == [
+    answer = lint(triage, path, code=1)
+    assert [(finding["rule"], finding["case"]) for finding in answer["findings"] if finding["severity"] == "error"] == [
         ("undeclared-device", "device")
     ]
-    said = triage("lint", path)
-    assert said.returncode == 1
-    assert "[undeclared-device] @missing" in said.stdout
-    assert "--iree-hal-target-backends=llvm-cpu" in said.stdout
-    assert "1 error, no warnings, no advice in 1 case" in said.stdout
+    done = triage("lint", path)
+    assert done.returncode == 1
+    assert "[undeclared-device] @missing" in done.stdout
+    assert "--iree-hal-target-backends=llvm-cpu" in done.stdout
+    assert "1 error, no warnings, no advice in 1 case" in done.stdout
     good = lint(triage, recipe(tmp_path, "good", GOOD))
     assert (good["findings"], good["suggested_flags"]) == ([], [])
 
@@ -86,24 +86,24 @@ def test_a_recipe_is_linted_with_its_target(home: Path, triage: Triage, tmp_path
 )
 def test_a_comment_silences_its_line(home: Path, triage: Triage, tmp_path: Path, old: str, new: str, found: int) -> None:
     assert old in UNKNOWN_DEVICE
-    told = lint(triage, recipe(tmp_path, "device", UNKNOWN_DEVICE.replace(old, new, 1)), code=found)
-    assert len([one for one in told["findings"] if one["severity"] == "error"]) == found
-    assert told["cases"][0]["silenced"] == 1 - found
+    answer = lint(triage, recipe(tmp_path, "device", UNKNOWN_DEVICE.replace(old, new, 1)), code=found)
+    assert len([finding for finding in answer["findings"] if finding["severity"] == "error"]) == found
+    assert answer["cases"][0]["silenced"] == 1 - found
 
 
 def test_sarif_has_what_github_reads(home: Path, triage: Triage, tmp_path: Path) -> None:
     recipe(tmp_path / "work", "device", UNKNOWN_DEVICE)
     done = triage("lint", "device.yaml", "--format", "sarif")
     assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert (told["version"], "sarif-2.1.0" in told["$schema"]) == ("2.1.0", True)
-    [run] = told["runs"]
+    answer = json.loads(done.stdout)
+    assert (answer["version"], "sarif-2.1.0" in answer["$schema"]) == ("2.1.0", True)
+    [run] = answer["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert all({"id", "shortDescription", "defaultConfiguration"} == set(rule) for rule in rules)
     [result] = run["results"]
     assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "undeclared-device"
     assert (result["level"], "@missing" in result["message"]["text"]) == ("error", True)
-    [place] = [one["physicalLocation"] for one in result["locations"]]
+    [place] = [finding["physicalLocation"] for finding in result["locations"]]
     assert place == {"artifactLocation": {"uri": "device.mlir"}, "region": {"startLine": 2, "startColumn": 8}}
 
 
@@ -127,21 +127,23 @@ def test_bytecode_findings_have_the_positions_of_its_source(home: Path, triage: 
     command = [program.with_name("iree-opt"), "model.mlir", "--emit-bytecode", "-o", "model.mlirbc"]
     subprocess.run(command, check=True, cwd=tmp_path / "work")
     (tmp_path / "work" / "model.mlir").unlink()
-    told = lint(triage, "model.mlirbc", f"--flag={DEVICE}hip[0]", code=1)
-    assert {one["location"] for one in told["findings"] if one["rule"] == "undeclared-device"} == {"model.mlir:2:8"}
+    answer = lint(triage, "model.mlirbc", f"--flag={DEVICE}hip[0]", code=1)
+    assert {finding["location"] for finding in answer["findings"] if finding["rule"] == "undeclared-device"} == {
+        "model.mlir:2:8"
+    }
 
 
 def test_an_unreadable_program_does_not_hide_other_findings(home: Path, triage: Triage, tmp_path: Path) -> None:
     good, broken = recipe(tmp_path, "good", GOOD), recipe(tmp_path, "broken", GOOD.replace("arith.addf", "arith.adf"))
     done = triage("lint", good, tmp_path / "broken.mlir", "--format", "json")
     assert done.returncode == 2
-    assert [one["case"] for one in json.loads(done.stdout)["cases"]] == ["good"]
+    assert [finding["case"] for finding in json.loads(done.stdout)["cases"]] == ["good"]
     assert "broken.mlir:2:8: error: custom op 'arith.adf' is unknown" in done.stderr
     assert triage("lint", broken).returncode == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["lint"], 2, "INPUT|RECIPE"),
         (["lint", "nothing.mlir"], 2, "nothing.mlir"),
@@ -155,7 +157,7 @@ def test_an_unreadable_program_does_not_hide_other_findings(home: Path, triage: 
     ],
 )
 def test_bad_arguments_end_with_the_right_code(
-    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, said: str
+    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, message: str
 ) -> None:
     (tmp_path / "note.txt").write_text("x")
     (tmp_path / "empty.mlirbc").write_bytes(b"ML\xefR\x00")
@@ -164,5 +166,5 @@ def test_bad_arguments_end_with_the_right_code(
     (tmp_path / "kernel.yaml").write_text('name: kernel\ncompiler: command\ncommand: [cc, "{input}"]\ninput: kernel.py\n')
     done = triage(*[word.format(folder=tmp_path) for word in words])
     assert done.returncode == code, done.stderr
-    assert said in done.stderr + done.stdout
+    assert message in done.stderr + done.stdout
     assert "Traceback" not in done.stderr

@@ -14,24 +14,24 @@ CHAIN = "".join(f"  %{number} = arith.mulf %{number - 1}, %{number - 1} : tensor
 LONG = UNKNOWN_DEVICE.replace("  return %1", f"{CHAIN}  return %11")
 
 
-def test_a_failure_is_reduced_and_what_is_left_reproduces(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_reduced_program_reproduces_the_failure(home: Path, triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "device", LONG)
     done = triage("reduce", path, "-t", "installed", "--format", "json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["status"], told["signature"]) == ("reduced", "undeclared-device:missing")
-    assert told["operations"]["before"] > 10 > told["operations"]["after"]
-    assert told["bytes"]["after"] < told["bytes"]["before"]
-    assert set(told["lines"]) == {"before", "after"}
-    assert told["oracle_calls"] > 0
-    assert told["seconds"] > 0
-    assert told["reproducer"] == "reproducers/device"
+    answer = json.loads(done.stdout)
+    assert (answer["status"], answer["signature"]) == ("reduced", "undeclared-device:missing")
+    assert answer["operations"]["before"] > 10 > answer["operations"]["after"]
+    assert answer["bytes"]["after"] < answer["bytes"]["before"]
+    assert set(answer["lines"]) == {"before", "after"}
+    assert answer["oracle_calls"] > 0
+    assert answer["seconds"] > 0
+    assert answer["reproducer"] == "reproducers/device"
     folder = tmp_path / "work" / "reproducers" / "device"
     assert {one.name for one in folder.iterdir()} == {"input.mlir", "recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
-    assert (folder / "input.mlir").read_text() == told["program"]
-    assert len(told["program"]) == told["bytes"]["after"]
+    assert (folder / "input.mlir").read_text() == answer["program"]
+    assert len(answer["program"]) == answer["bytes"]["after"]
     kept = json.loads((folder / "reproducer.json").read_text())
-    assert (kept["signature"], kept["bad"]["name"]) == (told["signature"], told["bad"]["name"])
+    assert (kept["signature"], kept["bad"]["name"]) == (answer["signature"], answer["bad"]["name"])
     assert kept["case"] == "device"
     texts = [one.read_text() for one in folder.iterdir()]
     assert not [text for text in texts if str(tmp_path) in text or str(Path.home()) in text]
@@ -75,16 +75,16 @@ def test_a_second_reduction_of_the_same_compiles_nothing(home: Path, triage: Tri
     assert second["program"] == resumed["program"] == first["program"]
 
 
-def test_what_compiles_is_not_reproducible(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_case_that_compiles_is_not_reproducible(home: Path, triage: Triage, tmp_path: Path) -> None:
     done = triage("reduce", recipe(tmp_path, "good", GOOD), "-t", "installed", "--format", "json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["status"], told["reproducer"]) == (3, "not-reproducible", None)
-    assert "there is nothing to reduce" in told["reason"]
-    assert [probe["status"] for probe in told["tried"]] == ["passed"]
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["status"], answer["reproducer"]) == (3, "not-reproducible", None)
+    assert "there is nothing to reduce" in answer["reason"]
+    assert [probe["status"] for probe in answer["tried"]] == ["passed"]
     assert not (tmp_path / "work" / "reproducers").exists()
-    said = triage("reduce", tmp_path / "good.yaml", "-t", "installed").stdout
-    assert "not reduced" in said
-    assert "there is nothing to reduce" in said
+    message = triage("reduce", tmp_path / "good.yaml", "-t", "installed").stdout
+    assert "not reduced" in message
+    assert "there is nothing to reduce" in message
 
 
 @pytest.mark.parametrize("option", ["--save-other-failures", "--slipped"])
@@ -97,7 +97,7 @@ def test_the_folder_for_other_failures_has_two_spellings(home: Path, triage: Tri
     assert (tmp_path / "others").is_dir()
 
 
-def test_what_fails_on_both_is_no_regression(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_failure_on_both_toolchains_is_not_a_regression(home: Path, triage: Triage, tmp_path: Path) -> None:
     words = ["-t", "installed", "--good", "installed", "--format", "json"]
     done = triage("reduce", recipe(tmp_path, "device", UNKNOWN_DEVICE), *words)
     assert done.returncode == 3
@@ -120,7 +120,7 @@ def test_a_folder_that_is_no_reproducer_is_never_touched(home: Path, triage: Tri
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["reduce", "{recipe}"], 2, "--toolchain"),
         (["reduce", "{recipe}", "-t", "banana"], 2, "is not a revision"),
@@ -134,11 +134,11 @@ def test_a_folder_that_is_no_reproducer_is_never_touched(home: Path, triage: Tri
         (["replay", "{folder}"], 2, "reproducer.json: is missing"),
     ],
 )
-def test_wrong_words_end_with_the_right_code(
-    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, said: str
+def test_bad_arguments_end_with_the_right_code(
+    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, message: str
 ) -> None:
     path = recipe(tmp_path / "folder", "device", UNKNOWN_DEVICE)
     done = triage(*[word.format(recipe=path, folder=tmp_path) for word in words])
     assert done.returncode == code, done.stderr
-    assert said in done.stderr + done.stdout
+    assert message in done.stderr + done.stdout
     assert "Traceback" not in done.stderr

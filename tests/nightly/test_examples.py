@@ -1,4 +1,4 @@
-"""One small program for each failure that regressed, and where the reports name it. The reducer is a stand-in here."""
+"""One reduction for each new failure, in every report. The reducer is a fake."""
 
 from __future__ import annotations
 
