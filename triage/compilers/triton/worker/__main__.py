@@ -21,7 +21,7 @@ if not __package__:  # started as a folder
 
 from .api_versions import compile_kernel
 from .isolation import prepare, read_assembler
-from .report import Ended, Mistaken, Report, Unsupported
+from .report import Ended, Mistaken, KernelReport, Unsupported
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("-o", dest="output", type=Path, required=True)
     given = parser.parse_args()
     prepare(name_pass=given.name_pass)
-    report = Report(given.phase)
+    report = KernelReport(given.phase)
     read_assembler(report)
     try:
         compile_kernel(given.source, given.spec, report)

@@ -8,12 +8,12 @@ from typing import Any
 
 from .isolation import without_driver
 from .kernel import Specialised, specialise
-from .report import Report, Unsupported
+from .report import KernelReport, Unsupported
 
 _IR = (".ttir", ".ttgir")
 
 
-def compile_kernel(source: str, spec: dict[str, Any], report: Report) -> None:
+def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> None:
     """Compile until `report` ends it. Unsupported for what the release lacks; its own errors as they are."""
     import triton
 
@@ -38,7 +38,7 @@ def compile_kernel(source: str, spec: dict[str, Any], report: Report) -> None:
         _run(triton, _source_3_0(kernel, version), spec, kernel.options, report, version)
 
 
-def _compile_2_1(triton: Any, kernel: Specialised, spec: dict[str, Any], report: Report) -> None:
+def _compile_2_1(triton: Any, kernel: Specialised, spec: dict[str, Any], report: KernelReport) -> None:
     """2.1 and 2.2: a function of keywords. Stages are pairs of a parser and a compiler, made inside of it."""
     compiler = sys.modules["triton.compiler.compiler"]
     known = {"num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "enable_warp_specialization", "enable_persistent"}
@@ -80,7 +80,7 @@ class _Driverless:
         return ""
 
 
-def _compile_2_3(triton: Any, kernel: Specialised, spec: dict[str, Any], report: Report) -> None:
+def _compile_2_3(triton: Any, kernel: Specialised, spec: dict[str, Any], report: KernelReport) -> None:
     """2.3: a source, its arguments by position; one backend."""
     compiler = sys.modules["triton.compiler.compiler"]
     _watch(compiler.CUDABackend, report, kernel.options, None)
@@ -118,7 +118,7 @@ def _source_3_0(kernel: Specialised, version: tuple[int, ...]) -> Any:
 
 
 def _run(
-    triton: Any, source: Any, spec: dict[str, Any], options: dict[str, Any], report: Report, version: tuple[int, ...]
+    triton: Any, source: Any, spec: dict[str, Any], options: dict[str, Any], report: KernelReport, version: tuple[int, ...]
 ) -> None:
     """3.0 and later: targets by name, a backend for each."""
     from triton.backends.compiler import GPUTarget
@@ -132,7 +132,7 @@ def _run(
     triton.compile(source, target=target, options=dict(options))
 
 
-def _watch(backend: Any, report: Report, options: dict[str, Any], last: str | None) -> None:
+def _watch(backend: Any, report: KernelReport, options: dict[str, Any], last: str | None) -> None:
     """Have a backend's stages watched, and the key of the cache made of nothing: the cache is empty, and the key would
     hash the whole compiler and ask for a linker.
     """

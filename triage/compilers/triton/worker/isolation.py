@@ -11,7 +11,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from .report import Report
+from .report import KernelReport
 
 # Triton's own switches change what is compiled, and no key of the evidence knows them.
 _SWITCHES = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "NVPTX_", "DISABLE_", "ALLOW_", "USE_", "PROTON_", "ENABLE_", "OPTIMIZE_")
@@ -35,7 +35,7 @@ def prepare(*, name_pass: bool) -> None:
     sys.meta_path.append(_Finder())
 
 
-def read_assembler(report: Report) -> None:
+def read_assembler(report: KernelReport) -> None:
     """Triton has ptxas write to a file that it throws away; here the file is read first."""
     plain = subprocess.run
 

@@ -26,7 +26,7 @@ class Mistaken(Exception):
     """The recipe does not fit its kernel, whatever the release; its text says how."""
 
 
-class Report:
+class KernelReport:
     """Watches the stages of one compile."""
 
     def __init__(self, phase: str | None) -> None:
