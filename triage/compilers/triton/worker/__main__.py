@@ -21,7 +21,7 @@ if not __package__:  # started as a folder
 
 from .api_versions import compile_kernel
 from .isolation import prepare, read_assembler
-from .report import Ended, Mistaken, KernelReport, Unsupported
+from .report import Ended, KernelReport, Mistaken, Unsupported
 
 
 def main() -> int:
