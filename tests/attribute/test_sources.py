@@ -1,4 +1,4 @@
-"""The file of a pass, in a repository as git has it at the failing commit."""
+"""The source files of a pass, at the failing commit of a clone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_file_that_defines_the_pass_then_those_with_its_decisions(clone: tup
     assert source_files(PassName("TilePass", "t-tile"), *clone, BESIDE) == ("lib/Tile.cpp", "lib/Config.cpp")
 
 
-def test_it_is_looked_up_at_the_commit_and_not_in_the_work_tree(clone: tuple[Repository, str]) -> None:
+def test_the_commit_is_searched_and_not_the_work_tree(clone: tuple[Repository, str]) -> None:
     repository, _ = clone
     assert source_files(PassName("TilePass"), repository, "HEAD", {}) == ("lib/Moved.cpp",)
 
@@ -46,12 +46,12 @@ def test_a_class_without_the_suffix_is_found(clone: tuple[Repository, str]) -> N
 
 
 @pytest.mark.parametrize("name", ["Canonicalizer", "Tile", "Ti.ePass", "'pipeline'"])
-def test_passes_of_dependencies_and_no_names_have_no_file(name: str, clone: tuple[Repository, str]) -> None:
+def test_passes_of_dependencies_have_no_file(name: str, clone: tuple[Repository, str]) -> None:
     expected = ("lib/Tile.cpp",) if name == "Tile" else ()
     assert source_files(PassName(name), *clone, {}) == expected
 
 
-def test_nothing_is_claimed_without_a_clone_or_with_one_that_lacks_the_commit(clone: tuple[Repository, str]) -> None:
+def test_no_files_without_a_clone_that_has_the_commit(clone: tuple[Repository, str]) -> None:
     repository, first = clone
     assert source_files(PassName("TilePass"), None, first, BESIDE) == ()
     assert source_files(PassName("TilePass"), repository, None, BESIDE) == ()

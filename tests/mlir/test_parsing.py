@@ -1,4 +1,4 @@
-"""The generic form is read and printed without loss, whatever dialect it is in."""
+"""The generic form is parsed and printed without loss in any dialect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GENERIC = ("--mlir-print-op-generic",)
 
 @pytest.mark.real
 @pytest.mark.parametrize("version", ["3.3.0", "3.13.0"])
-def test_every_bundled_model_comes_back_as_the_toolchain_prints_it(readers: Readers, version: str, tmp_path: Path) -> None:
+def test_every_bundled_model_is_printed_as_the_toolchain_prints_it(readers: Readers, version: str, tmp_path: Path) -> None:
     reader, read = readers(version), 0
     for source in sorted(MODELS.iterdir()):
         if source.suffix == ".py":
@@ -43,14 +43,14 @@ def test_every_bundled_model_comes_back_as_the_toolchain_prints_it(readers: Read
 @pytest.mark.real
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=programs())
-def test_random_programs_come_back_as_the_toolchain_prints_them(readers: Readers, text: str) -> None:
+def test_random_programs_are_printed_as_the_toolchain_prints_them(readers: Readers, text: str) -> None:
     reader = readers("3.5.0")
     canonical = reader.valid(text)
     assert canonical is not None
     assert reader.valid(print_module(parse_module(canonical))) == canonical
 
 
-def test_lines_of_operations_are_those_of_the_source() -> None:
+def test_operations_have_the_lines_of_the_source() -> None:
     text = (
         '#loc = loc(unknown)\n"builtin.module"() ({\n  "t.a"() : () -> () loc(#loc2)\n  "t.b"() : () -> () loc("x":7:3)\n'
         '  "t.c"() : () -> () loc(callsite(#loc2 at #loc))\n  "t.d"() : () -> () loc(#loc)\n'
@@ -86,7 +86,7 @@ def test_resources_behind_the_module_are_kept() -> None:
         ('"builtin.module"() ({\n  %0:2 = "t.a"() : () -> i1\n}) : () -> ()', 2),
     ],
 )
-def test_what_is_not_in_the_generic_form_is_refused_with_its_line(text: str, line: int) -> None:
+def test_other_text_is_rejected_with_its_line(text: str, line: int) -> None:
     with pytest.raises(UnparsableError) as error:
         parse_module(text)
     assert error.value.line == line

@@ -30,7 +30,7 @@ def program() -> Module:
     return parse_module(PROGRAM)
 
 
-def test_a_barrier_before_each_transfer_and_only_once(program: Module) -> None:
+def test_each_transfer_gets_one_barrier(program: Module) -> None:
     assert add_barriers(program, *BARRIER)
     names = [one.name for one in program.functions()[0].regions[0].blocks[0].operations]
     assert names == ["util.optimization_barrier", "flow.tensor.transfer"] * 2 + ["func.return"]
@@ -41,11 +41,11 @@ def test_a_barrier_before_each_transfer_and_only_once(program: Module) -> None:
     assert print_module(program) == text
 
 
-def test_no_transfer_nothing_to_change() -> None:
+def test_a_program_without_transfers_stays_unchanged() -> None:
     assert not add_barriers(parse_module(PROGRAM.replace("flow.tensor.transfer", "flow.tensor.clone")), *BARRIER)
 
 
-def test_tensors_without_an_affinity_get_the_first_there_is(program: Module) -> None:
+def test_tensors_without_an_affinity_get_the_first_one(program: Module) -> None:
     assert add_affinities(program, AFFINITY)
     function = program.functions()[0]
     given = f"iree.abi.affinity = {HERE}"
@@ -54,10 +54,10 @@ def test_tensors_without_an_affinity_get_the_first_there_is(program: Module) -> 
     assert not add_affinities(program, AFFINITY)
 
 
-def test_a_function_without_any_affinity_is_left_alone() -> None:
+def test_a_function_without_affinities_stays_unchanged() -> None:
     assert not add_affinities(parse_module(PROGRAM.replace("iree.abi.affinity", "iree.abi.other")), AFFINITY)
 
 
-def test_every_rewriting_that_a_rule_names_exists() -> None:
+def test_every_rewrite_that_a_rule_names_exists() -> None:
     named = {one.name for rule in packaged_rules() for one in rule.candidates if isinstance(one, RewriteInput)}
     assert named == set(rewrites_for(Iree().remedy_hints().names))

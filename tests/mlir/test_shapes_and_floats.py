@@ -1,4 +1,4 @@
-"""The static twin and the one in 32 bit floats: whatever is made of a valid program is valid, or nothing is made."""
+"""Static shapes and wider floats: the rewrite of a valid program is valid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GENERIC = ("--mlir-print-op-generic",)
 
 @st.composite
 def dynamic(draw: st.DrawFn) -> str:
-    """Functions of matrices whose sizes are not known."""
+    """Functions of matrices with unknown dimensions."""
     lines, values = [], ["x", "y"]
     for number in range(draw(st.integers(1, 8))):
         name, a, b = f"v{number}", draw(st.sampled_from(values)), draw(st.sampled_from(values))
@@ -76,7 +76,7 @@ def dynamic(draw: st.DrawFn) -> str:
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
 @REAL
 @given(text=dynamic())
-def test_a_static_twin_is_valid_or_there_is_none(readers: Readers, version: str, text: str) -> None:  # noqa: F811
+def test_static_shapes_are_valid(readers: Readers, version: str, text: str) -> None:  # noqa: F811
     reader = readers(version)
     generic = reader.transformed(text, GENERIC)
     assert generic, text
@@ -96,7 +96,7 @@ def test_a_static_twin_is_valid_or_there_is_none(readers: Readers, version: str,
 
 @pytest.mark.real
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
-def test_sizes_are_carried_on_to_the_results(readers: Readers, version: str) -> None:  # noqa: F811
+def test_static_shapes_reach_the_results(readers: Readers, version: str) -> None:  # noqa: F811
     reader = readers(version)
     text = """
 func.func @f(%a: tensor<?x8xf32>, %b: tensor<8x?xf16>) -> (tensor<?x8xf32>, tensor<8x?xi1>) {
@@ -124,7 +124,7 @@ func.func private @called(tensor<?xf32>) -> tensor<?xf32>
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
 @REAL
 @given(text=programs(), kind=st.sampled_from(["f16", "bf16", "f64"]))
-def test_the_same_in_f32_is_valid(readers: Readers, version: str, text: str, kind: str) -> None:  # noqa: F811
+def test_wider_floats_are_valid(readers: Readers, version: str, text: str, kind: str) -> None:  # noqa: F811
     reader = readers(version)
     generic = reader.transformed(text.replace("f32", kind), GENERIC)
     assert generic, text
@@ -147,7 +147,7 @@ def test_the_same_in_f32_is_valid(readers: Readers, version: str, text: str, kin
         ("dense<[0xFF, 1]> : tensor<2xi16>", "dense<[0xFF, 1]> : tensor<2xi16>"),
     ],
 )
-def test_constants_mean_the_same(given_: str, wide: str) -> None:
+def test_constants_keep_their_value(given_: str, wide: str) -> None:
     kind, to = given_.rpartition(" : ")[2], wide.rpartition(" : ")[2]
     text = f"""
 "builtin.module"() ({{
@@ -172,7 +172,7 @@ def test_constants_mean_the_same(given_: str, wide: str) -> None:
     assert not float_types(parse_module(print_module(module)))
 
 
-def test_constants_outside_of_the_program_are_left_alone() -> None:
+def test_constants_in_resources_stay_unchanged() -> None:
     text = """
 "builtin.module"() ({
   "func.func"() <{function_type = () -> tensor<4xf16>, sym_name = "f"}> ({
