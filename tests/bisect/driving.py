@@ -57,8 +57,8 @@ def words(small: SmallCompiler, recipe: Path, project: Path, *more: str, first: 
 
 def answered(done: subprocess.CompletedProcess[str], *, status: int = 0) -> dict[str, Any]:
     assert done.returncode == status, done.stderr + done.stdout
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def is_culprit(found: dict[str, Any], small: SmallCompiler, *, failure: str = "shared-memory-overflow") -> bool:

@@ -52,7 +52,7 @@ static const char *help =
     "  --mlir-print-ir-after-failure - Print IR after a pass that failed.\n"
     "  -o <filename> - Output.\n";
 
-static void told(const char *what) {
+static void record_call(const char *what) {
   const char *name = getenv("TRIAGE_TEST_CALLS");
   if (!name) return;
   char line[80];
@@ -79,7 +79,7 @@ int main(int count, char **words) {
   int file = input ? open(input, O_RDONLY) : -1;
   if (file < 0) return fprintf(stderr, "Could not open input file\n"), 1;
   if (read(file, program, sizeof program - 1) <= 0) return 1;
-  told(what);
+  record_call(what);
   if (fusion(program)) {
     fprintf(stderr, "m.mlir:1:1: error: " OTHER_TEXT "\n");
     return 1;
@@ -144,11 +144,11 @@ def begin(path: Path, fates: Sequence[Fate], culprit: int, suspicious: int | Non
     """A repository with one commit for each fate. `suspicious`: the one whose subject suggests the failure, where that is
     not the culprit.
     """
-    told = culprit if suspicious is None else suspicious
+    suggestive = culprit if suspicious is None else suspicious
     path.mkdir(parents=True)
     env = os.environ | ENV
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main"], cwd=path, env=env, check=True)
-    stream = "".join(_commit(number, fates, culprit, told) for number in range(len(fates)))
+    stream = "".join(_commit(number, fates, culprit, suggestive) for number in range(len(fates)))
     subprocess.run(["git", "fast-import", "--quiet"], cwd=path, env=env, input=stream.encode(), check=True)
     subprocess.run(["git", "reset", "--quiet", "--hard", "main"], cwd=path, env=env, check=True)
     listed = subprocess.run(
@@ -174,9 +174,9 @@ def wheel_of(program: Path, version: str) -> Path:
         files = {name: plain.read(name) for name in plain.namelist()}
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
-            told = zipfile.ZipInfo(name)
-            told.external_attr = (0o100755 if name.endswith("iree-compile") else 0o100644) << 16
-            archive.writestr(told, data)
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (0o100755 if name.endswith("iree-compile") else 0o100644) << 16
+            archive.writestr(info, data)
     return made
 
 

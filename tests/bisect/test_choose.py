@@ -114,12 +114,12 @@ def test_two_probes_at_once_are_nearly_as_informative_as_the_best_two(places: in
     belief = Belief.from_weights(np.random.default_rng(seed).gamma(0.5, size=places) + 1e-3)
     sums = np.cumsum(belief.probabilities)
 
-    def told(cuts: tuple[int, ...]) -> float:
+    def entropy(cuts: tuple[int, ...]) -> float:
         parts = np.diff([0.0, *(sums[cut] for cut in cuts), 1.0])
         return float(-sum(part * math.log2(part) for part in parts if part > 0))
 
-    best = max(told((one, other)) for one in range(1, places - 1) for other in range(one + 1, places - 1))
-    assert told(next_probes(belief, jobs=2, untestable=np.zeros(places))) >= 0.9 * best
+    best = max(entropy((one, other)) for one in range(1, places - 1) for other in range(one + 1, places - 1))
+    assert entropy(next_probes(belief, jobs=2, untestable=np.zeros(places))) >= 0.9 * best
 
 
 def test_the_information_of_a_probe_is_the_entropy_that_it_removes() -> None:

@@ -73,8 +73,8 @@ def test_the_failing_backend_counts() -> None:
 def test_words_shared_with_the_diagnostics_count_by_their_rarity() -> None:
     commits = [commit(f"Change matter {n}", GPU) for n in range(20)]
     commits[7] = commit("Use IGEMM for grouped things", GPU)
-    told = odds(commits, Clues(text="error: function main$async_dispatch_3_conv_2d uses 81920 bytes"))
-    assert told[7] > 2 * told[8]
+    relative = odds(commits, Clues(text="error: function main$async_dispatch_3_conv_2d uses 81920 bytes"))
+    assert relative[7] > 2 * relative[8]
 
 
 def test_a_pass_that_the_evidence_names_is_found_by_its_file() -> None:
@@ -116,9 +116,9 @@ def test_integrates_reapplies_and_what_was_reverted() -> None:
 def test_late_commits_are_more_likely_only_where_the_failure_was_noticed() -> None:
     commits = [commit(f"Change number {n}", GPU) for n in range(9)]
     assert odds(commits) == pytest.approx([1] * 9)
-    told = odds(commits, Clues(noticed=True))
-    assert told == sorted(told)
-    assert 1.5 < told[-1] < 4
+    relative = odds(commits, Clues(noticed=True))
+    assert relative == sorted(relative)
+    assert 1.5 < relative[-1] < 4
 
 
 def test_optional_topics_count_less_unless_the_text_names_them() -> None:
