@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
+from tests.mlir.conftest import Readers
 from tests.mlir.programs import programs
 from triage.mlir import parse_module, print_module
 from triage.mlir.rewrite.floats import float_types, widen_floats
@@ -76,7 +76,7 @@ def dynamic(draw: st.DrawFn) -> str:
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
 @REAL
 @given(text=dynamic())
-def test_static_shapes_are_valid(readers: Readers, version: str, text: str) -> None:  # noqa: F811
+def test_static_shapes_are_valid(readers: Readers, version: str, text: str) -> None:
     reader = readers(version)
     generic = reader.transformed(text, GENERIC)
     assert generic, text
@@ -96,7 +96,7 @@ def test_static_shapes_are_valid(readers: Readers, version: str, text: str) -> N
 
 @pytest.mark.real
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
-def test_static_shapes_reach_the_results(readers: Readers, version: str) -> None:  # noqa: F811
+def test_static_shapes_reach_the_results(readers: Readers, version: str) -> None:
     reader = readers(version)
     text = """
 func.func @f(%a: tensor<?x8xf32>, %b: tensor<8x?xf16>) -> (tensor<?x8xf32>, tensor<8x?xi1>) {
@@ -124,7 +124,7 @@ func.func private @called(tensor<?xf32>) -> tensor<?xf32>
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
 @REAL
 @given(text=programs(), kind=st.sampled_from(["f16", "bf16", "f64"]))
-def test_wider_floats_are_valid(readers: Readers, version: str, text: str, kind: str) -> None:  # noqa: F811
+def test_wider_floats_are_valid(readers: Readers, version: str, text: str, kind: str) -> None:
     reader = readers(version)
     generic = reader.transformed(text.replace("f32", kind), GENERIC)
     assert generic, text

@@ -68,18 +68,14 @@ class CaseChange:
     @property
     def flags(self) -> tuple[str, ...]:
         """The flags to add to the command line."""
-        found: list[str] = []
+        added: list[str] = []
         for step in self.steps:
             match step:
                 case GiveFlag(text):
-                    found.append(text)
+                    added.append(text)
                 case ReplaceFlags(flags):
-                    found += flags
-                case DropFlag() | SetOption() | Neighbour() | RewrittenInput():
-                    pass
-                case _:
-                    assert_never(step)
-        return tuple(found)
+                    added += flags
+        return tuple(added)
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -98,10 +94,6 @@ class CaseChange:
                     parts += [f"{key}={value}" for key, value in differs]
                 case RewrittenInput(_, change):
                     parts.append(change)
-                case GiveFlag() | DropFlag() | ReplaceFlags():
-                    pass
-                case _:
-                    assert_never(step)
         return ", ".join(parts) or None
 
     @property
@@ -160,12 +152,10 @@ def _subjects(steps: Sequence[ChangeStep]) -> set[str]:
     subjects = set()
     for step in steps:
         match step:
-            case GiveFlag(text):
-                subjects.add(flag_name(text))
+            case GiveFlag(name) | DropFlag(name):
+                subjects.add(flag_name(name))
             case ReplaceFlags(flags):
                 subjects.update(map(flag_name, flags))
-            case DropFlag(name):
-                subjects.add(flag_name(name))
             case SetOption(name):
                 subjects.add(name)
             case Neighbour() | RewrittenInput():
