@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.recipes.loading import load_recipes
 from triage.cli.context import one_case, select_families, select_one_family
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
-from triage.recipes import load_recipes
 
 MATRIX = """name: m
 input: m.mlir

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from triage.compilers.base import KernelSpec
 from triage.compilers.invocation import reported_facts
 from triage.compilers.triton import Triton
 from triage.compilers.triton.chips import chip_of
-from triage.model.case import Case, Input, InputKind, KernelSpec, Target
+from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.recipes.loading import load_recipes
 from triage.model.case import Case
 from triage.model.errors import BadFiles
-from triage.recipes import load_recipes
 
 INPUTS = ("matmul.mlir", "matmul_f16.mlir", "matmul_f32.mlir", "conv.onnx", "make.py", "old.mlirbc")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from triage.model.case import KernelSpec
-from triage.recipes import recipe_schema
+from triage.compilers.base import KernelSpec
+from triage.compilers.registry import recipe_families
+from triage.recipes.schema import recipe_schema
 
 TEXT = """name: a
 compiler: triton
@@ -54,7 +55,7 @@ def test_mistakes(told, old: str, new: str, message: str) -> None:
 
 
 def test_the_schema_knows_whose_keys_are_whose() -> None:
-    schema = recipe_schema()
+    schema = recipe_schema(recipe_families())
     assert {"signature", "constexprs", "options", "command", "package", "rules"} <= set(schema["properties"])
     rules = {rule["if"]["properties"]["compiler"]["const"]: rule["then"] for rule in schema["allOf"]}
     assert rules["iree"]["properties"]["signature"] is False

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.recipes.loading import load_recipes
 from triage.model.errors import BadFiles
-from triage.recipes import load_recipes
 
 SMALL = "name: {name}\ninput: {models}/matmul.mlir\ntarget: {{backend: cuda}}\n"
 

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from triage.model.case import KernelSpec
+from tests.recipes.loading import load_recipes
+from triage.compilers.base import KernelSpec
+from triage.compilers.registry import recipe_families
+from triage.compilers.triton.kernel_guess import guess_kernel
+from triage.compilers.triton.kernel_import import is_standalone, standalone_kernel, start_from_kernel
 from triage.model.errors import BadInput
-from triage.recipes import guess_kernel, is_alone, kernel_alone, load_recipes, new_recipe
+from triage.recipes.starter import new_recipe
 
 OURS = [
     case
@@ -96,8 +100,8 @@ def package(tmp_path: Path) -> Path:
 
 
 def test_a_kernel_leaves_its_package_with_what_it_uses(package):
-    assert not is_alone(package, LINEAR)
-    text = kernel_alone(package, LINEAR, "state")
+    assert not is_standalone(package, LINEAR)
+    text = standalone_kernel(package, LINEAR, "state")
     tree = ast.parse(text)
     assert [one.name for one in tree.body if isinstance(one, ast.FunctionDef)] == ["exp", "decay", "state"]
     assert text.startswith("import triton\nimport triton.language as tl\n\n\nRATE = 0.5\n")
@@ -108,11 +112,11 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     assert "@triton.jit(do_not_specialize=['T'])\ndef state(" in text
     for gone in ("autotune", "heuristics", "torch", "GPU", "launch", "import layers", "from "):
         assert gone not in text
-    assert is_alone(package.with_name("alone.py"), text)
+    assert is_standalone(package.with_name("alone.py"), text)
 
 
 def test_what_arguments_are_follows_from_how_they_are_used(package):
-    guess = guess_kernel(kernel_alone(package, LINEAR, "state"), "state")
+    guess = guess_kernel(standalone_kernel(package, LINEAR, "state"), "state")
     assert guess.signature == {
         "k": "*fp16:16",
         "g": "*fp16:16",
@@ -130,8 +134,9 @@ def test_the_recipe_of_a_kernel_loads(folder):
     Path("k.py").write_text(
         "import triton\n\n@triton.jit\ndef one(x_ptr, n):\n    pass\n\n@triton.jit\ndef two(y_ptr):\n    pass\n"
     )
-    guess = guess_kernel(Path("k.py").read_text(), "two")
-    Path("k.yaml").write_text(new_recipe("k", "k.py", "hip", "gfx942", kernel=guess))
+    start = start_from_kernel(Path("k.yaml"), Path("k.py"), "hip", None, "two")
+    assert start is not None
+    Path("k.yaml").write_text(new_recipe(recipe_families(), "k", "k.py", start))
     [case] = load_recipes([Path("k.yaml")])
     assert (case.compiler, case.spec.name, case.spec.signature) == ("triton", "two", {"y_ptr": "*fp16"})
     assert case.spec.hints == {"y_ptr": {"divisibility": 16}}
@@ -147,13 +152,13 @@ def test_what_cannot_be_guessed_is_told(package):
     assert guess_kernel("import numba\n@numba.jit\ndef f(x): pass") is None
     assert guess_kernel("from triton import jit as kernel\n@kernel\ndef f(x): pass") is not None
     assert guess_kernel("def f(") is None
-    with pytest.raises(BadInput, match="no function 'nothing'"):
-        kernel_alone(package, LINEAR, "nothing")
+    with pytest.raises(BadInput, match="no top-level function 'nothing'"):
+        standalone_kernel(package, LINEAR, "nothing")
     package.with_name("constants.py").write_text("RATE = 0.5\n\n@triton.jit\ndef decay(x): return x\n")
     both = (
         LINEAR.replace("RATE, widths", "RATE, decay")
         .replace("b_k = fade(", "b_k = decay(fade(")
         .replace(") * RATE", ")) * RATE")
     )
-    with pytest.raises(BadInput, match="two different things are called 'decay'"):
-        kernel_alone(package, both, "state")
+    with pytest.raises(BadInput, match="two different definitions are named 'decay'"):
+        standalone_kernel(package, both, "state")

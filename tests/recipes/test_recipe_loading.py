@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.recipes.loading import load_recipes
 from triage.model.case import Expectation, Flag, InputKind, Target
 from triage.model.errors import BadFiles, BadInput
 from triage.model.execution import Limits
-from triage.recipes import load_recipes
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.recipes.loading import load_recipes
 from triage.model.case import Flag, Target
-from triage.recipes import load_recipes
 
 BASE = "name: a\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
 

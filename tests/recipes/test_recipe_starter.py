@@ -9,43 +9,47 @@ from typing import Any
 
 import pytest
 
+from tests.recipes.loading import load_recipes
+from triage.compilers.registry import recipe_families
 from triage.model.case import InputKind, Target
 from triage.model.errors import BadFiles
-from triage.recipes import load_recipes, new_recipe, recipe_schema
-from triage.recipes.format import RecipeFormat
+from triage.recipes.family import RecipeStart
+from triage.recipes.schema import RecipeFormat, recipe_schema
+from triage.recipes.starter import new_recipe
+
+
+def text_of(name: str, path: str, target: Target, **more: Any) -> str:
+    return new_recipe(recipe_families(), name, path, RecipeStart("iree", Path(path), target, **more))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "target"),
+    "target",
     [
-        ({"backend": "cuda", "chip": "sm_86"}, Target("cuda", "sm_86")),
-        ({"backend": "llvm-cpu"}, Target("llvm-cpu")),
-        ({"backend": "rocm", "chip": "gfx942", "devices": 2}, Target("rocm", "gfx942", 2)),
-        ({"backend": "cuda", "chip": "90"}, Target("cuda", "90")),
-        ({"backend": "cuda", "chip": "no"}, Target("cuda", "no")),
+        Target("cuda", "sm_86"),
+        Target("llvm-cpu"),
+        Target("rocm", "gfx942", 2),
+        Target("cuda", "90"),
+        Target("cuda", "no"),
     ],
 )
-def test_a_new_recipe_loads(folder, arguments, target):
-    Path("new.yaml").write_text(new_recipe("my-case", "models/matmul.mlir", **arguments))
+def test_a_new_recipe_loads(folder, target):
+    Path("new.yaml").write_text(text_of("my-case", "models/matmul.mlir", target, flags=["--a=b"], phase="hal"))
     (case,) = load_recipes([Path("new.yaml")])
     assert (case.name, case.target, case.input.kind) == ("my-case", target, InputKind.MLIR)
+    assert ([flag.text for flag in case.flags], case.phase) == (["--a=b"], "hal")
 
 
-def test_a_new_recipe_keeps_odd_texts(folder):
-    odd = "models/it's ${no} matrix: #1.py"
+def test_a_new_recipe_quotes_odd_paths(folder):
     Path("models/ä b: #2.py").touch()
-    text = new_recipe("a", "models/ä b: #2.py", "cuda", summary='say "hi": # no comment', args={"n": "1.10", "m": "{}"})
-    Path("new.yaml").write_text(text)
+    Path("new.yaml").write_text(text_of("a", "models/ä b: #2.py", Target("cuda")))
     (case,) = load_recipes([Path("new.yaml")])
-    assert case.summary == 'say "hi": # no comment'
     assert case.input.path.name == "ä b: #2.py"
-    assert case.input.args == (("n", "1.10"), ("m", "{}"))
     with pytest.raises(BadFiles, match="not a matrix key"):
-        new_recipe("a", odd, "cuda")
+        text_of("a", "models/it's ${no} matrix: #1.py", Target("cuda"))
 
 
 def test_the_commented_keys_load_as_well(folder):
-    text = new_recipe("a", "models/matmul.mlir", "cuda")
+    text = text_of("a", "models/matmul.mlir", Target("cuda"))
     lines = [re.sub(r"^# (?=(flags|phase|matrix|expect|  -))", "", line) for line in text.splitlines()]
     opened = "\n".join(lines).replace("models/matmul.mlir", "models/matmul_${dtype}.mlir")
     Path("new.yaml").write_text(opened + "\n")
@@ -55,16 +59,16 @@ def test_the_commented_keys_load_as_well(folder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "path", "backend", "fragment"),
     [
-        (("A b", "m.mlir", "cuda"), 'new recipe:1:7: "A b"'),
-        (("a", "m.mlri", "cuda"), 'did you mean ".mlir"?'),
-        (("a", "m.mlir", "vulkan"), 'did you mean "vulkan-spirv"?'),
+        ("A b", "m.mlir", "cuda", 'new recipe:1:7: "A b"'),
+        ("a", "m.mlri", "cuda", 'did you mean ".mlir"?'),
+        ("a", "m.mlir", "vulkan", 'did you mean "vulkan-spirv"?'),
     ],
 )
-def test_a_new_recipe_is_checked(arguments, message):
-    with pytest.raises(BadFiles, match=re.escape(message)):
-        new_recipe(*arguments)
+def test_a_new_recipe_is_checked(name, path, backend, fragment):
+    with pytest.raises(BadFiles, match=re.escape(fragment)):
+        text_of(name, path, Target(backend))
 
 
 def objects(schema: Any) -> list[dict[str, Any]]:
@@ -80,7 +84,7 @@ def objects(schema: Any) -> list[dict[str, Any]]:
 
 
 def test_the_schema_names_every_key_and_says_what_it_is():
-    schema = recipe_schema()
+    schema = recipe_schema(recipe_families())
     assert json.loads(json.dumps(schema)) == schema
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["title"] == "triage recipe"
@@ -94,7 +98,7 @@ def test_the_schema_names_every_key_and_says_what_it_is():
 
 
 def test_the_schema_knows_words_patterns_and_references():
-    schema = recipe_schema()
+    schema = recipe_schema(recipe_families())
     assert schema["properties"]["compiler"]["enum"] == ["iree", "triton", "command"]
     assert "executable-targets" in schema["properties"]["phase"]["enum"]
     assert re.fullmatch(schema["properties"]["name"]["pattern"], "cuda-matmul-f32")
@@ -106,7 +110,7 @@ def test_the_schema_knows_words_patterns_and_references():
 
 
 def test_examples_of_the_schema_match_their_patterns():
-    for found in objects(recipe_schema()):
+    for found in objects(recipe_schema(recipe_families())):
         for name, key in found["properties"].items():
             for example in key.get("examples", ()):
                 if "pattern" in key:
@@ -114,7 +118,7 @@ def test_examples_of_the_schema_match_their_patterns():
 
 
 def test_the_schema_ties_backends_and_phases_to_their_compiler():
-    rules = {rule["if"]["properties"]["compiler"]["const"]: rule for rule in recipe_schema()["allOf"]}
+    rules = {rule["if"]["properties"]["compiler"]["const"]: rule for rule in recipe_schema(recipe_families())["allOf"]}
     assert set(rules) == {"iree", "triton", "command"}
     assert "required" not in rules["iree"]["if"]
     assert "vulkan-spirv" in json.dumps(rules["iree"]["then"])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.recipes.loading import load_recipes
 from triage.model.errors import BadFiles
-from triage.recipes import load_recipes
 
 BASE = "name: a\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
 

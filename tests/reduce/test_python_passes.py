@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from tests.recipes.loading import load_recipes
 from tests.reduce.test_search import CASE
-from triage.model.case import Case, KernelSpec
-from triage.recipes import load_recipes
+from triage.compilers.base import KernelSpec
+from triage.model.case import Case
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.expressions import fold, take_parts
 from triage.reduce.frontends.python.frontend import PythonFrontend

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, PROGRAM, of_class, probes, reproducer
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import Failed, Failure
-from triage.recipes import load_recipes
 from triage.reduce.replay import Replay, open_reproducers
 from triage.reduce.reproducer import _without_paths, slug
 from triage.report import folder as folders

@@ -9,9 +9,10 @@ import pytest
 from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
 from triage.classify import packaged_rules
 from triage.classify.rules import GiveFlag, LeastValue
+from triage.compilers.base import KernelSpec
 from triage.compilers.iree.remedies import IreeRemedyHints
 from triage.compilers.registry import family_of
-from triage.model.case import Case, Flag, KernelSpec
+from triage.model.case import Case, Flag
 from triage.model.outcome import Failure
 from triage.remedy.candidates import Situation, first_tier, second_tier
 from triage.remedy.change import CaseChange

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed
-from triage.model.case import KernelSpec
+from triage.compilers.base import KernelSpec
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
 from triage.remedy.variants import Observed, VariantResult, compare_variants, depends_on, differences, neighbourhood, varied

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family
+from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family, recipe_families
 from triage.execution.cache import Evidence
 from triage.execution.inputs import Inputs
 from triage.execution.judge import rules_of
@@ -19,7 +19,7 @@ from triage.execution.prober import Prober
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.recipes import load_recipes
+from triage.recipes.loader import load_recipes
 from triage.toolchains.home import open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -54,7 +54,7 @@ def open_runner(
 
 def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     """Load the cases of recipes. Raises BadFiles with every mistake, and BadInput for an unsupported compiler."""
-    cases = load_recipes(paths, failure_names=failure_names())
+    cases = load_recipes(paths, recipe_families(), failure_names())
     check_compilers(cases)
     return cases
 

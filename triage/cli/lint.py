@@ -13,11 +13,10 @@ from triage.cli.context import load_cases, open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, family_of
+from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families
 from triage.lint.workflow import lint as lint_case
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
-from triage.recipes.words import FAMILIES
 from triage.report.lint import LintReport
 from triage.report.registry import write_report
 
@@ -104,7 +103,7 @@ def _cases(paths: Sequence[Path], flags: tuple[Flag, ...]) -> list[tuple[Case, P
 
 def _case_of_program(path: Path, flags: tuple[Flag, ...]) -> Case:
     """Return a case for a program without a recipe; only its flags are known."""
-    family = FAMILIES[DEFAULT_FAMILY]
+    family = recipe_families()[DEFAULT_FAMILY]
     kind = family.kind_of(path.suffix)
     if kind is None or kind is InputKind.OTHER:
         raise BadInput(f"{path}: expected a program ({', '.join(family.inputs)}) or a recipe ({', '.join(_RECIPES)})")

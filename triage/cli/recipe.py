@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,11 @@ from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import RecipePaths, format_option
 from triage.cli.screen import print_stderr
-from triage.compilers.iree import read_pasted
-from triage.model.case import Target
+from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
 from triage.model.errors import BadFiles, BadInput
-from triage.recipes import KernelGuess, guess_kernel, is_alone, kernel_alone, new_recipe, recipe_schema
+from triage.recipes.family import RecipeStart
+from triage.recipes.schema import recipe_schema
+from triage.recipes.starter import new_recipe
 from triage.report.elements import plural
 from triage.report.housekeeping import (
     CaseListShape,
@@ -58,7 +58,7 @@ def validate(paths: RecipePaths, output: Annotated[str, format_option(Housekeepi
 @command
 def schema(output: Annotated[str, format_option(HousekeepingReport, ("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
-    typer.echo(json.dumps(recipe_schema(), indent=2))
+    typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
     return Exit.OK
 
 
@@ -114,17 +114,8 @@ def new(
     if path.exists():
         raise BadInput(f"{path} exists; nothing was changed")
     start = _start(path, command, source, backend, chip, kernel)
-    target = start.target
-    text = new_recipe(
-        path.stem,
-        os.path.relpath(start.input.absolute(), path.absolute().parent),
-        target.backend,
-        target.chip,
-        devices=target.devices,
-        flags=start.flags,
-        phase=start.phase,
-        kernel=start.kernel,
-    )
+    input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
+    text = new_recipe(recipe_families(), path.stem, input_path, start)
     with disk_errors(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.copied is not None:
@@ -136,51 +127,33 @@ def new(
         print_stderr(f"the kernel and the functions that it uses were copied into {start.input}")
     if start.left_out:
         print_stderr(f"left out, because they do not affect the compiled code: {' '.join(start.left_out)}")
-    print_stderr(f"next: triage run {path}{' -t triton:latest' if start.kernel else ''}")
+    print_stderr(f"next: triage run {path}{'' if start.family == DEFAULT_FAMILY else f' -t {start.family}:latest'}")
     return Exit.OK
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """What a recipe is begun with. copied: the text of `input`, where that is to be written."""
-
-    input: Path
-    target: Target
-    flags: Sequence[str] = ()
-    phase: str | None = None
-    left_out: Sequence[str] = ()
-    kernel: KernelGuess | None = None
-    copied: str | None = None
-
-
 def _start(
-    path: Path, command: list[str] | None, source: Path | None, backend: str | None, chip: str | None, kernel: str | None
-) -> _Start:
+    recipe: Path, command: list[str] | None, source: Path | None, backend: str | None, chip: str | None, kernel: str | None
+) -> RecipeStart:
+    """What the new recipe contains: read from a command line or a source file by the first family that understands it."""
+    families = Families()
     if command and source is None and kernel is None:
-        pasted = read_pasted(command, backend)
-        target = replace(pasted.target, chip=chip or pasted.target.chip)
-        return _Start(_there(Path(pasted.input)), target, pasted.flags, pasted.phase, pasted.left_out)
+        start = next(filter(None, (family.start_from_command(command, backend) for family in families.values())), None)
+        if start is None:
+            raise BadInput(f"no compiler family reads command lines of {command[0]}; name the model with --input")
+        _check_file(start.input)
+        return replace(start, target=replace(start.target, chip=chip or start.target.chip))
     if command or source is None:
-        raise BadInput("pass the model or the kernel's file with --input, or the command line that compiles it after --")
-    text = _there(source).read_text("utf-8", "replace") if source.suffix == ".py" else ""
-    guess = guess_kernel(text, kernel)
-    if guess is None:
-        if kernel is not None:
-            raise BadInput(f"{source} has no @triton.jit function")
-        return _Start(_there(source), Target(backend or "llvm-cpu", chip))
-    target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
-    if is_alone(source, text):
-        return _Start(source, target, kernel=guess)
-    beside = path.with_suffix(".py")
-    if beside.exists():
-        raise BadInput(f"{beside} exists, where a copy of the kernel would go; nothing was changed")
-    alone = kernel_alone(source, text, guess.name)
-    whole = guess_kernel(alone, guess.name)
-    assert whole is not None
-    return _Start(beside, target, kernel=replace(guess, several=whole.several, signature=whole.signature), copied=alone)
+        raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
+    _check_file(source)
+    # The default family accepts any input, so that it comes last.
+    by_priority = sorted(families.values(), key=lambda family: family.name == DEFAULT_FAMILY)
+    starts = (family.start_from_source(recipe, source, backend, chip, kernel) for family in by_priority)
+    start = next(filter(None, starts), None)
+    if start is None:
+        raise BadInput(f"{source} has no kernel; --kernel names one in a Python file")
+    return start
 
 
-def _there(source: Path) -> Path:
-    if not source.is_file():
-        raise BadInput(f"there is no input {source}")
-    return source
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise BadInput(f"there is no input {path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,10 +13,11 @@ from triage.compilers.ir import Ir
 from triage.compilers.lint import Linter
 from triage.compilers.remedies import RemedyHints
 from triage.compilers.standalone import StandaloneCall, StandaloneCompile, plain_call
-from triage.model.case import Case, KernelSpec
+from triage.model.case import Case, CaseSpec
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
+from triage.recipes.family import RecipeFamily, RecipeStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,30 @@ class Runner(Protocol):
         """Wall time of each repetition, parsed from the command's output."""
 
 
+Constant = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec(CaseSpec):
+    """How a Python function is specialised for a compile.
+
+    name: the function, None for the only one of the file; signature: argument -> type; constexprs: values known at compile
+    time, a type as `tl.float16`; hints: facts about an argument, such as `divisibility`; options: launch options, such as
+    `num_warps`.
+    """
+
+    name: str | None
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Constant]
+    hints: Mapping[str, Mapping[str, int]]
+    options: Mapping[str, Constant]
+
+
 class Compiler(ABC):
     """One compiler family. A minimal family sets the attributes without a default and implements the abstract methods."""
 
     name: str
+    recipe: RecipeFamily
     folders: str  # one sentence: which ones `locate` accepts
     distribution: str = ""  # the package whose releases are the timeline; empty when there are only folders
     packaging: Packaging = Wheel()
@@ -153,6 +174,22 @@ class Compiler(ABC):
 
     def kernel(self, case: Case) -> KernelSpec | None:
         """How the case specialises a Python function; None when its input is not a kernel."""
+
+    def start_from_command(self, words: Sequence[str], backend: str | None) -> RecipeStart | None:
+        """A recipe for a command line; None when its program is another compiler. BadInput when it cannot be read.
+
+        backend: used when the command line names none.
+        """
+
+    def start_from_source(
+        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+    ) -> RecipeStart | None:
+        """A recipe for an input file; None when it is not an input of this family. A kernel may be copied beside `recipe`,
+        the file to write; `kernel` is the function, None for the only one.
+
+        Raises:
+            BadInput: the file has several kernels, or not this one.
+        """
 
     def recipe_keys(self, case: Case) -> tuple[str, ...]:
         """YAML lines of the recipe keys that only this family has, `compiler:` first."""

@@ -10,6 +10,7 @@ from pkgutil import resolve_name
 from triage.compilers.base import Compiler
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.recipes.family import RecipeFamilies
 
 # Imported on first use. The first is the family of recipes and revisions that name none.
 _CLASSES = {
@@ -58,6 +59,11 @@ def family_of(case: Case) -> Compiler:
     if kind not in _CLASSES:
         raise BadInput(f"{case.source}: unknown compiler {case.compiler!r}; known: {', '.join(_CLASSES)}")
     return _family(kind).for_case(case)
+
+
+def recipe_families() -> RecipeFamilies:
+    """The families of `compiler` in recipes, the default first."""
+    return {name: _family(name).recipe for name in _CLASSES}
 
 
 def onnx_family() -> Compiler:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -47,49 +46,10 @@ class Flag:
     until: str | None = None
 
 
-Constant = bool | int | float | str | None
-
-
 class CaseSpec:
     """What one compiler family needs of a case beyond target and flags. Only code of that family looks inside."""
 
     __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSpec(CaseSpec):
-    """How a Python function is specialised for a compile.
-
-    name: the function, None for the only one of the file; signature: argument -> type; constexprs: values known at compile
-    time, a type as `tl.float16`; hints: facts about an argument, such as `divisibility`; options: launch options, such as
-    `num_warps`.
-    """
-
-    name: str | None
-    signature: Mapping[str, str]
-    constexprs: Mapping[str, Constant]
-    hints: Mapping[str, Mapping[str, int]]
-    options: Mapping[str, Constant]
-
-
-@dataclass(frozen=True, slots=True)
-class VersionRule:
-    """How to ask a compiler that is not a package for its version: a command, and a pattern for the version in its output."""
-
-    run: tuple[str, ...]
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True)
-class CommandSpec(CaseSpec):
-    """A compiler behind a command. words: the command line, program first, with the placeholders `{input}`, `{output}`,
-    `{toolchain}`, `{python}` and `{flags}`; packages: requirements of the package index, first the one whose releases are
-    the timeline; version: None for a package.
-    """
-
-    words: tuple[str, ...]
-    packages: tuple[str, ...] = ()
-    version: VersionRule | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from pydantic import ValidationInfo
 from triage.config.document import Written
 from triage.config.suggestions import did_you_mean
 from triage.config.values import advice, as_text, as_written
+from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.matrix import has_placeholder
-from triage.recipes.words import FAMILIES, IREE, Family
 
 MAX_DEVICES = 1024
 MAX_NAME = 100
@@ -28,19 +28,20 @@ _TWO_FLAGS = re.compile(r"\S\s+--?[A-Za-z]")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the checks of one file know beside its text. family: None for an unknown compiler, whose
-    words cannot be judged; folder: where a relative input is looked for, None to look
-    for none; failure_names: known classes and families, None to accept any.
+    """What checks know besides the value. family: None for an unknown compiler, whose words are not checked; folder: where
+    relative inputs are looked for, None to skip that; failure_names: known classes and families, None to accept any.
     """
 
-    family: Family | None = IREE
+    families: RecipeFamilies
+    family: RecipeFamily | None
     folder: Path | None = None
     failure_names: Collection[str] | None = None
 
 
 def setting(info: ValidationInfo) -> Setting:
-    """The setting that validation was started with."""
-    return info.context if isinstance(info.context, Setting) else Setting()
+    """The setting of this validation."""
+    assert isinstance(info.context, Setting)
+    return info.context
 
 
 def check_name(value: Any) -> str:
@@ -54,13 +55,13 @@ def check_name(value: Any) -> str:
     return text
 
 
-def check_compiler(value: Any) -> str:
+def check_compiler(value: Any, info: ValidationInfo) -> str:
     """A compiler family's name."""
-    text = as_text(value)
-    if text not in FAMILIES:
-        aliases = {"iree-compile": "iree", "mlir": "iree"}
-        known = ", ".join(FAMILIES)
-        raise advice(f'"{text}" is not a known compiler{did_you_mean(text, FAMILIES, aliases)} Compilers: {known}.')
+    text, families = as_text(value), setting(info).families
+    if text not in families:
+        nicknames = {nickname: family.name for family in families.values() for nickname in family.nicknames}
+        guess = did_you_mean(text, families, nicknames)
+        raise advice(f'"{text}" is not a known compiler{guess} Compilers: {", ".join(families)}.')
     return text
 
 

@@ -16,9 +16,9 @@ from triage.config.suggestions import did_you_mean
 from triage.config.values import advice, as_text
 from triage.model.case import InputKind
 from triage.model.errors import Problem
+from triage.recipes.family import RecipeFamily
 from triage.recipes.fields import setting
 from triage.recipes.matrix import has_placeholder
-from triage.recipes.words import Family
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 _INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
@@ -125,7 +125,7 @@ def locate(folder: Path, text: str) -> Path:
     return tidy if tidy.exists() and tidy.samefile(path) else path
 
 
-def _check_kind(text: str, suffix: str, family: Family) -> None:
+def _check_kind(text: str, suffix: str, family: RecipeFamily) -> None:
     if family.kind_of(suffix) is not None:
         return
     kinds = ", ".join(family.inputs)
@@ -135,7 +135,7 @@ def _check_kind(text: str, suffix: str, family: Family) -> None:
     raise advice(f'the input "{text}" {ending}, which {family.name} does not take{guess} Kinds: {kinds}{generator}.')
 
 
-def _check_there(path: Path, text: str, family: Family | None) -> None:
+def _check_there(path: Path, text: str, family: RecipeFamily | None) -> None:
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -151,7 +151,7 @@ def _check_there(path: Path, text: str, family: Family | None) -> None:
         raise advice(f'the input "{text}" cannot be read: no permission.')
 
 
-def _absence(path: Path, family: Family | None) -> str:
+def _absence(path: Path, family: RecipeFamily | None) -> str:
     if path.is_symlink():
         return f'is a link to "{path.readlink()}", which does not exist.'
     if not path.parent.is_dir():

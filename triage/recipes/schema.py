@@ -1,40 +1,233 @@
-"""The recipe format for editors."""
+"""The keys of a recipe as pydantic models, and as a JSON schema for editors.
+
+The models check a recipe after its placeholders are replaced. A compiler family with keys of its own subclasses RecipeFormat.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from triage.recipes.by_family import FORMATS
-from triage.recipes.format import PLACEHOLDER, RecipeFormat
-from triage.recipes.words import FAMILIES, IREE, Family
+from packaging.version import Version
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from triage.config.schema import MappingFormat
+from triage.config.values import advice, as_duration, as_size, as_text
+from triage.model.case import CaseSpec
+from triage.recipes import fields
+from triage.recipes.family import RecipeFamilies, RecipeFamily
+from triage.recipes.files import check_input
+
+_SCALAR = {"type": ["string", "number", "boolean"]}
+PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
+_VERSION = {"type": "string", "pattern": r"^v?[0-9]+(\.[0-9]+)*([-_.]?[a-z]+[0-9]*)*(\+.+)?$"}
+_NOTHING_BLANK = {"type": "string", "pattern": r"\S"}
+
+
+_Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema(_NOTHING_BLANK)]
+_Name = Annotated[
+    str,
+    BeforeValidator(fields.check_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{fields.NAME.pattern}$", "maxLength": fields.MAX_NAME}),
+]
+_Compiler = Annotated[str, BeforeValidator(fields.check_compiler), WithJsonSchema({"type": "string"})]
+_InputPath = Annotated[str, BeforeValidator(check_input), WithJsonSchema(_NOTHING_BLANK)]
+# Which words a backend may be hangs on the compiler, so this can only suggest.
+_Backend = Annotated[
+    str,
+    BeforeValidator(fields.check_backend),
+    WithJsonSchema({"type": "string", "minLength": 1, "examples": ["cuda", "llvm-cpu", "rocm", "vulkan-spirv"]}),
+]
+_Chip = Annotated[str, BeforeValidator(fields.check_word), WithJsonSchema({"type": "string", "pattern": r"^\S+$"})]
+_Devices = Annotated[
+    int | None,
+    BeforeValidator(fields.check_devices),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": fields.MAX_DEVICES}, PLACEHOLDER]}),
+]
+_Phase = Annotated[str, BeforeValidator(fields.check_phase), WithJsonSchema({"type": "string"})]
+_FlagText = Annotated[str, BeforeValidator(fields.check_flag), WithJsonSchema({"type": "string", "pattern": r"^(-|\$\{)"})]
+_Version = Annotated[str, BeforeValidator(fields.check_version), WithJsonSchema(_VERSION)]
+_Failure = Annotated[str, BeforeValidator(fields.check_failure), WithJsonSchema(_NOTHING_BLANK)]
+_Issue = Annotated[
+    str,
+    BeforeValidator(fields.check_issue),
+    WithJsonSchema({"type": "string", "pattern": f"^({fields.ISSUE.pattern})$"}),
+]
+_Arg = Annotated[str, BeforeValidator(fields.check_arg), WithJsonSchema(_SCALAR)]
+_Key = Annotated[str, BeforeValidator(fields.check_key)]
+_Choice = Annotated[str, BeforeValidator(fields.check_choice), WithJsonSchema(_SCALAR)]
+_Duration = Annotated[
+    float,
+    BeforeValidator(as_duration),
+    WithJsonSchema({"type": ["string", "number"], "pattern": r"^[0-9]", "exclusiveMinimum": 0}),
+]
+_Size = Annotated[
+    int,
+    BeforeValidator(as_size),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B$"}),
+]
+
+
+class BoundedFormat(MappingFormat):
+    """Something that holds for versions in [since, until)."""
+
+    since: _Version | SkipJsonSchema[None] = Field(
+        default=None, description="First version it holds for; left out: from the beginning.", examples=["3.5.0"]
+    )
+    until: _Version | SkipJsonSchema[None] = Field(
+        default=None, description="First version it holds for no longer; left out: to this day.", examples=["3.9.0"]
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since is not None and self.until is not None and Version(self.since) >= Version(self.until):
+            empty = f'no version is in the range since "{self.since}" until "{self.until}"'
+            raise advice(f"{empty}; until is the first version without it, so it must be later than since.", "until")
+        return self
+
+
+class TargetFormat(MappingFormat):
+    """What is compiled for."""
+
+    noun: ClassVar[str] = "a target"
+
+    backend: _Backend = Field(description="Code generator. Each version gets its own spelling of the flag.", examples=["cuda"])
+    chip: _Chip | SkipJsonSchema[None] = Field(
+        default=None, description="Chip, architecture or CPU.", examples=["sm_86", "gfx942", "znver4"]
+    )
+    devices: _Devices | SkipJsonSchema[None] = Field(
+        default=None, description="How many devices the program is compiled for; 1 when left out.", examples=[2]
+    )
+
+
+class FlagFormat(BoundedFormat):
+    """A compiler flag for some versions only."""
+
+    noun: ClassVar[str] = "a flag"
+
+    flag: _FlagText = Field(description="The flag as one argument.", examples=["--iree-opt-level=O3"])
+
+
+class LimitsFormat(MappingFormat):
+    """What one compilation may use."""
+
+    noun: ClassVar[str] = "limits"
+
+    timeout: _Duration | SkipJsonSchema[None] = Field(
+        default=None, description="Wall time: 120s, 2m, 1h30m, or a number of seconds.", examples=["120s", "1h30m"]
+    )
+    memory: _Size | SkipJsonSchema[None] = Field(
+        default=None, description="Resident memory of all processes together.", examples=["8GiB", "512MiB"]
+    )
+
+
+class ExpectFormat(BoundedFormat):
+    """A known failure: a case that fails so is no news, one that passes is."""
+
+    noun: ClassVar[str] = "an expect entry"
+
+    failure: _Failure = Field(description="Failure class or family.", examples=["shared-memory-overflow"])
+    issue: _Issue | SkipJsonSchema[None] = Field(
+        default=None, description="The issue that tracks it.", examples=["iree-org/iree#19575"]
+    )
+
+
+def _flag_form(value: Any) -> Literal["text", "mapping"]:
+    return "text" if isinstance(value, str) else "mapping"
+
+
+_FlagEntry = Annotated[
+    Annotated[_FlagText, Tag("text")] | Annotated[FlagFormat, Tag("mapping")],
+    Discriminator(_flag_form),
+]
+
+
+class RecipeFormat(MappingFormat):
+    """One recipe: what is compiled, for which target, and what is known about it."""
+
+    noun: ClassVar[str] = "a recipe"
+
+    name: _Name = Field(
+        description="Unique among all recipes: small letters, digits and hyphens.", examples=["cuda-matmul-f32"]
+    )
+    summary: _Text = Field(default="", description="One line that says what the case is about.")
+    compiler: _Compiler = Field(default="", description="Compiler family.")
+    input: _InputPath = Field(
+        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator.",
+        examples=["models/matmul_f32.mlir"],
+    )
+    args: dict[_Key, _Arg] = Field(
+        default={},
+        description="Arguments of a generator, each handed over as --key value.",
+        examples=[{"size": 4096}],
+        json_schema_extra={"propertyNames": {"pattern": f"^{fields.KEY.pattern}$"}},
+    )
+    target: TargetFormat = Field(description="What to compile for.", examples=[{"backend": "cuda", "chip": "sm_86"}])
+    flags: list[_FlagEntry] = Field(
+        default=[], description="Compiler flags, each a text or {flag, since, until}.", examples=[["--iree-opt-level=O3"]]
+    )
+    phase: _Phase | SkipJsonSchema[None] = Field(default=None, description="Stop after this phase of the compiler.")
+    matrix: dict[_Key, Annotated[list[_Choice], Field(min_length=1)]] = Field(
+        default={},
+        description="Every combination is a case; ${key} is filled in within input, args, flags and target.",
+        examples=[{"dtype": ["f16", "f32"]}],
+        json_schema_extra={"propertyNames": {"pattern": f"^{fields.KEY.pattern}$"}},
+    )
+    limits: LimitsFormat = Field(
+        default_factory=LimitsFormat,
+        description="Limits of one compile.",
+        examples=[{"timeout": "120s", "memory": "8GiB"}],
+    )
+    expect: list[ExpectFormat] = Field(
+        default=[], description="Known failures.", examples=[[{"failure": "shared-memory-overflow"}]]
+    )
+
+    def toolchain_family(self, compiler: str) -> str:
+        """The family whose toolchains compile the recipe; `compiler` is the value of that key or its default."""
+        return compiler
+
+    def spec(self) -> CaseSpec | None:
+        """What the family needs of a case beyond target and flags."""
+        return None
+
+    def failure_rules(self, folder: Path) -> Path | None:  # noqa: ARG002 - only some families have the key
+        """The file of the recipe's own failure rules; `folder` is the recipe's."""
+        return None
+
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def recipe_schema() -> dict[str, Any]:
+def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a recipe file, its definitions inside.
 
-    It knows shapes and words, and which keys and words belong to which compiler. What lies between keys, such as the
-    order of since and until or a matrix key that nothing uses, only the loader knows.
+    It describes shapes and words, and which of them belong to which compiler. Relations between keys, such as the order of
+    since and until or an unused matrix key, are checked by the loader only.
     """
     whole = RecipeFormat.model_json_schema(mode="validation")
     properties, definitions = whole["properties"], whole["$defs"]
     required = set(whole["required"])
-    for model in FORMATS.values():
-        schema = model.model_json_schema(mode="validation")
+    for family in families.values():
+        schema = family.model().model_json_schema(mode="validation")
         for key, value in schema["properties"].items():
             properties.setdefault(key, value)
         definitions |= schema["$defs"]
-        required &= set(schema["required"])  # a key that one family can do without is asked for by the others
+        required &= set(schema["required"])  # a key that one family does not require is required by conditions
     whole["required"] = [key for key in whole["required"] if key in required]
-    rules = [_of_family(family, list(properties), whole["required"]) for family in FAMILIES.values()]
+    default = next(iter(families))
+    properties["compiler"] |= {"enum": list(families), "default": default}
+    properties["phase"] |= {"enum": list(dict.fromkeys(phase for family in families.values() for phase in family.phases))}
+    rules = [
+        _of_family(family, list(properties), whole["required"], default=family.name == default) for family in families.values()
+    ]
     return {"$schema": DIALECT, "title": "triage recipe", **_trimmed(whole), "allOf": rules}
 
 
-def _of_family(family: Family, properties: Sequence[str], required: Sequence[str]) -> dict[str, Any]:
+def _of_family(family: RecipeFamily, properties: Sequence[str], required: Sequence[str], *, default: bool) -> dict[str, Any]:
     """The keys, backends and phases of one compiler, as a condition on `compiler`."""
-    own = FORMATS[family.name]
+    own = family.model()
     then: dict[str, Any] = {key: False for key in properties if key not in own.model_fields}
     if family.backends:
         backend = {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}
@@ -42,14 +235,14 @@ def _of_family(family: Family, properties: Sequence[str], required: Sequence[str
     if family.phases:
         then["phase"] = {"enum": list(family.phases)}
     condition: dict[str, Any] = {"properties": {"compiler": {"const": family.name}}}
-    if family is not IREE:  # the family of a recipe that names none
+    if not default:
         condition["required"] = ["compiler"]
-    asked = [key for key, field in own.model_fields.items() if field.is_required() and key not in required]
-    return {"if": condition, "then": {"properties": then, "required": asked}}
+    needed = [key for key, field in own.model_fields.items() if field.is_required() and key not in required]
+    return {"if": condition, "then": {"properties": then, "required": needed}}
 
 
 def _trimmed(schema: Any) -> Any:
-    """The schema without the titles made from key names and without defaults that mean `left out`."""
+    """The schema without titles made from key names, and without null defaults."""
     match schema:
         case dict():
             return {

@@ -9,11 +9,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from triage.compilers.registry import recipe_families
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
-from triage.recipes import load_recipes
+from triage.recipes.loader import load_recipes
 from triage.reduce.reproducer import LOCAL, RECIPE, RECORD
 from triage.toolchains.revision_syntax import parse_rev
 
@@ -107,7 +108,7 @@ def _read_case(path: Path, failure_names: Collection[str] | None, problems: list
         problems.append(_problem(path, "is missing; `triage reduce` writes it."))
         return None
     try:
-        cases = load_recipes([path], failure_names)
+        cases = load_recipes([path], recipe_families(), failure_names)
     except BadFiles as error:
         problems += error.problems
         return None

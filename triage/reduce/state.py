@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
 from triage.execution.prober import Scratch
-from triage.model.case import Case, Flag, KernelSpec, Target
+from triage.model.case import Case, Flag, Target
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.revision import Revision
 from triage.reduce.draft import Draft

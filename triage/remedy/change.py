@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import assert_never
 
 from triage.classify.rules import DropFlag, GiveFlag, LeastValue
+from triage.compilers.base import Constant
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
-from triage.model.case import Case, Constant, Flag, Input, InputKind
+from triage.model.case import Case, Flag, Input, InputKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations, product
 
+from triage.compilers.base import Constant
 from triage.compilers.registry import family_of
 from triage.execution.judge import Match, any_failure, same_class
 from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.model.case import Case, Constant
+from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef

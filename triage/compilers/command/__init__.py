@@ -1,4 +1,4 @@
-"""Any compiler that is run by a command: from a package of the index with what it depends on, or in a folder."""
+"""Any compiler behind a command: a package of the index with its dependencies, or a folder."""
 
 from triage.compilers.command.adapter import Command
 

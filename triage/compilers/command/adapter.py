@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
 from triage.compilers.base import Compiler, Description, Environment, Packaging
-from triage.compilers.command import layout, standalone
+from triage.compilers.command import layout
+from triage.compilers.command.spec import CommandSpec, VersionRule, command_keys, shell_call
 from triage.compilers.invocation import Invocation
 from triage.compilers.standalone import StandaloneCall, StandaloneCompile
-from triage.model.case import Case, CommandSpec, VersionRule
+from triage.model.case import Case, InputKind
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes import flag_applies
+from triage.recipes.family import RecipeFamily
+
+if TYPE_CHECKING:
+    from triage.recipes.schema import RecipeFormat
 
 _PACKAGES = "command:"
+
+
+def _recipe_format() -> type[RecipeFormat]:
+    from triage.compilers.command.recipe_format import CommandFormat
+
+    return CommandFormat
 
 
 class Command(Compiler):
     """A family of one compiler: the releases of a package, or what folders hold."""
 
+    # The input may well be Python or ONNX, so every file is passed on unchanged.
+    recipe = RecipeFamily(
+        name="command",
+        inputs={".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE},
+        any_input=True,
+        sections=("command",),
+        model=_recipe_format,
+    )
     folders = "a folder, a virtual environment, or a program"
 
     def __init__(self, name: str = "command", packages: tuple[str, ...] = (), version: VersionRule | None = None) -> None:
@@ -68,13 +88,13 @@ class Command(Compiler):
         return Command(case.compiler, spec.packages, spec.version) if isinstance(spec, CommandSpec) else self
 
     def recipe_keys(self, case: Case) -> tuple[str, ...]:
-        return ("compiler: command", *(standalone.recipe_keys(case) if case.spec else ()))
+        return ("compiler: command", *(command_keys(case) if case.spec else ()))
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return self.distribution or super().program_name(case, toolchain)
 
     def standalone_call(self, task: StandaloneCompile) -> StandaloneCall:
-        return standalone.call(task)
+        return shell_call(task)
 
 
 def _places(program: Path) -> dict[str, str]:

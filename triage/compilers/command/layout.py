@@ -10,9 +10,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from triage.compilers.command.spec import VersionRule
 from triage.compilers.invocation import fill_placeholders
 from triage.execution.process import capture
-from triage.model.case import VersionRule
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending
 

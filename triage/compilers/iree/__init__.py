@@ -1,6 +1,5 @@
-"""IREE: found in wheels, virtual environments and build trees; driven through its native `iree-compile`."""
+"""IREE: found in wheels, virtual environments and build trees; run through its native `iree-compile`."""
 
 from triage.compilers.iree.adapter import Iree
-from triage.compilers.iree.command_line import Pasted, read_pasted
 
-__all__ = ["Iree", "Pasted", "read_pasted"]
+__all__ = ["Iree"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from triage.compilers.iree import introspect, layout
 from triage.compilers.iree.devices import DEVICE_FLAG, DEVICE_NAMES
 from triage.compilers.iree.lint import IreeLinter
 from triage.compilers.iree.passes import IreeIr
+from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.remedies import IreeRemedyHints
 from triage.compilers.iree.runner import IreeRunner
 from triage.model.case import Case, Target
@@ -19,6 +21,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
+from triage.recipes.family import RecipeStart
 
 # Newest spelling first; the first one a version lists is used.
 CHIP_FLAGS = {
@@ -45,6 +48,7 @@ class Iree(Compiler):
 
     name = "iree"
     distribution = "iree-base-compiler"
+    recipe = IREE
     onnx_importer = Importer("iree.compiler.tools.import_onnx", ("iree-base-compiler", "onnx"))
     folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
 
@@ -86,6 +90,16 @@ class Iree(Compiler):
 
     def run_facts(self, execution: Execution) -> RunFacts:
         return RunFacts()  # failures name the phase; nothing else is printed
+
+    def start_from_command(self, words: Sequence[str], backend: str | None) -> RecipeStart | None:
+        from triage.compilers.iree.command_line import read_command
+
+        return read_command(words, backend)
+
+    def start_from_source(
+        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+    ) -> RecipeStart | None:
+        return None if kernel else RecipeStart(self.name, source, Target(backend or "llvm-cpu", chip))
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         optimizer = toolchain.program.with_name("iree-opt")

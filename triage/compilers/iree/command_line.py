@@ -1,75 +1,66 @@
-"""A command line of `iree-compile`, as issues and build logs have it, read as what a recipe says."""
+"""Read a command line of `iree-compile`, such as one from an issue or a build log, as the start of a recipe."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 from triage.compilers.iree.adapter import CHIP_FLAGS, device_flags
 from triage.compilers.iree.devices import DEVICE_NAMES, target_of
+from triage.compilers.iree.recipe import IREE
 from triage.model.case import Target
 from triage.model.errors import BadInput
+from triage.recipes.family import RecipeStart
 
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
 _DEVICE, _PHASE = "--iree-hal-target-device=", "--compile-to="
-# A recipe names the chip once, and each version is told in its own spelling.
+# A recipe names the chip once; each version gets its own spelling.
 _CHIPS = frozenset(f"--{name}" for spellings in CHIP_FLAGS.values() for name in spellings)
-# What changes nothing but what is written, where, and how it is told.
+# Options that only change what is printed, and where.
 _WRITING = re.compile(
     r"--(iree-hal-dump-|dump-compilation-phases-to|mlir-print-|mlir-elide-|mlir-timing|mlir-pass-statistics|mlir-disable-threading"
     r"|mlir-pass-pipeline-(crash|local)-reproducer|debug|verify-diagnostics|split-input-file|save-temp|iree-scheduling-dump-)"
 )
-_ALONE = frozenset({"--verify", "--debug"})  # that take no value, where a word follows
+_ALONE = frozenset({"--verify", "--debug"})  # options without a value, although a word may follow
 
 
-@dataclass(frozen=True, slots=True)
-class Pasted:
-    """What a command line compiles. input: as it is written there; flags: `--name=value`, in their order; phase: where it
-    stops; left_out: what a recipe has no use for, such as where the output goes.
-    """
+def read_command(words: Sequence[str], backend: str | None = None) -> RecipeStart | None:
+    """Read the words of a command line, with or without the program's name; None when it runs another program.
 
-    input: str
-    target: Target
-    flags: tuple[str, ...]
-    phase: str | None
-    left_out: tuple[str, ...]
-
-
-def read_pasted(words: Sequence[str], backend: str | None = None) -> Pasted:
-    """Read the words of a command line, the program's name first or not at all. backend: where the words do not tell.
+    backend: used when the words name none.
 
     Raises:
-        BadInput: another program, no input or several, or nothing that tells what is compiled for.
+        BadInput: there is no input or several, or nothing names the target.
     """
-    given = list(words)
-    while given and re.match(r"[A-Za-z_]\w*=", given[0]):
-        del given[0]  # a variable of the surroundings, as a shell takes it
-    if given and not given[0].startswith("-") and not _INPUT.search(given[0]):
-        program = given.pop(0)
+    words = list(words)
+    while words and re.match(r"[A-Za-z_]\w*=", words[0]):
+        del words[0]  # an environment variable
+    if words and not words[0].startswith("-") and not _INPUT.search(words[0]):
+        program = words.pop(0)
         if not re.search(r"iree-compile(\.exe)?$", program):
-            raise BadInput(f"only command lines of iree-compile can be read, and this is one of {program}")
-    inputs, flags, left_out = _sorted(_joined(given))
+            return None
+    inputs, flags, left_out = _sorted(_joined(words))
     if len(inputs) != 1:
         found = " and ".join(inputs) if inputs else "none"
-        raise BadInput(f"a command line compiles one input (.mlir, .mlirbc or .onnx), and this has {found}")
+        raise BadInput(f"expected one input (.mlir, .mlirbc or .onnx) in the command line, found {found}")
     named, chip = target_of(flags)
     backend = backend or named
     if backend is None:
-        raise BadInput("the command line does not tell what is compiled for: no backend, no device; name it with --backend")
+        raise BadInput("the command line names no backend and no device; name the backend with --backend")
     chips = [flag for flag in flags if flag.partition("=")[0] in _CHIPS]
     if len(chips) == 1:
         chip = chips[0].partition("=")[2]
         flags.remove(chips[0])
     phase = next((flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)), None)
     target = Target(backend, chip if len(chips) < 2 else None, _devices(flags, backend))
-    said = device_flags(target)  # by the recipe's target, whatever they are called in a version
-    kept = tuple(flag for flag in flags if flag not in said and not flag.startswith(_PHASE))
-    return Pasted(inputs[0], target, kept, phase, tuple(left_out))
+    implied = device_flags(target)  # the recipe's target replaces these
+    kept = tuple(flag for flag in flags if flag not in implied and not flag.startswith(_PHASE))
+    return RecipeStart(IREE.name, Path(inputs[0]), target, kept, phase, left_out=tuple(left_out))
 
 
 def _joined(words: Sequence[str]) -> Iterator[str]:
-    """Words with `--` before every option, and with its value where that is a word of its own."""
+    """The words with `--` before every option and its value joined to it."""
     waiting: str | None = None
     for word in words:
         if word.startswith("-") and word != "-":
@@ -92,7 +83,7 @@ def _joined(words: Sequence[str]) -> Iterator[str]:
 
 
 def _sorted(words: Iterator[str]) -> tuple[list[str], list[str], list[str]]:
-    """Inputs, flags, and what is left out."""
+    """Inputs, flags, and words that are left out."""
     inputs: list[str] = []
     flags: list[str] = []
     left_out: list[str] = []
@@ -104,12 +95,12 @@ def _sorted(words: Iterator[str]) -> tuple[list[str], list[str], list[str]]:
         elif word not in flags:
             flags.append(word)
     if inputs == ["-"]:
-        raise BadInput("a recipe's input is a file; save what the compiler was given on its standard input")
+        raise BadInput("a recipe's input is a file; save the compiler's standard input to a file first")
     return inputs, flags, left_out
 
 
 def _devices(flags: Sequence[str], backend: str) -> int | None:
-    """How many devices of the backend are declared by number, from 0 on; None where they are declared otherwise."""
+    """The number of devices, when they are declared by number from 0 on; None when they are declared otherwise."""
     declared = [flag for flag in flags if flag.startswith(_DEVICE)]
     if not declared or backend not in DEVICE_NAMES:
         return None

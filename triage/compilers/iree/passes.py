@@ -15,10 +15,10 @@ import yaml
 
 from triage.compilers.invocation import Invocation
 from triage.compilers.iree.devices import is_gpu
+from triage.compilers.iree.recipe import IREE
 from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.tree import UnbalancedError, closing, entries, split
 from triage.model.revision import Toolchain
-from triage.recipes.words import IREE
 
 # Before them the IR is what was given; after them it is the host's program alone.
 _FIRST, _LAST = "global-optimization", "vm"

@@ -1,6 +1,5 @@
-"""Triton: its wheel unpacked, its kernels compiled ahead of time by a worker that needs neither a GPU nor torch."""
+"""Triton: its unpacked wheel, with a worker that compiles kernels ahead of time and needs neither a GPU nor torch."""
 
 from triage.compilers.triton.adapter import Triton
-from triage.compilers.triton.chips import Chip, chip_of
 
-__all__ = ["Chip", "Triton", "chip_of"]
+__all__ = ["Triton"]

@@ -6,23 +6,34 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from triage.compilers.base import Compiler, Description, Packaging, Wheel
+from triage.compilers.base import Compiler, Description, KernelSpec, Packaging, Wheel
 from triage.compilers.interpreters import interpreter
 from triage.compilers.invocation import Invocation
 from triage.compilers.standalone import StandaloneCall, StandaloneCompile
 from triage.compilers.triton import layout, standalone
 from triage.compilers.triton.chips import chip_of
-from triage.model.case import Case, KernelSpec
+from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
+from triage.recipes.family import RecipeFamily, RecipeStart
+
+if TYPE_CHECKING:
+    from triage.recipes.schema import RecipeFormat
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
+
+
+def _recipe_format() -> type[RecipeFormat]:
+    from triage.compilers.triton.recipe_format import TritonFormat
+
+    return TritonFormat
 
 
 class Triton(Compiler):
@@ -31,6 +42,19 @@ class Triton(Compiler):
     name = "triton"
     distribution = "triton"
     packaging: Packaging = Wheel(interpreted=True)
+    recipe = RecipeFamily(
+        name="triton",
+        backends=("cuda", "hip"),
+        aliases={"amd": "hip", "nvidia": "cuda", "rocm": "hip"},
+        phases=("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"),
+        # A kernel file is compiled, not run as a generator. IR compiles with the release that wrote it, and often with its
+        # neighbours.
+        inputs={".py": InputKind.OTHER, ".ttir": InputKind.OTHER, ".ttgir": InputKind.OTHER},
+        sections=("kernel", "signature", "constexprs", "hints", "options"),
+        flags=False,
+        axis=("num_warps", "4, 8"),
+        model=_recipe_format,
+    )
     noun = "kernel"
     folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
 
@@ -83,9 +107,16 @@ class Triton(Compiler):
     def kernel(self, case: Case) -> KernelSpec | None:
         return case.spec if isinstance(case.spec, KernelSpec) else None
 
+    def start_from_source(
+        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+    ) -> RecipeStart | None:
+        from triage.compilers.triton.kernel_import import start_from_kernel
+
+        return start_from_kernel(recipe, source, backend, chip, kernel) if source.suffix == ".py" else None
+
     def recipe_keys(self, case: Case) -> tuple[str, ...]:
         kernel = self.kernel(case)
-        return (*super().recipe_keys(case), *(standalone.recipe_keys(kernel) if kernel else ()))
+        return (*super().recipe_keys(case), *(standalone.kernel_keys(kernel) if kernel else ()))
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return self.name

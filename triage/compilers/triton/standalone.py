@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeGuard
 
 from packaging.version import InvalidVersion, Version
 
+from triage.compilers.base import Constant, KernelSpec
 from triage.compilers.standalone import PythonFunction, StandaloneCall, StandaloneCompile
 from triage.compilers.triton.chips import Chip, chip_of
-from triage.model.case import Constant, KernelSpec, Target
+from triage.config.values import yaml_text
+from triage.model.case import Target
 
 SCRIPT = "repro.py"
 _NEWEST = (1000, 0)  # assumed for a build without a version
-_PLAIN_KEY = re.compile(r"[A-Za-z_]{2}\w*")
-_YAML_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null", "none"))
 Release = tuple[int, int]
 
 
-def recipe_keys(kernel: KernelSpec) -> Iterator[str]:
+def kernel_keys(kernel: KernelSpec) -> Iterator[str]:
     """The recipe keys of a kernel, one YAML line each; reading them gives the same kernel."""
     types = dict(kernel.signature)
     hints = {name: dict(given) for name, given in kernel.hints.items()}
@@ -29,32 +27,15 @@ def recipe_keys(kernel: KernelSpec) -> Iterator[str]:
         if name in types and given.get("divisibility") in (1, 16):
             types[name] = f"{types[name]}:{given.pop('divisibility')}"
     if kernel.name is not None:
-        yield f"kernel: {_yaml(kernel.name)}"
-    yield f"signature: {_yaml_mapping(types)}"
+        yield f"kernel: {yaml_text(kernel.name)}"
+    yield f"signature: {yaml_text(types)}"
     if kernel.constexprs:
-        yield f"constexprs: {_yaml_mapping(kernel.constexprs)}"
+        yield f"constexprs: {yaml_text(kernel.constexprs)}"
     left = {name: given for name, given in hints.items() if given}
     if left:
-        yield f"hints: {{{', '.join(f'{_yaml_key(name)}: {_yaml_mapping(given)}' for name, given in left.items())}}}"
+        yield f"hints: {yaml_text(left)}"
     if kernel.options:
-        yield f"options: {_yaml_mapping(kernel.options)}"
-
-
-def _yaml_mapping(given: Mapping[str, Constant] | Mapping[str, str] | Mapping[str, int]) -> str:
-    return f"{{{', '.join(f'{_yaml_key(name)}: {_yaml(value)}' for name, value in given.items())}}}"
-
-
-def _yaml_key(name: str) -> str:
-    """A key, quoted when YAML 1.1 would read it as something else: `y` and `on` are truth values there."""
-    return name if _PLAIN_KEY.fullmatch(name) and name.lower() not in _YAML_WORDS else json.dumps(name)
-
-
-def _yaml(value: Constant) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool | int):
-        return json.dumps(value)
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+        yield f"options: {yaml_text(kernel.options)}"
 
 
 def call(task: StandaloneCompile) -> StandaloneCall:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from triage.model.case import Constant
+from triage.compilers.base import Constant
 from triage.reduce.draft import Draft, InterestingnessTest, greedily, minimise
 from triage.reduce.frontends.python.names import renamed
 from triage.reduce.frontends.python.source_tree import (

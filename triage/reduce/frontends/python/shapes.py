@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from triage.model.case import KernelSpec
+from triage.compilers.base import KernelSpec
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.source_tree import kernel_function, kernel_of
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
-from triage.model.case import Case, InputKind, KernelSpec
+from triage.model.case import Case, InputKind
 from triage.reduce.draft import Draft
 
 Node = TypeVar("Node", bound=ast.AST)

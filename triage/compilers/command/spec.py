@@ -1,4 +1,4 @@
-"""A compiler's command as recipe keys, and as a shell command without triage."""
+"""A compiler behind a command: its spec, as recipe keys, and as a shell command without triage."""
 
 from __future__ import annotations
 
@@ -6,15 +6,36 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from triage.compilers.invocation import fill_placeholders
 from triage.compilers.standalone import RULES_FILE, StandaloneCall, StandaloneCompile
-from triage.model.case import Case, CommandSpec
+from triage.model.case import Case, CaseSpec
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-def recipe_keys(case: Case) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class VersionRule:
+    """How to ask a compiler that is not a package for its version: a command, and a pattern for the version in its output."""
+
+    run: tuple[str, ...]
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec(CaseSpec):
+    """A compiler behind a command. words: the command line, program first, with the placeholders `{input}`, `{output}`,
+    `{toolchain}`, `{python}` and `{flags}`; packages: requirements of the package index, first the one whose releases are
+    the timeline; version: None for a package.
+    """
+
+    words: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    version: VersionRule | None = None
+
+
+def command_keys(case: Case) -> Iterator[str]:
     """The recipe keys of a command, one YAML line each; reading them gives the same spec."""
     spec = case.spec
     assert isinstance(spec, CommandSpec)
@@ -28,7 +49,7 @@ def recipe_keys(case: Case) -> Iterator[str]:
         yield f"rules: {RULES_FILE}"
 
 
-def call(task: StandaloneCompile) -> StandaloneCall:
+def shell_call(task: StandaloneCompile) -> StandaloneCall:
     """The recipe's own command line, its placeholders as shell variables."""
     spec = task.case.spec
     assert isinstance(spec, CommandSpec)

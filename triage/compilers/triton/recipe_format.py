@@ -1,4 +1,4 @@
-"""What a recipe says of a Triton kernel, beyond what every recipe says."""
+"""The recipe keys of a Triton kernel."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from triage.compilers.base import Constant, KernelSpec
 from triage.config.document import Written
 from triage.config.values import advice, as_text, as_written
-from triage.model.case import Constant, KernelSpec
-from triage.recipes.format import RecipeFormat
 from triage.recipes.matrix import has_placeholder
+from triage.recipes.schema import RecipeFormat
 
 _ARGUMENT = re.compile(r"[A-Za-z_]\w*")
 _TYPE = re.compile(r"\**(?:k?[iu](?:1|8|16|32|64)|fp(?:8\w*|16|32|64)|bf16|f(?:16|32|64)|tensordesc<.+>|nvTmaDesc)")
@@ -23,7 +23,7 @@ _SCALAR = {"type": ["string", "number", "boolean", "null"]}
 def _argument(value: Any) -> str:
     text = str(value)
     if not _ARGUMENT.fullmatch(text):
-        raise advice(f'"{text}" is no name of an argument or option.')
+        raise advice(f'"{text}" is not a name of an argument or option.')
     return text
 
 
@@ -32,16 +32,16 @@ def _type(value: Any) -> str:
     kind, _, hint = text.partition(":")
     if has_placeholder(text) or (_TYPE.fullmatch(kind.strip()) and hint.strip() in ("", "1", "16")):
         return text
-    raise advice(f'"{text}" is no type of an argument: write one such as "*fp16", i32, or "*bf16:16" for one divisible by 16.')
+    raise advice(f'"{text}" is not an argument type: write "*fp16", i32, or "*bf16:16" for one divisible by 16.')
 
 
 def _constant(value: Any) -> Constant:
-    """A number, a truth value, null, or text; by what is written, quotes or not."""
+    """A number, truth value, null or text, whether quoted or not."""
     if value is None:
         return None
     text = as_written(value)
     if isinstance(value, Written) and value.kind == "bool" and text.lower() not in _WORDS:
-        raise advice(f'{text} without quotes is a truth value in YAML 1.1: write true or false, or "{text}" in quotes.')
+        raise advice(f'YAML 1.1 reads {text} without quotes as a truth value; write true or false, or "{text}" in quotes.')
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for number in (int, float):
@@ -55,14 +55,14 @@ def _constant(value: Any) -> Constant:
 def _hint(value: Any) -> int:
     text = as_written(value)
     if not re.fullmatch(r"[0-9]{1,6}", text):
-        raise advice(f'"{text}" is no value of a hint: write a whole number, such as 16.')
+        raise advice(f'"{text}" is not a value of a hint: write a whole number, such as 16.')
     return int(text)
 
 
 def _hint_name(value: Any) -> str:
     text = str(value)
     if text not in _HINTS:
-        raise advice(f'"{text}" is no hint known here: write {" or ".join(_HINTS)}.')
+        raise advice(f'"{text}" is not a known hint: write {" or ".join(_HINTS)}.')
     return text
 
 
@@ -73,39 +73,39 @@ _Constant = Annotated[Constant, BeforeValidator(_constant), WithJsonSchema(_SCAL
 class TritonFormat(RecipeFormat):
     """A kernel, compiled ahead of time."""
 
-    kernel: _Name | None = Field(default=None, description="Which kernel of the file; left out where there is one.")
+    kernel: _Name | None = Field(default=None, description="The kernel function; optional when the file has only one.")
     signature: dict[_Name, Annotated[str, BeforeValidator(_type), WithJsonSchema({"type": "string"})]] = Field(
         default={},
-        description="Type of each argument that is no constexpr; `:16` behind it says that it is divisible by 16.",
+        description="Type of each argument that is not a constexpr; a trailing `:16` means divisible by 16.",
         examples=[{"x_ptr": "*fp16:16", "n": "i32"}],
     )
     constexprs: dict[_Name, _Constant] = Field(
-        default={}, description="Values of the constexprs; a type is written tl.float16.", examples=[{"BLOCK": 64}]
+        default={}, description="Values of the constexprs; write a type as tl.float16.", examples=[{"BLOCK": 64}]
     )
     hints: dict[
         _Name,
         dict[Annotated[str, BeforeValidator(_hint_name)], Annotated[int, BeforeValidator(_hint), WithJsonSchema(_SCALAR)]],
     ] = Field(
         default={},
-        description="What else is known of arguments.",
+        description="Further facts about arguments.",
         examples=[{"x_ptr": {"divisibility": 16, "pointer_range": 32}}],
     )
     options: dict[_Name, _Constant] = Field(
-        default={}, description="What a launch chooses.", examples=[{"num_warps": 8, "num_stages": 3}]
+        default={}, description="Launch options.", examples=[{"num_warps": 8, "num_stages": 3}]
     )
 
     @model_validator(mode="after")
     def _nothing_of_others(self) -> Self:
         if self.flags:
-            raise advice("Triton has no flags: what a launch chooses stands in `options`.", "flags")
+            raise advice("Triton has no flags: write launch options under `options`.", "flags")
         if self.target.devices is not None:
-            raise advice("a kernel is compiled for one device; remove the key.", "target")
+            raise advice("a kernel is compiled for one device; remove `devices`.", "target")
         both = next((name for name in self.signature if name in self.constexprs), None)
         if both is not None:
-            raise advice(f'"{both}" has a type in signature and a value here; it is one or the other.', "constexprs")
+            raise advice(f'"{both}" has a type in signature and a value here; remove one of them.', "constexprs")
         stray = next((name for name in self.hints if name not in self.signature), None)
         if stray is not None:
-            raise advice(f'"{stray}" is no argument in signature.', "hints")
+            raise advice(f'"{stray}" is not an argument of signature.', "hints")
         return self
 
     def spec(self) -> KernelSpec:

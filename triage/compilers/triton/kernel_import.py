@@ -1,4 +1,4 @@
-"""A kernel out of a package as a file of its own: the function, and of the package's modules what it uses."""
+"""A new recipe for a kernel, and the kernel as its own file: the function with all that it uses from its package."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import builtins
 import sys
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from triage.compilers.triton.kernel_guess import guess_kernel, guess_keys
+from triage.model.case import Target
 from triage.model.errors import BadInput
+from triage.recipes.family import RecipeStart
 
 _ALWAYS = frozenset(dir(builtins))
 _JIT = "jit"
@@ -19,8 +22,8 @@ _JIT = "jit"
 
 @dataclass(eq=False)
 class _Source:
-    """A file of the package. Where a name is bound in several branches the last one counts: `else` before `if`, and what is
-    tried before what replaces it; which one a machine would take is not asked.
+    """A file of the package. When several branches bind a name, the last one counts: `else` before `if`, and `try` before
+    its handlers.
     """
 
     path: Path
@@ -31,36 +34,61 @@ class _Source:
         try:
             return ast.parse(self.text)
         except (SyntaxError, ValueError) as error:
-            raise BadInput(f"{self.path} is no Python program: {error}") from error
+            raise BadInput(f"{self.path} is not a Python program: {error}") from error
 
     @cached_property
     def bound(self) -> dict[str, ast.stmt]:
         return {name: statement for statement in _leaves(self.tree.body) for name in _names_of(statement)}
 
     def words(self, statement: ast.stmt) -> str:
-        """The statement as it is written, flush left; of what decorates a function only what makes it a kernel."""
+        """The statement's source without indentation, and without decorators other than the one that marks a kernel."""
         lines = self.text.splitlines()[statement.lineno - 1 : statement.end_lineno]
         text = textwrap.dedent("\n".join(lines))
         return "".join(f"@{ast.unparse(one)}\n" for one in _kept_decorators(statement)) + text
 
 
-def is_alone(path: Path, text: str) -> bool:
-    """Whether the file imports nothing from a package that it is part of."""
+def start_from_kernel(
+    recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+) -> RecipeStart | None:
+    """A recipe for a kernel. One that imports from its own package is copied beside the recipe, with all that it uses.
+
+    Raises:
+        BadInput: the file has several kernels or not this one, or the place of the copy is taken.
+    """
+    text = source.read_text("utf-8", "replace")
+    guess = guess_kernel(text, kernel)
+    if guess is None:
+        return None
+    target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
+    if is_standalone(source, text):
+        return RecipeStart("triton", source, target, keys=guess_keys(guess))
+    beside = recipe.with_suffix(".py")
+    if beside.exists():
+        raise BadInput(f"{beside} exists already; the kernel would be copied there. Nothing was changed")
+    copied = standalone_kernel(source, text, guess.name)
+    again = guess_kernel(copied, guess.name)
+    assert again is not None
+    guess = replace(guess, several=again.several, signature=again.signature)
+    return RecipeStart("triton", beside, target, keys=guess_keys(guess), copied=copied)
+
+
+def is_standalone(path: Path, text: str) -> bool:
+    """Whether the file imports nothing from its own package."""
     source = _Source(path, text)
     imports = [one for one in ast.walk(source.tree) if isinstance(one, (ast.Import, ast.ImportFrom))]
     return not any(_file_of(source, one) for one in imports)
 
 
-def kernel_alone(path: Path, text: str, kernel: str) -> str:
-    """A program with the function `kernel` of a file, and with all that it reads: functions and constants of the file and of
-    the package it is part of. What comes from elsewhere stays imported.
+def standalone_kernel(path: Path, text: str, kernel: str) -> str:
+    """A program with the function `kernel` and all that it reads: functions and constants of its file and its package.
+    Imports from other packages stay.
 
     Raises:
-        BadInput: there is no such function, or two different things of one name are used.
+        BadInput: there is no such function, or it uses two different definitions with the same name.
     """
     source = _Source(path, text)
     if not isinstance(source.bound.get(kernel), ast.FunctionDef):
-        raise BadInput(f"{path} has no function {kernel!r} on its top level")
+        raise BadInput(f"{path} has no top-level function {kernel!r}")
     gathering = _Gathering({path.resolve(): source})
     gathering.take(source, kernel)
     return "\n".join(sorted(gathering.imports)) + "\n\n\n" + "\n\n\n".join(gathering.parts) + "\n"
@@ -68,7 +96,7 @@ def kernel_alone(path: Path, text: str, kernel: str) -> str:
 
 @dataclass(eq=False)
 class _Gathering:
-    """What is taken so far, what is used before what uses it."""
+    """The definitions taken so far; each comes before its uses."""
 
     sources: dict[Path, _Source]
     imports: set[str] = field(default_factory=set)
@@ -77,7 +105,7 @@ class _Gathering:
     _seen: set[object] = field(default_factory=set)
 
     def take(self, source: _Source, name: str, called: str | None = None) -> None:
-        """Take what a name is bound to in a file. called: its name where it is imported."""
+        """Take the definition of a name in a file. called: its name in the importing file."""
         statement = source.bound.get(name)
         if statement is None:
             return
@@ -86,7 +114,7 @@ class _Gathering:
             return
         called = called or name
         if self._called.setdefault(name, statement) is not statement:
-            raise BadInput(f"two different things are called {name!r}; copy the kernel into a file of its own by hand")
+            raise BadInput(f"two different definitions are named {name!r}; copy the kernel into its own file by hand")
         if self._is_new(statement):
             for read in sorted(_reads(statement)):
                 self.take(source, read)
@@ -145,7 +173,7 @@ def _kept_decorators(statement: ast.stmt) -> list[ast.expr]:
 
 
 def _reads(statement: ast.stmt) -> set[str]:
-    """The names that a statement takes from its file."""
+    """The names that a statement reads from its file."""
     parts: list[ast.AST] = [statement]
     own: set[str] = set()
     if isinstance(statement, ast.FunctionDef):
@@ -157,7 +185,7 @@ def _reads(statement: ast.stmt) -> set[str]:
 
 
 def _file_of(source: _Source, statement: ast.Import | ast.ImportFrom) -> Path | None:
-    """The file of the package that an import reads, None where it is none of this package."""
+    """The file of the package that an import reads; None for another package."""
     if isinstance(statement, ast.Import):
         names, level = [one.name for one in statement.names], 0
     else:

@@ -1,4 +1,4 @@
-"""What a recipe says of a compiler behind a command, beyond what every recipe says."""
+"""The recipe keys of a compiler behind a command."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from triage.compilers.command.spec import CommandSpec, VersionRule
 from triage.config.schema import MappingFormat
 from triage.config.suggestions import did_you_mean
 from triage.config.values import advice, as_list, as_text, as_written
-from triage.model.case import CommandSpec, VersionRule
 from triage.recipes.fields import setting
 from triage.recipes.files import locate
-from triage.recipes.format import RecipeFormat, TargetFormat
-from triage.recipes.words import COMMAND
+from triage.recipes.schema import RecipeFormat, TargetFormat
 
 _PLACES = ("input", "output", "toolchain", "python", "site_packages", "flags")
 _LISTED = ", ".join(f"{{{name}}}" for name in _PLACES)
@@ -29,7 +28,7 @@ def _word(value: Any) -> str:
     text = as_written(value)
     unknown = next((name for name in _PLACE.findall(text.replace("${", "")) if name not in _PLACES), None)
     if unknown is not None:
-        raise advice(f'"{{{unknown}}}" stands for nothing{did_you_mean(unknown, _PLACES)} There is: {_LISTED}.')
+        raise advice(f'"{{{unknown}}}" is not a placeholder{did_you_mean(unknown, _PLACES)} Placeholders: {_LISTED}.')
     return text
 
 
@@ -38,9 +37,7 @@ def _requirement(value: Any) -> str:
     try:
         Requirement(text)
     except InvalidRequirement:
-        raise advice(
-            f'"{text}" is no requirement: write a name such as cython, or one with bounds such as "numpy<2".'
-        ) from None
+        raise advice(f'"{text}" is not a requirement: write a name such as cython, or bounds such as "numpy<2".') from None
     return text
 
 
@@ -49,15 +46,15 @@ def _pattern(value: Any) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise advice(f'"{text}" is no regular expression: {error}.') from None
+        raise advice(f'"{text}" is not a regular expression: {error}.') from None
     return text
 
 
-def _there(value: Any, info: Any) -> str:
+def _existing_file(value: Any, info: Any) -> str:
     text = as_text(value)
     folder = setting(info).folder
     if folder is not None and not (folder / text).is_file():
-        raise advice(f'there is no file "{text}"; paths count from the recipe\'s own folder.')
+        raise advice(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
     return text
 
 
@@ -65,24 +62,26 @@ _Words = Annotated[list[Annotated[str, BeforeValidator(_word), WithJsonSchema(_T
 
 
 class VersionFormat(MappingFormat):
-    """How a compiler in a folder tells its version."""
+    """How to ask a compiler in a folder for its version."""
 
     noun: ClassVar[str] = "version"
 
-    run: _Words = Field(description="What to run.", examples=[["{toolchain}/bin/mlir-opt", "--version"]])
+    run: _Words = Field(description="Prints the version.", examples=[["{toolchain}/bin/mlir-opt", "--version"]])
     pattern: Annotated[str, BeforeValidator(_pattern), WithJsonSchema(_TEXT)] = Field(
-        default=r"\d+(?:\.\d+)+", description="What it is in the output; a group where there is one."
+        default=r"\d+(?:\.\d+)+",
+        description="A pattern for the version, or with a group for it, in the output.",
     )
 
 
 class CommandFormat(RecipeFormat):
-    """Any compiler that is run by a command."""
+    """Any compiler that a command runs."""
 
     target: TargetFormat = Field(
-        default_factory=lambda: TargetFormat.model_construct(backend="host"), description="What is compiled for; only told."
+        default_factory=lambda: TargetFormat.model_construct(backend="host"),
+        description="What to compile for; shown in reports.",
     )
     command: _Words = Field(
-        description=f"Program and arguments; {_LISTED} are filled in.",
+        description=f"Program and arguments, with the placeholders {_LISTED}.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
     package: Annotated[
@@ -92,12 +91,12 @@ class CommandFormat(RecipeFormat):
     ] = Field(
         default=[],
         validate_default=False,
-        description="Package whose releases are the timeline; further requirements beside it.",
+        description="The package whose releases are the timeline, then further requirements to install.",
         examples=["cython", ["numba", "numpy<2"]],
     )
-    version: VersionFormat | None = Field(default=None, description="How a compiler that is no package tells its version.")
-    rules: Annotated[str, BeforeValidator(_there), WithJsonSchema(_TEXT)] | None = Field(
-        default=None, description="A file of failure rules of your own, which go before the packaged ones."
+    version: VersionFormat | None = Field(default=None, description="How to ask a compiler without a package for its version.")
+    rules: Annotated[str, BeforeValidator(_existing_file), WithJsonSchema(_TEXT)] | None = Field(
+        default=None, description="A file of your own failure rules; they take precedence over the packaged ones."
     )
 
     @model_validator(mode="after")
@@ -106,15 +105,15 @@ class CommandFormat(RecipeFormat):
             raise advice('compiler "command" cannot stop after a phase; remove the key.', "phase")
         if self.package and not _is_name(self.package[0]):
             name = self.package[0]
-            said = f"{name} has bounds, and the first package decides which releases there are: write its name."
-            raise advice(said, "package")
+            message = f"{name} has bounds, but the first package is the one whose releases are tried: write its name only."
+            raise advice(message, "package")
         if self.package and self.version is not None:
-            raise advice("a package tells its version itself; remove the key.", "version")
+            raise advice("the version of a package is known; remove the key.", "version")
         return self
 
-    def family(self) -> str:
-        """One for each package, so that recipes share its toolchains; one for each recipe without."""
-        return f"{COMMAND.name}:{' '.join(self.package)}" if self.package else f"{COMMAND.name}@{self.name}"
+    def toolchain_family(self, compiler: str) -> str:
+        """One family per package, whose toolchains recipes share; without a package one per recipe."""
+        return f"{compiler}:{' '.join(self.package)}" if self.package else f"{compiler}@{self.name}"
 
     def failure_rules(self, folder: Path) -> Path | None:
         return locate(folder, self.rules) if self.rules else None

@@ -1,0 +1,71 @@
+"""Compiler families are known to their packages and the registry only; a minimal family needs few methods."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import triage
+from triage.compilers.base import Compiler, Description
+from triage.compilers.invocation import Invocation
+from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, recipe_families
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.recipes.family import RecipeFamily
+
+PACKAGE = Path(triage.__file__).parent
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_no_other_package_imports_a_family() -> None:
+    families = [f"triage.compilers.{name}" for name in ("iree", "triton", "command")]
+    others = [path for path in PACKAGE.rglob("*.py") if path.parent.parent.name != "compilers" and "worker" not in path.parts]
+    found = {f"{path}: {name}" for path in others for name in imports_of(path) if name.startswith(tuple(families))}
+    assert found == set()
+
+
+class Minimal(Compiler):
+    name = "minimal"
+    recipe = RecipeFamily("minimal", any_input=True)
+    folders = "any folder"
+
+    def locate(self, root: Path) -> Path | None:
+        return root
+
+    def describe(self, program: Path) -> Description:
+        return Description("1.0", None, None, Capabilities())
+
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
+        return Invocation(("-c",))
+
+
+def test_a_minimal_family_has_defaults_for_everything_else() -> None:
+    family = Minimal()
+    case = Case("r", "r", "", "minimal", Path("r.yaml"), Input(Path("a.c"), InputKind.OTHER), Target("host"))
+    toolchain = Toolchain("minimal", Revision("1.0"), "x", Path(), Path("cc"), Capabilities())
+    assert family.named("minimal") is family
+    assert family.for_case(case) is family
+    assert family.identity_files(Path("cc")) == (Path("cc"),)
+    assert family.with_pass_reporting(Invocation(()), crashed=True) == Invocation(())
+    assert (family.ir(), family.placement(), family.runner(), family.kernel(case)) == (None, None, None, None)
+    assert family.mlir_tools(toolchain) is None
+    assert family.recipe_keys(case) == ("compiler: minimal",)
+    assert family.program_name(case, toolchain) == "cc"
+
+
+def test_the_default_family_is_the_first_of_a_recipe() -> None:
+    assert next(iter(recipe_families())) == DEFAULT_FAMILY == next(iter(Families()))
+    assert [family.name for family in Families().values()] == list(Families())
+
+
+def test_the_family_of_a_case_is_found_by_its_kind() -> None:
+    case = Case("r", "r", "", "command:cython", Path("r.yaml"), Input(Path("a.pyx"), InputKind.OTHER), Target("host"))
+    assert type(family_of(case)).__name__ == "Command"
