@@ -175,5 +175,5 @@ def test_a_compiler_that_is_no_package_has_no_releases(home: Path, triage: Triag
     (tmp_path / "program.c").touch()
     done = triage("run", tmp_path / "mine.yaml", "-t", "latest")
     assert done.returncode == 2
-    assert "has no releases: name a folder" in done.stderr
+    assert "path:DIR" in done.stderr
     assert sys.executable not in done.stderr
