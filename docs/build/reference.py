@@ -19,7 +19,7 @@ import triage.report
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
-from triage.compilers.registry import Families
+from triage.compilers.registry import Families, recipe_families
 from triage.recipes.schema import recipe_schema
 from triage.report.registry import Report
 
@@ -86,9 +86,10 @@ def exit_codes_page() -> str:
 
 def recipe_page() -> str:
     """Return the JSON Schema of a recipe."""
+    schema = json.dumps(recipe_schema(recipe_families()), indent=2)
     return (
         "# Recipe keys\n\n[Write a recipe](../how-to/recipes.md) explains the keys. This is the JSON Schema that "
-        f"`triage recipe schema` prints, for editors.\n\n```json\n{json.dumps(recipe_schema(), indent=2)}\n```\n"
+        f"`triage recipe schema` prints, for editors.\n\n```json\n{schema}\n```\n"
     )
 
 
