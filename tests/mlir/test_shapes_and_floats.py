@@ -86,7 +86,7 @@ def test_static_shapes_are_valid(readers: Readers, version: str, text: str) -> N
         return
     made, what = result
     assert reader.valid(made)
-    size = re.search(r"made (\d+)", what)
+    size = re.search(r"set to (\d+)", what)
     assert size
     [function] = parse_module(reader.transformed(made, GENERIC) or "").functions()
     kinds = [value.type for value in function.regions[0].blocks[0].arguments]
@@ -115,7 +115,7 @@ func.func private @called(tensor<?xf32>) -> tensor<?xf32>
     result = rewrite(reader, reader.transformed(text, GENERIC) or "", REWRITES["static"])
     assert result
     made, what = result
-    assert what == "every unknown dimension of its arguments made 64"
+    assert what == "unknown dimensions of the arguments set to 64"
     assert "(%arg0: tensor<64x8xf32>, %arg1: tensor<8x64xf16>) -> (tensor<64x8xf32>, tensor<8x64xi1>)" in made
     assert "?" not in made.replace("tensor<?xf32>", "")
 

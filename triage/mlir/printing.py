@@ -76,8 +76,8 @@ class _Printer:
             self._name_ahead(region)
         for index, block in enumerate(region.blocks):
             if index or block.arguments:
-                given = ", ".join(f"{self._argument(value)}: {value.type}" for value in block.arguments)
-                yield f"{'  ' * depth}{self._label(block)}{f'({given})' if given else ''}:"
+                arguments = ", ".join(f"{self._argument(value)}: {value.type}" for value in block.arguments)
+                yield f"{'  ' * depth}{self._label(block)}{f'({arguments})' if arguments else ''}:"
             for operation in block.operations:
                 yield from self.operation(operation, depth + 1)
 

@@ -54,7 +54,7 @@ def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     """
     functions = _fixable(parse_module(text))
     types = list(dict.fromkeys(value.type for function in functions for value in _open_arguments(function)))
-    description = "every unknown dimension of its arguments made"
+    description = "unknown dimensions of the arguments set to"
     plans = [(dict.fromkeys(types, size), f"{description} {size}") for size in _SIZES]
     for type_ in types:
         factors = {int(factor) for other in types if other != type_ for factor in _SPLIT.findall(other)}
