@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.recipes.loading import load_recipes
+from triage.cli.recipe import app
 from triage.compilers.registry import recipe_families
 from triage.model.case import InputKind, Target
 from triage.model.errors import BadFiles
@@ -123,3 +125,10 @@ def test_the_schema_ties_backends_and_phases_to_their_compiler():
     assert "required" not in rules["iree"]["if"]
     assert "vulkan-spirv" in json.dumps(rules["iree"]["then"])
     assert "vulkan-spirv" not in json.dumps(rules["triton"]["then"])
+
+
+def test_the_schema_command_prints_json_and_refuses_other_formats():
+    run = CliRunner().invoke
+    assert json.loads(run(app, ["schema"]).stdout)["title"] == "triage recipe"
+    assert run(app, ["schema", "--format", "json"]).stdout == run(app, ["schema"]).stdout
+    assert run(app, ["schema", "--format", "text"]).exit_code == 2

@@ -14,6 +14,7 @@ from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
+from triage.compilers.registry import DEFAULT_FAMILY
 from triage.config.values import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Toolchain
@@ -41,7 +42,7 @@ Revs = Annotated[
 @app.command("list")
 @command
 def list_(
-    context: typer.Context, family: Family = "iree", output: Annotated[str, format_option(HousekeepingReport)] = "text"
+    context: typer.Context, family: Family = DEFAULT_FAMILY, output: Annotated[str, format_option(HousekeepingReport)] = "text"
 ) -> Exit:
     """List the releases of the package index and show which are installed."""
     with open_runner(context.obj, ()) as runner:
@@ -67,7 +68,7 @@ def list_(
 def install(
     context: typer.Context,
     revs: Revs,
-    family: Family = "iree",
+    family: Family = DEFAULT_FAMILY,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Installs to run at once.")] = 4,
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
@@ -91,7 +92,7 @@ def install(
 def info(
     context: typer.Context,
     rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.")] = "installed",
-    family: Family = "iree",
+    family: Family = DEFAULT_FAMILY,
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""

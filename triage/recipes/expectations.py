@@ -1,10 +1,9 @@
-"""Which expectations and flags hold for a version.
+"""Which expectations and flags apply to a version.
 
-A range [since, until) is about releases. A nightly such as 3.5.0rc20250604 is cut while 3.5.0 is being made, so it lies
-after 3.4.0 and before 3.5.0, and what is true "since 3.5.0" became true in one of these nightlies, nobody says which.
-Therefore a nightly, and any other pre-release or local build of a version, counts as the release it leads to: inside
-`since: "3.5.0"` and outside `until: "3.5.0"`. A bound that itself names a nightly or a
-post-release is compared exactly.
+A range [since, until) names releases. A nightly such as 3.5.0rc20250604 is built between 3.4.0 and 3.5.0, and a change
+"since 3.5.0" appeared in one of these nightlies. Therefore a nightly, like any other pre-release or local build, counts
+as the release it leads to: inside `since: "3.5.0"` and outside `until: "3.5.0"`. A bound that names a nightly or a
+post-release itself is compared exactly.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from triage.model.outcome import Failure
 def expectations_at(case: Case, version: str | None) -> tuple[Expectation, ...]:
     """The expectations that hold for a version, in the recipe's order.
 
-    For an unknown version (None, or text that is no version) only those without bounds hold: nothing says whether the
-    bounded ones do, and a failure must not be excused by a guess.
+    For an unknown version (None, or text that is not a version) only those without bounds hold: a failure must not be
+    excused by a guess.
     """
     return tuple(item for item in case.expect if _holds(item.since, item.until, version, unknown=_is_unbounded(item)))
 
@@ -35,14 +34,14 @@ def expectation_for(case: Case, version: str | None, failure: Failure | None = N
 def flag_applies(flag: Flag, version: str | None) -> bool:
     """Whether a flag is given to a version.
 
-    An unknown version is taken for newer than every release, as a local build nearly always is: it gets flags without
-    `until`. Should it be older after all, the compiler names the flag it does not know, and nothing is misjudged.
+    An unknown version counts as newer than every release, as most local builds are: it gets flags without `until`. If it is
+    older, the compiler reports the unknown flag, and the case is untestable.
     """
     return _holds(flag.since, flag.until, version, unknown=flag.until is None)
 
 
 def matches(expected: str, failure_class: str, family: str) -> bool:
-    """Whether an expected word names a failure, by its class or by its family."""
+    """Whether an expected name is the class or the family of a failure."""
     return expected in {failure_class, family}
 
 

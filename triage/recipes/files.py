@@ -1,4 +1,4 @@
-"""Which files hold recipes, and their text."""
+"""Find recipe files, and check the input of a recipe."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Search:
             self._refuse(path, "this is neither a file nor a folder; give a recipe file.")
         elif path.suffix in _INPUTS:
             new = f"triage recipe new {path.stem}.yaml --input {path}"
-            self._refuse(path, f"this is an input ({path.suffix}), not a recipe; `{new}` writes one, also from a command line.")
+            self._refuse(path, f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it.")
         else:
             self._keep(path, status)
 
@@ -66,7 +66,7 @@ class _Search:
             except OSError as error:
                 self._refuse(path, why_unreadable(path, error))
         if not found and len(self.problems) == refused:
-            self._refuse(folder, "this folder holds no recipe: no *.yaml or *.yml file in it or below.")
+            self._refuse(folder, "this folder has no recipe: no *.yaml or *.yml file in it or below it.")
 
     def _walk(self, folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
         """Files below a folder in sorted order, linked folders followed once, hidden entries left out."""
@@ -155,7 +155,7 @@ def _absence(path: Path, family: RecipeFamily | None) -> str:
     if path.is_symlink():
         return f'is a link to "{path.readlink()}", which does not exist.'
     if not path.parent.is_dir():
-        return "does not exist, nor does its folder; paths count from the recipe's own folder."
+        return "does not exist, and its folder does not either; paths are relative to the recipe's folder."
     fitting = (name for name in siblings(path) if family is None or family.kind_of(Path(name).suffix) is not None)
     guess = did_you_mean(path.name, fitting)
-    return f"does not exist{guess} Paths count from the recipe's own folder."
+    return f"does not exist{guess} Paths are relative to the recipe's folder."

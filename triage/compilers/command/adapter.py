@@ -1,4 +1,4 @@
-"""A case as the command line that its recipe writes."""
+"""Translate a case into the command line of its recipe."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ class Command(Compiler):
             (name for name in ("python", "site_packages") if name not in places and f"{{{name}}}" in str(options)), None
         )
         if lacking is not None:
-            return Untestable(
-                Cause.RECIPE, f"{toolchain.root} is no virtual environment, so that {{{lacking}}} stands for nothing"
-            )
+            return Untestable(Cause.RECIPE, f"{toolchain.root} is not a virtual environment, so {{{lacking}}} has no value")
         return Invocation(options, env=_surroundings(toolchain.program), places=places)
 
     def named(self, name: str) -> Compiler | None:

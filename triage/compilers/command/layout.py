@@ -1,4 +1,4 @@
-"""What a compiler behind a command consists of, and what it says of itself."""
+"""The files of a compiler behind a command, and its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case in the words that one version of `iree-compile` understands."""
+"""Translate a case into the flags of one version of `iree-compile`."""
 
 from __future__ import annotations
 

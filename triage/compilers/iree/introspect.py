@@ -1,4 +1,4 @@
-"""What an `iree-compile` binary tells of itself."""
+"""What an `iree-compile` binary reports about itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an IREE compiler lies below a folder."""
+"""Find an IREE compiler below a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compiled program run on this machine, by the benchmark tool of the runtime that is released beside the compiler."""
+"""Run compiled programs on this machine with the benchmark tool of the runtime package."""
 
 from __future__ import annotations
 

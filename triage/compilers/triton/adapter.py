@@ -1,4 +1,4 @@
-"""A case in the words that one version of Triton understands, handed to the worker that compiles it."""
+"""Translate a case for one version of Triton; a worker compiles it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Triton(Compiler):
         return layout.locate(root)
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        # The worker decides with it: what an older worker found out is not taken for what this one would.
+        # The worker is part of the compiler: results of another worker must not be reused.
         return (*layout.identity_files(program), *sorted(_WORKER.glob("*.py")))
 
     def describe(self, program: Path) -> Description:
@@ -93,7 +93,7 @@ class Triton(Compiler):
     def _python(self, toolchain: Toolchain) -> Path | Untestable:
         wanted = layout.python(toolchain.program)
         if wanted is None:
-            return Untestable(Cause.TOOLCHAIN, f"nothing in {toolchain.root} tells which Python its Triton is for")
+            return Untestable(Cause.TOOLCHAIN, f"nothing in {toolchain.root} names the Python version of its Triton")
         found = interpreter(wanted)
         if found is None:
             name = "{}.{}".format(*wanted)
@@ -130,7 +130,7 @@ class Triton(Compiler):
 
 
 def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
-    """What the worker is told of a case, no path among it."""
+    """The case as the worker reads it; it contains no path."""
     backend, name = case.target.backend, toolchain.revision.name
     if backend not in toolchain.capabilities.backends:
         known = ", ".join(sorted(toolchain.capabilities.backends))

@@ -1,4 +1,4 @@
-"""What the chips that Triton compiles for have: facts of the hardware, no opinions of a version."""
+"""Facts about the chips that Triton compiles for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Triton lies below a folder, and what it says of itself."""
+"""Find Triton below a folder, and read what its package reports about itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def identity_files(program: Path) -> tuple[Path, ...]:
 
 
 def version(program: Path) -> str | None:
-    """PEP 440, as the package says it."""
+    """The package's version, PEP 440."""
     try:
         found = _VERSION.search((program.parents[1] / "__init__.py").read_text("utf-8", "replace"))
     except OSError:
@@ -53,13 +53,13 @@ def version(program: Path) -> str | None:
 
 
 def commit(program: Path) -> str | None:
-    """The commit in a development version, which is all that a wheel tells; releases tell none."""
+    """The commit in a development version; None for a release."""
     found = _COMMIT.search(" ".join(path.name for path in _metadata(program)))
     return found[1] if found else None
 
 
 def python(program: Path) -> tuple[int, int] | None:
-    """The Python that the wheel is for; None where nothing tells."""
+    """The Python version of the wheel; None when nothing names it."""
     for folder in _metadata(program):
         try:
             tags = (folder / "WHEEL").read_text("utf-8", "replace")
