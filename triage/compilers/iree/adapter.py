@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description, Importer, MlirTools
 from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import introspect, layout
 from triage.compilers.iree.devices import DEVICE_FLAG, DEVICE_NAMES
-from triage.compilers.iree.lint import IreeLinter
 from triage.compilers.iree.passes import IreeIr
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.remedies import IreeRemedyHints
@@ -22,6 +22,9 @@ from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 from triage.recipes.family import RecipeStart
+
+if TYPE_CHECKING:
+    from triage.compilers.iree.lint import IreeLinter
 
 # Newest spelling first; the first one a version lists is used.
 CHIP_FLAGS = {
@@ -111,6 +114,8 @@ class Iree(Compiler):
         return IreeIr()
 
     def linter(self) -> IreeLinter:
+        from triage.compilers.iree.lint import IreeLinter  # only `triage lint` needs it
+
         return IreeLinter()
 
     def remedy_hints(self) -> IreeRemedyHints:
