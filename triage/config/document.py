@@ -54,7 +54,7 @@ class Written(str):
 
 
 @dataclass
-class Document:
+class ConfigDocument:
     """One file. data: dict, list, Written, or None for an empty value; values, keys: the positions of both; problems: what is
     wrong with it; settled: values that already have a problem.
     """
@@ -168,13 +168,13 @@ def _refused(path: Path, message: str) -> BadFiles:
     return BadFiles([Problem(str(path), None, None, message)])
 
 
-def read_document(path: str, text: str, kind: FileKind) -> Document:
+def read_document(path: str, text: str, kind: FileKind) -> ConfigDocument:
     """Parse one YAML document; `path` names it in problems. BadFiles when the text is not YAML at all.
 
     Duplicate keys, empty values, tags, cycles and excessive sizes are problems in the document.
     """
     root = _compose(path, text, kind)
-    document = Document(path, kind)
+    document = ConfigDocument(path, kind)
     try:
         document.data = _Builder(document).plain(root, (), ())
     except _TooMuchError as error:
@@ -195,7 +195,7 @@ class _TooMuchError(Exception):
 class _Builder:
     """Walks the tree once. It counts values, because aliases can multiply them."""
 
-    document: Document
+    document: ConfigDocument
     count: int = 0
 
     def plain(self, node: yaml.Node, loc: Loc, trail: tuple[int, ...]) -> Any:

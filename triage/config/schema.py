@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from triage.config.document import Document, Loc
+from triage.config.document import ConfigDocument, Loc
 from triage.config.suggestions import closest, did_you_mean
 from triage.config.values import yaml_text
 from triage.model.errors import Problem
@@ -23,7 +23,7 @@ class MappingFormat(BaseModel):
     noun: ClassVar[str]  # what messages call it, such as "a target"
 
 
-def problems_of(error: ValidationError, document: Document, model: type[MappingFormat]) -> list[Problem]:
+def problems_of(error: ValidationError, document: ConfigDocument, model: type[MappingFormat]) -> list[Problem]:
     """The problems behind a failed validation, except at positions that already have one."""
     errors = error.errors(include_url=False)
     meant = {_meant(details["loc"], model) for details in errors if details["type"] == "extra_forbidden"}
@@ -38,7 +38,7 @@ def in_order(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def _problem(details: ErrorDetails, document: Document, model: type[MappingFormat]) -> Problem | None:
+def _problem(details: ErrorDetails, document: ConfigDocument, model: type[MappingFormat]) -> Problem | None:
     raw = details["loc"]
     loc = document.resolve(raw)
     # `none_required` comes from the other branch of an optional key.

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from triage.config.document import Document, FileKind, Loc, Written, read_document, read_text
+from triage.config.document import ConfigDocument, FileKind, Loc, Written, read_document, read_text
 from triage.config.schema import in_order, problems_of
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput, Problem
@@ -74,7 +74,7 @@ class _Recipe:
 
     cases: Sequence[Case]
     problems: list[Problem]
-    document: Document | None = None
+    document: ConfigDocument | None = None
 
 
 def _read(path: Path, families: RecipeFamilies, failure_names: Collection[str] | None) -> _Recipe:
@@ -121,7 +121,7 @@ class _Names:
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
 
-    def add(self, document: Document | None) -> list[Problem]:
+    def add(self, document: ConfigDocument | None) -> list[Problem]:
         """A problem when another file uses this document's name."""
         loc: Loc = ("name",)
         name = document.data.get("name") if document is not None else None
@@ -136,7 +136,7 @@ class _Names:
         return [document.problem(loc, message)]
 
 
-def _cases(document: Document, setting: Setting, source: Path) -> list[Case]:
+def _cases(document: ConfigDocument, setting: Setting, source: Path) -> list[Case]:
     """The cases of a document with a mapping, in the matrix's order; meaningless when the document gets problems.
 
     source: the recipe file; inputs are relative to it.
@@ -188,7 +188,7 @@ def _flag(entry: str | FlagFormat) -> Flag:
     return Flag(entry) if isinstance(entry, str) else Flag(entry.flag, entry.since, entry.until)
 
 
-def _check_distinct(document: Document, matrix: Mapping[str, Sequence[str]]) -> None:
+def _check_distinct(document: ConfigDocument, matrix: Mapping[str, Sequence[str]]) -> None:
     """A repeated value would make two cases of the same name."""
     for key, values in matrix.items():
         seen: set[str] = set()
@@ -199,7 +199,7 @@ def _check_distinct(document: Document, matrix: Mapping[str, Sequence[str]]) -> 
             seen.add(value)
 
 
-def _check_args(document: Document, data: Mapping[str, Any], family: RecipeFamily | None) -> None:
+def _check_args(document: ConfigDocument, data: Mapping[str, Any], family: RecipeFamily | None) -> None:
     """Only a generator takes arguments."""
     written = data.get("input")
     if "args" not in data or not isinstance(written, Written) or family is None:

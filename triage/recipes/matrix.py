@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from triage.config.document import Document, Loc, Written
+from triage.config.document import ConfigDocument, Loc, Written
 from triage.config.suggestions import closest, did_you_mean
 
 MAX_CASES = 4096
@@ -87,7 +87,7 @@ def _map_texts(data: Any, change: Callable[[Written], Written]) -> Any:
             return data
 
 
-def check_placeholders(document: Document, keys: Sequence[str] | None, sections: Sequence[str] = SECTIONS) -> None:
+def check_placeholders(document: ConfigDocument, keys: Sequence[str] | None, sections: Sequence[str] = SECTIONS) -> None:
     """Report placeholders that are not matrix keys or are outside of `sections`, and matrix keys that nothing uses.
 
     keys: None when they are unknown; then only the sections are checked.
@@ -111,7 +111,7 @@ def check_placeholders(document: Document, keys: Sequence[str] | None, sections:
             document.report(("matrix", key), f'nothing uses the matrix key "{key}": {where}', at_key=True)
 
 
-def _check_text(document: Document, loc: Loc, text: str, names: Sequence[str], keys: Sequence[str]) -> None:
+def _check_text(document: ConfigDocument, loc: Loc, text: str, names: Sequence[str], keys: Sequence[str]) -> None:
     unknown = next((name for name in names if name not in keys), None)
     if unknown is not None:
         known = f" The matrix has {_listed(keys)}." if keys else " The recipe has no matrix."
@@ -120,7 +120,7 @@ def _check_text(document: Document, loc: Loc, text: str, names: Sequence[str], k
         document.report(loc, f'"{text}" has a ${{ that is not closed; write ${{key}}.')
 
 
-def check_product(document: Document, matrix: Mapping[str, Sequence[str]]) -> bool:
+def check_product(document: ConfigDocument, matrix: Mapping[str, Sequence[str]]) -> bool:
     """Whether the matrix is small enough to expand; reported when it is not."""
     count = prod(len(values) for values in matrix.values())
     if count > MAX_CASES:
