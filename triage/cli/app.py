@@ -5,6 +5,7 @@ A command's module is imported when the command is called, so that `triage --hel
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -152,4 +153,5 @@ def _interrupt(_: int, __: FrameType | None) -> None:
 def main() -> None:
     """Run the program."""
     signal.signal(signal.SIGTERM, _interrupt)
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # searching every installed package for plugins slows each start
     app(prog_name="triage")

@@ -6,18 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from triage.compilers.invocation import Invocation, RunFacts, reported_facts
-from triage.compilers.ir import Ir
-from triage.compilers.lint import Linter
-from triage.compilers.remedies import RemedyHints
 from triage.compilers.standalone import StandaloneCall, StandaloneCompile, plain_call
 from triage.model.case import Case, CaseSpec
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily, RecipeStart
+
+if TYPE_CHECKING:  # a compile needs none of these
+    from triage.compilers.ir import Ir
+    from triage.compilers.lint import Linter
+    from triage.compilers.remedies import RemedyHints
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from triage.compilers.invocation import Invocation
-from triage.mlir.fingerprint import Vocabulary
-from triage.model.revision import Toolchain
+if TYPE_CHECKING:
+    from triage.compilers.invocation import Invocation
+    from triage.mlir.fingerprint import Vocabulary
+    from triage.model.revision import Toolchain
 
 
 class Ir(Protocol):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from triage.mlir import Module, SourcePosition
-from triage.model.revision import Toolchain
+if TYPE_CHECKING:
+    from triage.mlir import Module, SourcePosition
+    from triage.model.revision import Toolchain
 
 
 class Severity(StrEnum):

@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 from triage.compilers.base import Compiler
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.recipes.family import RecipeFamilies
+from triage.recipes.family import RecipeFamilies, RecipeFamily
 
 # Imported on first use. The first is the family of recipes and revisions that name none.
 _CLASSES = {
@@ -61,9 +61,27 @@ def family_of(case: Case) -> Compiler:
     return _family(kind).for_case(case)
 
 
+class _RecipeFamilies(Mapping[str, RecipeFamily]):
+    """The families of `compiler` in recipes, the default first. A family is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> RecipeFamily:
+        if name not in _CLASSES:
+            raise KeyError(name)
+        return _family(name).recipe
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CLASSES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
 def recipe_families() -> RecipeFamilies:
     """The families of `compiler` in recipes, the default first."""
-    return {name: _family(name).recipe for name in _CLASSES}
+    return _RecipeFamilies()
 
 
 def onnx_family() -> Compiler:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from triage.model.case import Case
+if TYPE_CHECKING:
+    from triage.model.case import Case
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from triage.model.errors import Problem
 class MappingFormat(BaseModel):
     """A mapping with these keys and no others. The first example of each field is shown when its key is missing or wrong."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     noun: ClassVar[str]  # what messages call it, such as "a target"
 

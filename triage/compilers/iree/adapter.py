@@ -12,10 +12,7 @@ from triage.compilers.base import Compiler, Description, Importer, MlirTools
 from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import introspect, layout
 from triage.compilers.iree.devices import DEVICE_FLAG, DEVICE_NAMES
-from triage.compilers.iree.passes import IreeIr
 from triage.compilers.iree.recipe import IREE
-from triage.compilers.iree.remedies import IreeRemedyHints
-from triage.compilers.iree.runner import IreeRunner
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
@@ -23,8 +20,11 @@ from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 from triage.recipes.family import RecipeStart
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported where they are used: a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.lint import IreeLinter
+    from triage.compilers.iree.passes import IreeIr
+    from triage.compilers.iree.remedies import IreeRemedyHints
+    from triage.compilers.iree.runner import IreeRunner
 
 # Newest spelling first; the first one a version lists is used.
 CHIP_FLAGS = {
@@ -111,17 +111,23 @@ class Iree(Compiler):
         return MlirTools(optimizer, layout.python_root(toolchain.program), "iree.compiler")
 
     def ir(self) -> IreeIr:
+        from triage.compilers.iree.passes import IreeIr
+
         return IreeIr()
 
     def linter(self) -> IreeLinter:
-        from triage.compilers.iree.lint import IreeLinter  # only `triage lint` needs it
+        from triage.compilers.iree.lint import IreeLinter
 
         return IreeLinter()
 
     def remedy_hints(self) -> IreeRemedyHints:
+        from triage.compilers.iree.remedies import IreeRemedyHints
+
         return IreeRemedyHints()
 
     def runner(self) -> IreeRunner:
+        from triage.compilers.iree.runner import IreeRunner
+
         return IreeRunner()
 
 

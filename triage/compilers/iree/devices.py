@@ -6,10 +6,12 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from triage.mlir import Module
-from triage.mlir.tree import entries, split
 from triage.model.case import Case
+
+if TYPE_CHECKING:
+    from triage.mlir import Module
 
 DEVICE_NAMES = {
     "rocm": "hip",
@@ -94,6 +96,8 @@ def declared_by(options: Sequence[str]) -> DeclaredDevices:
 
 def declared_in(module: Module) -> DeclaredDevices:
     """Return the devices that a module declares itself."""
+    from triage.mlir.tree import entries, split  # a compile does not parse the program
+
     found = {}
     for operation in module.body.operations:
         if operation.name == "util.global" and "!hal.device" in (operation.attribute("type") or "") and operation.symbol:
