@@ -109,8 +109,6 @@ def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
         3: PinMove("llvm-hash.txt", one, two),
     }
     assert timeline.pin_moves(every, "nothing/here") == {}
-    assert timeline.pin(2, "third_party/llvm") == timeline.pin(3, "llvm-hash.txt") == two
-    assert timeline.pin(0, "third_party/llvm") is None
     assert files(timeline, 2) == {"third_party/llvm": (1, 1), "x": (1, 0)}
 
 

@@ -62,19 +62,9 @@ def read_moves(repository: Repository, shas: Iterable[str], path: str) -> dict[s
     answer = repository.ask(*POINTERS, "--", f":(top,literal){path}", lines=list(shas))
     return {
         sha: PinMove(path, _pinned(repository, old_mode, old), _pinned(repository, new_mode, new))
-        for sha, changes in read_pointers(answer.decode("utf-8", "replace")).items()
-        for changed, old_mode, new_mode, old, new in changes
+        for sha, changed, (old_mode, new_mode, old, new) in read_pointers(answer.decode("utf-8", "replace"))
         if changed == path
     }
-
-
-def read_pin(repository: Repository, sha: str, path: str) -> str | None:
-    """What a commit pins at `path`; None when there is nothing."""
-    answer = repository.ask("ls-tree", "-z", sha, "--", f":(top,literal){path}").decode("utf-8", "replace")
-    if not answer:
-        return None
-    mode, _, pointed = answer.partition("\t")[0].split(" ")
-    return _pinned(repository, mode, pointed)
 
 
 def _pinned(repository: Repository, mode: str, pointed: str) -> str | None:
@@ -104,17 +94,11 @@ class Links:
     web: str
 
     def commit(self, sha: str) -> str:
-        """The page of a commit."""
         return f"{self.web}/commit/{sha}"
 
     def pull(self, number: int) -> str:
-        """The page of a pull request."""
         word = "-/merge_requests" if "gitlab" in self.web else "pull"
         return f"{self.web}/{word}/{number}"
-
-    def compare(self, before: str, after: str) -> str:
-        """The page that compares two commits."""
-        return f"{self.web}/compare/{before}...{after}"
 
     @property
     def slug(self) -> str:

@@ -8,14 +8,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
 
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import ChangedFile, Commit
-
-if TYPE_CHECKING:
-    from git import Repo
-
 
 _SHA = re.compile(r"[0-9a-f]{4,64}")
 
@@ -36,8 +31,18 @@ class Repository:
 
     def __init__(self, path: Path) -> None:
         """BadInput when `path` is no git repository, EnvironmentFailure when there is no git program."""
+        try:
+            from git import Repo
+            from git.exc import InvalidGitRepositoryError, NoSuchPathError
+        except ImportError as error:  # GitPython found no git program
+            raise EnvironmentFailure(f"git cannot be used: {str(error).splitlines()[0]}") from error
+        try:
+            self._repo = Repo(path, search_parent_directories=True)
+        except NoSuchPathError as error:
+            raise BadInput(f"there is no folder {path}") from error
+        except InvalidGitRepositoryError as error:
+            raise BadInput(f"{path} is not in a git repository") from error
         self.path = path
-        self._repo = _open(path)
         self.git_dir = Path(self._repo.git_dir)
         self.common_dir = Path(self._repo.common_dir).resolve()
         # Without optional locks git does not refresh the index. GIT_DIR is set because a variable inherited from a git hook
@@ -63,9 +68,11 @@ class Repository:
             except GitCommandNotFound as error:
                 raise EnvironmentFailure("there is no git program on the PATH") from error
             except GitCommandError as error:
-                raise GitRefused(f"git {words[0]} failed in {self.path}: {_message(str(error.stderr))}") from error
-        if not isinstance(answer, bytes):
-            raise TypeError("git was asked for bytes")
+                # GitPython puts quotes around git's own message.
+                message = str(error.stderr).strip().removeprefix("stderr:").strip().strip("'")
+                reason = " ".join(message.split())[:400] or "git gave no reason"
+                raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}") from error
+        assert isinstance(answer, bytes)
         return answer
 
     def resolve(self, name: str) -> str:
@@ -80,13 +87,15 @@ class Repository:
     def _unknown(self, name: str, message: str) -> BadInput:
         if "dubious ownership" in message:
             return BadInput(message)
-        if self.is_empty:
+        if not self.ask("rev-list", "--max-count=1", "--all"):
             return BadInput(f"the repository {self.path} has no commits yet")
         if "ambiguous" in message:
             return UnknownCommit(f"several commits of {self.path} begin with {name}: write more of the sha")
         if _SHA.fullmatch(name):
             return UnknownCommit(f"there is no commit {name} in {self.path}: {self.fetch_advice}")
-        near = get_close_matches(name, self.names, n=1, cutoff=0.6)
+        kinds = ("refs/heads", "refs/tags", "refs/remotes")
+        names = self.ask("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).decode("utf-8", "replace").splitlines()
+        near = get_close_matches(name, names, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]}?" if near else f": {self.fetch_advice}"
         return UnknownCommit(f"there is no branch, tag or commit {name!r} in {self.path}{hint}")
 
@@ -96,17 +105,6 @@ class Repository:
         if self.is_shallow:
             return "this is a shallow clone; complete it with `git fetch --unshallow --tags`"
         return "fetch newer commits with `git fetch --tags`"
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of branches and tags, as users write them."""
-        kinds = ("refs/heads", "refs/tags", "refs/remotes")
-        return self.ask("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).decode("utf-8", "replace").splitlines()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no commits."""
-        return not self.ask("rev-list", "--max-count=1", "--all")
 
     @property
     def work_tree(self) -> Path | None:
@@ -137,26 +135,6 @@ class Repository:
         return self.ask("remote", "get-url", "origin" if "origin" in names else names[0]).decode("utf-8", "replace").strip()
 
 
-def _open(path: Path) -> Repo:
-    try:
-        from git import Repo
-        from git.exc import InvalidGitRepositoryError, NoSuchPathError
-    except ImportError as error:  # GitPython found no git program
-        raise EnvironmentFailure(f"git cannot be used: {str(error).splitlines()[0]}") from error
-    try:
-        return Repo(path, search_parent_directories=True)
-    except NoSuchPathError as error:
-        raise BadInput(f"there is no folder {path}") from error
-    except InvalidGitRepositoryError as error:
-        raise BadInput(f"{path} is not in a git repository") from error
-
-
-def _message(stderr: str) -> str:
-    """Git's error message without the quotes that GitPython puts around it, in one line of at most 400 characters."""
-    text = stderr.strip().removeprefix("stderr:").strip().strip("'")
-    return " ".join(text.split())[:400] or "git gave no reason"
-
-
 LINE = ("log", "-z", "--reverse", "--first-parent", "--encoding=UTF-8", "--format=%H%x00%P%x00%cI%x00%s")
 _FIELDS = 4
 
@@ -176,8 +154,6 @@ SIZES = (*_THESE, *_CHANGES, "--numstat")
 NAMES = (*_THESE, *_CHANGES, "--name-only")
 POINTERS = (*_THESE, *_CHANGES, "--no-abbrev", "--raw")
 
-_COUNTED = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
-
 
 def read_line(text: str) -> list[Commit]:
     """The commits in the output of LINE, in its order. ValueError when it is incomplete."""
@@ -195,7 +171,14 @@ def read_sizes(text: str) -> dict[str, tuple[ChangedFile, ...]]:
     """The changed files by commit in the output of SIZES. A renamed file is one removed and one added, because both folders
     show what a commit is about.
     """
-    return {sha: tuple(_counted(entries)) for sha, entries in _blocks(text)}
+    sizes: dict[str, tuple[ChangedFile, ...]] = {}
+    for sha, entries in _blocks(text):
+        rows = (entry.split("\t", 2) for entry in entries)
+        # The sizes of a binary file are written as `-`.
+        sizes[sha] = tuple(
+            ChangedFile(path, int(added.strip("-") or 0), int(removed.strip("-") or 0)) for added, removed, path in rows
+        )
+    return sizes
 
 
 def read_names(text: str) -> dict[str, tuple[ChangedFile, ...]]:
@@ -203,28 +186,12 @@ def read_names(text: str) -> dict[str, tuple[ChangedFile, ...]]:
     return {sha: tuple(ChangedFile(path, 0, 0) for path in entries) for sha, entries in _blocks(text)}
 
 
-def read_pointers(text: str) -> dict[str, list[tuple[str, str, str, str, str]]]:
-    """By commit in the output of POINTERS: (path, mode before, mode after, object before, object after)."""
-    pointers: dict[str, list[tuple[str, str, str, str, str]]] = {}
+def read_pointers(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Commit, path, and [mode before, mode after, object before, object after] of each change in the output of POINTERS."""
     for sha, entries in _blocks(text):
         words = iter(entries)
         for word in words:
-            old_mode, new_mode, old, new, _ = word.removeprefix(":").split(" ")
-            pointers.setdefault(sha, []).append((next(words), old_mode, new_mode, old, new))
-    return pointers
-
-
-def _counted(entries: Sequence[str]) -> Iterator[ChangedFile]:
-    for word in entries:
-        match = _COUNTED.fullmatch(word)
-        if match is None:
-            raise ValueError(f"not a line of --numstat: {word!r}")
-        added, removed, path = match.groups()
-        yield ChangedFile(path, _count(added), _count(removed))
-
-
-def _count(word: str) -> int:
-    return 0 if word == "-" else int(word)
+            yield sha, next(words), word.removeprefix(":").split(" ")[:4]
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from triage.git_history.refs import Links, PinMove, Tag, links_of, read_moves, read_pin, read_tags
+from triage.git_history.refs import Links, PinMove, Tag, links_of, read_moves, read_tags
 from triage.git_history.repository import LINE, NAMES, SIZES, GitRefused, Repository, read_line, read_names, read_sizes
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import ChangedFile, Commit
@@ -60,12 +60,7 @@ class Timeline:
     """The first-parent history that ends in one commit. The repository is only read, and what was read is kept."""
 
     def __init__(self, repository: Path | Repository, cache: HistoryCache | None = None, ref: str = "HEAD") -> None:
-        """Read the commits.
-
-        Args:
-            repository: A folder in a work tree, or a git directory.
-            cache: Where histories are kept between runs; None to read the whole history.
-            ref: The last commit; for the commits of a range, its bad end.
+        """`cache`: where histories are kept between runs; None to read the whole history. `ref`: the last commit.
 
         Raises:
             BadInput: there is no repository, it is empty, or it has no `ref` (UnknownCommit).
@@ -84,22 +79,6 @@ class Timeline:
     @cached_property
     def _at(self) -> dict[str, int]:
         return {commit.sha: index for index, commit in enumerate(self.commits)}
-
-    def index_of(self, name: str) -> int:
-        """The index of a commit of the timeline, by sha (full or abbreviated), branch or tag.
-
-        Raises:
-            UnknownCommit: the repository has none of that name.
-            BadInput: the commit is not on the timeline.
-        """
-        position = self.place(name)
-        if not position.exact:
-            near = self.commits[position.index]
-            raise BadInput(
-                f"{name} is not in the first-parent history of {self.ref}; the newest commit of that history which it "
-                f"contains is {near.sha[:10]} {near.subject}"
-            )
-        return position.index
 
     def place(self, name: str) -> CommitPosition:
         """The position of a commit, or of the commit that its branch starts from. name: a sha (full or abbreviated), branch
@@ -174,20 +153,14 @@ class Timeline:
         return tuple(tag for name, tag in self._tags.items() if fnmatchcase(name, pattern))
 
     def tag(self, name: str) -> Tag | None:
-        """The tag of exactly this name."""
         return self._tags.get(name)
 
-    def newest_at(self, when: str | date) -> int:
+    def newest_at(self, when: str) -> int:
         """The index of the newest commit at or before a date (to its end, UTC) or time. BadInput: all are later."""
-        until = moment(when)
-        index = newest_at((commit.date for commit in self.commits), until)
+        index = newest_at((commit.date for commit in self.commits), moment(when))
         if index < 0:
             raise BadInput(f"no commit is as old as {when}: the oldest is of {self.commits[0].date[:10]}")
         return index
-
-    def pin(self, index: int, path: str) -> str | None:
-        """The sha that a commit pins at `path`, a submodule or a file that holds one; None when there is nothing."""
-        return read_pin(self.repository, self.commits[index].sha, path)
 
     def pin_moves(self, indices: Iterable[int], path: str) -> Mapping[int, PinMove]:
         """The changes of the pin at `path` (a submodule, or a file that holds a sha) by these commits."""
@@ -241,20 +214,15 @@ def _read(repository: Repository, *commits: str) -> list[Commit]:
     return read_line(repository.ask(*LINE, *commits, "--").decode("utf-8", "replace"))
 
 
-def moment(when: str | date) -> datetime:
+def moment(when: str) -> datetime:
     """The end of a day in UTC, or a time, which is UTC where it has no offset. BadInput when the text is no ISO date."""
-    if isinstance(when, str):
-        try:
-            return moment(date.fromisoformat(when))
-        except ValueError:
-            pass
-        try:
-            return moment(datetime.fromisoformat(when))
-        except ValueError as error:
-            raise BadInput(f"{when!r} is not a date: write 2025-06-04 or 2025-06-04T12:00:00+00:00") from error
-    if isinstance(when, datetime):
-        return when if when.tzinfo else when.replace(tzinfo=UTC)
-    return datetime.combine(when, time.max, UTC)
+    with suppress(ValueError):
+        return datetime.combine(date.fromisoformat(when), time.max, UTC)
+    try:
+        instant = datetime.fromisoformat(when)
+    except ValueError as error:
+        raise BadInput(f"{when!r} is not a date: write 2025-06-04 or 2025-06-04T12:00:00+00:00") from error
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def newest_at(dates: Iterable[str], when: datetime) -> int:
