@@ -18,7 +18,7 @@ from uv import find_uv_bin
 from triage.compilers.base import Compiler, Importer
 from triage.execution.cache import Evidence
 from triage.execution.process import capture, memory, run
-from triage.model.errors import TriageError
+from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
 from triage.toolchains.home import home_path, open_home
 from triage.toolchains.install_cache import stored
@@ -125,11 +125,13 @@ def _releases(registry: ToolchainRegistry, family: str) -> MachineCheck:
 
 def _installed(registry: ToolchainRegistry, family: str) -> MachineCheck:
     check = f"{family} installed"
-    if not registry.is_beside_program(family):
+    try:
+        ref = registry.resolve("installed", family)
+    except EnvironmentFailure:
         installed = registry.installed_releases(family)
         newest = f"{installed[-1].revision.name} the newest" if installed else "installed when first used"
         return MachineCheck(check, Grade.GOOD, f"{len(installed)} in the cache, {newest}")
-    toolchain = registry.obtain(registry.resolve("installed", family))
+    toolchain = registry.obtain(ref)
     backends = ", ".join(sorted(toolchain.capabilities.backends))
     return MachineCheck(check, Grade.GOOD, f"{toolchain.revision.name} with {backends}")
 

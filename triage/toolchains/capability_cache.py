@@ -51,23 +51,18 @@ def describe(state: StateStore, compiler: Compiler, program: Path) -> DescribedC
 
 
 def _identity(state: StateStore, files: tuple[Path, ...]) -> str:
-    whole = blake2b(digest_size=20)
+    """A digest of all files. Those of large files are stored, because compilers of many commits may share one library."""
+    whole, digests = blake2b(digest_size=20), state.section("file digests")
     for path in files:
-        whole.update(path.name.encode() + b"\0" + bytes.fromhex(_sha256(state, path)))
+        is_large, key = path.stat().st_size >= _LARGE, _stamp((path,))
+        digest = digests.get(key) if is_large else None
+        if digest is None:
+            with path.open("rb") as source:
+                digest = file_digest(source, "sha256").hexdigest()
+            if is_large:
+                digests.put(key, digest)
+        whole.update(path.name.encode() + b"\0" + bytes.fromhex(digest))
     return whole.hexdigest()
-
-
-def _sha256(state: StateStore, path: Path) -> str:
-    """The digest of a file; that of a large one is stored, because compilers of many commits may share one library."""
-    digests, key = state.section("file digests"), _stamp((path,))
-    is_large = path.stat().st_size >= _LARGE
-    if is_large and (stored := digests.get(key)) is not None:
-        return str(stored)
-    with path.open("rb") as source:
-        digest = file_digest(source, "sha256").hexdigest()
-    if is_large:
-        digests.put(key, digest)
-    return digest
 
 
 def _stamp(files: tuple[Path, ...]) -> str:

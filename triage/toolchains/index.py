@@ -88,24 +88,22 @@ class Index:
 
     @property
     def url(self) -> str:
-        """The index that is asked."""
         self._url = self._url or index_url()
         return self._url
 
     def releases(self, distribution: str, pythons: Sequence[PythonVersion] = ()) -> tuple[Release, ...]:
-        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included.
+        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included. `pythons`: the Python
+        versions whose wheels are wanted, best first; of a release without any of them, another wheel is taken. Empty for the
+        version of this program.
 
-        Args:
-            distribution: The name of the wheels.
-            pythons: The Python versions whose wheels are wanted, best first. Of a release without any of them, another
-                wheel is taken. Empty for the version of this program.
-
-        Raises:
-            EnvironmentFailure: the index does not have the distribution, or cannot be reached and never was.
+        EnvironmentFailure when the index does not have the distribution, or cannot be reached and never was.
         """
         key = (distribution, tuple(pythons))
         if key not in self._answers:
-            page = WheelPage(self._workspace, self._page_url(distribution), distribution)
+            from packaging.utils import canonicalize_name
+
+            url = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+            page = WheelPage(self._workspace, url, distribution)
             try:
                 listed = page.read(pythons)
             except PageNotFound as error:
@@ -118,11 +116,6 @@ class Index:
                     ) from error
             self._answers[key] = tuple(wheel.release for wheel in listed)
         return self._answers[key]
-
-    def _page_url(self, distribution: str) -> str:
-        from packaging.utils import canonicalize_name
-
-        return f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
 
 
 class PageNotFound(EnvironmentFailure):
@@ -145,6 +138,7 @@ class WheelPage:
         self._url = url
         self._distribution = distribution
         self._answers = workspace.state.section("listed wheels")
+        self._key = f"{distribution} {url}"
 
     def read(self, pythons: Sequence[PythonVersion] = ()) -> list[ListedWheel]:
         """The wheels to take here, oldest version first. The answer is stored.
@@ -175,10 +169,6 @@ class WheelPage:
         """The last answer; empty when the page was never read."""
         return [ListedWheel(Release(**entry["release"]), entry["url"]) for entry in self._answers.get(self._key) or ()]
 
-    @property
-    def _key(self) -> str:
-        return f"{self._distribution} {self._url}"
-
 
 def belongs(project: str | None, distribution: str) -> bool:
     """Whether a file of `project` belongs to the distribution; both names may be spelled in any way that pip accepts."""
@@ -200,6 +190,7 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
     """For each version the wheel to take here, oldest version first. Without `pythons` our own Python's wheel is
     preferred because only there an importer written in Python can run; the native compiler in any of them is the same.
     """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.tags import sys_tags
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
@@ -213,7 +204,12 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
             _, version, _, tags = parse_wheel_filename(package.filename)
         except (InvalidWheelFilename, ValueError):
             continue
-        python = _python_of(tags, platforms, _allowed(package.requires_python, wanted))
+        try:
+            bounds = SpecifierSet(package.requires_python or "")
+        except InvalidSpecifier:
+            bounds = SpecifierSet()
+        allowed = [python for python in wanted if bounds.contains("{}.{}".format(*python) + ".99")]
+        python = _python_of(tags, platforms, allowed)
         if python is None:
             continue
         release = Release(
@@ -229,17 +225,6 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
         if version not in best or rank > best[version][0]:
             best[version] = (rank, release)
     return [best[version][1] for version in sorted(best)]
-
-
-def _allowed(requires: str | None, wanted: Sequence[PythonVersion]) -> Sequence[PythonVersion]:
-    """The wanted Pythons that a file supports, by its own word; all where it says nothing that can be read."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        bounds = SpecifierSet(requires or "")
-    except InvalidSpecifier:
-        return wanted
-    return [python for python in wanted if bounds.contains("{}.{}".format(*python) + ".99")]
 
 
 def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]) -> PythonVersion | None:

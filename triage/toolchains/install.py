@@ -15,7 +15,7 @@ from triage.execution.process import capture, run_logged
 from triage.execution.streams import Log
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.index import Release
-from triage.toolchains.install_cache import PLAIN_WHEEL, fill_folder, folder_of, is_intact
+from triage.toolchains.install_cache import PLAIN_WHEEL, fill_folder, folder_of
 from triage.toolchains.workspace import Workspace
 
 _UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
@@ -38,12 +38,10 @@ def install(
     """
     folder = folder_of(workspace.toolchains, distribution, release, packaging)
     name = f"{distribution} {release.version}"
-    if is_intact(folder):
-        return folder
-    if packaging != PLAIN_WHEEL and interpreter(version_of(release.python)) is None:
-        raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
 
     def fill(root: Path, scratch: Path) -> Release:
+        if packaging != PLAIN_WHEEL and interpreter(version_of(release.python)) is None:
+            raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
         _require_space(release.size or _TYPICAL_WHEEL, root, name)
         requirement = f"{distribution}=={release.version}"
         requirements = scratch / "requirements.txt"
@@ -57,7 +55,9 @@ def install(
                 _make_environment(root, release.python, name)
                 command = [*_pip_install(scratch), "--python", str(root / "bin" / "python")]
                 requirements.write_text("\n".join((requirement, *beside)) + "\n")
-                as_of = _as_of(release)
+                if release.date is not None:  # every install of the release gets the dependencies of its day
+                    until = date.fromisoformat(release.date) + _SIBLINGS
+                    as_of = ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
         command += ["--default-index", index_url, "-r", str(requirements)]
         try:
             _run_uv([*command, *as_of], name, root, scratch, workspace)
@@ -86,14 +86,6 @@ def unpack(wheel: Path, release: Release, root: Path, scratch: Path, workspace: 
         if "no space left" in str(error):
             raise
         raise Unobtainable(str(error)) from error
-
-
-def _as_of(release: Release) -> list[str]:
-    """Options that select the dependencies of the release's day, so that every install of it is the same."""
-    if release.date is None:
-        return []
-    until = date.fromisoformat(release.date) + _SIBLINGS
-    return ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
 
 
 def _make_environment(root: Path, python: str, name: str) -> None:

@@ -64,14 +64,11 @@ def is_intact(folder: Path) -> bool:
 
 
 def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path, Path], Release | None]) -> Path:
-    """The intact folder `name` of the cache, filled if it is missing or damaged. Safe beside other processes.
+    """The intact folder `name` of the cache, filled if it is missing or damaged. Safe beside other processes. `what` is the
+    toolchain in messages.
 
-    Args:
-        workspace: The cache.
-        name: The folder's name.
-        what: The toolchain, for messages.
-        fill: Called as fill(root, scratch). It puts the files into `root`, which is moved afterwards, and may use `scratch`,
-            which is removed. Where it returns a release, the folder counts as an install of it. Its errors leave no files.
+    `fill` is called as fill(root, scratch). It puts the files into `root`, which is moved afterwards, and may use `scratch`,
+    which is removed. Where it returns a release, the folder counts as an install of it. Its errors leave no files.
     """
     toolchains = workspace.toolchains
     folder = toolchains / name
@@ -91,20 +88,17 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
             try:
                 root.mkdir(parents=True)
                 scratch.mkdir()
-                _write_manifest(root, fill(root, scratch))
+                release = fill(root, scratch)
+                files = {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
+                manifest = {"files": files} if release is None else {"release": asdict(release), "files": files}
+                with (root / MANIFEST).open("w") as sink:
+                    json.dump(manifest, sink)
+                    sink.flush()
+                    os.fsync(sink.fileno())
                 root.rename(folder)
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
     return folder
-
-
-def _write_manifest(root: Path, release: Release | None) -> None:
-    files = {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
-    manifest = {"files": files} if release is None else {"release": asdict(release), "files": files}
-    with (root / MANIFEST).open("w") as sink:
-        json.dump(manifest, sink)
-        sink.flush()
-        os.fsync(sink.fileno())
 
 
 class InUse:
@@ -148,10 +142,8 @@ def stored(toolchains: Path) -> list[StoredToolchain]:
 
 
 def prune(toolchains: Path, keep: int) -> list[StoredToolchain]:
-    """Remove the least recently used toolchains until at most `keep` bytes are left. Damaged ones go first, those in use stay.
-
-    Returns:
-        What was removed.
+    """Remove the least recently used toolchains until at most `keep` bytes are left, and return them. Damaged ones go first,
+    those in use stay.
     """
     entries = stored(toolchains)
     total = sum(entry.bytes for entry in entries)

@@ -21,7 +21,7 @@ from triage.toolchains.capability_cache import describe
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
 from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, is_intact
-from triage.toolchains.revision_syntax import BesideProgram, LocalPath, NightlyOfDay, RecentRelease, VersionNumber, parse_rev
+from triage.toolchains.revision_syntax import parse_rev
 from triage.toolchains.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ToolchainRegistry:
         return tuple(_ref(family, release) for release in releases if not release.prerelease and not release.yanked)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """The family's installed releases, oldest first; uses no network."""
+        """The family's installed releases, oldest first. Uses no network."""
         return tuple(_ref(family, release) for release in self._installed(self._compiler(family)))
 
     def between(self, family: str, since: str | None, until: str | None) -> tuple[ToolchainRef, ...]:
@@ -98,26 +98,27 @@ class ToolchainRegistry:
             BadInput: the REV is spelled wrong, or of another family.
             EnvironmentFailure: the index has no such release, or there is no such nightly.
         """
-        prefix, rev = parse_rev(text, tuple(self._compilers))
-        if prefix not in (None, family):
-            raise BadInput(f"{text!r} is a {prefix} revision; this needs a {family} revision")
-        match rev:
-            case BesideProgram():
+        rev = parse_rev(text, tuple(self._compilers))
+        if rev.family not in (None, family):
+            raise BadInput(f"{text!r} is a {rev.family} revision; this needs a {family} revision")
+        match rev.kind:
+            case "installed":
                 return self._beside_program(family)
-            case LocalPath(path):
+            case "path":
+                path = Path(rev.value).expanduser()
                 return ToolchainRef(family, Revision(f"path:{path}"), path=path)
-            case RecentRelease(back):
-                releases = self.releases(family)
+            case "latest" | "previous":
+                back, releases = int(rev.kind == "previous"), self.releases(family)
                 if len(releases) <= back:
                     raise EnvironmentFailure(f"the package index has only {len(releases)} releases of {family}")
                 return releases[-1 - back]
-            case NightlyOfDay(day):
+            case "nightly":
                 from triage.toolchains.sources.project import nightly_of
 
-                revision, bring = nightly_of(family, day, self.workspace)
+                revision, bring = nightly_of(family, rev.value, self.workspace)
                 return ToolchainRef(family, revision, bring=bring)
-            case VersionNumber(version):
-                return self._at_version(family, version)
+            case "version":
+                return self._at_version(family, rev.value)
 
     def _at_version(self, family: str, version: str) -> ToolchainRef:
         compiler = self._compiler(family)
@@ -154,17 +155,10 @@ class ToolchainRegistry:
         package = self._compiler(family).distribution
         try:
             package_info = distribution(package)
-        except PackageNotFoundError as error:
-            raise EnvironmentFailure(f"{package} is not installed beside this program; select another toolchain") from error
+        except (PackageNotFoundError, ValueError) as error:  # ValueError: the family has no releases, and no name for them
+            missing = package or family
+            raise EnvironmentFailure(f"{missing} is not installed beside this program; select another toolchain") from error
         return ToolchainRef(family, Revision(package_info.version), path=Path(str(package_info.locate_file(""))))
-
-    def is_beside_program(self, family: str) -> bool:
-        """Whether a compiler of the family is installed beside this program, so that the REV `installed` works."""
-        try:
-            distribution(self._compiler(family).distribution)
-        except (PackageNotFoundError, ValueError):
-            return False
-        return True
 
     def companion(self, ref: ToolchainRef, package: str) -> Path:
         """The folder of another package of a release's version, installed if it is missing.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from triage.model.errors import BadInput
 
@@ -12,54 +13,16 @@ _FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or 
 
 
 @dataclass(frozen=True, slots=True)
-class VersionNumber:
-    """A release or pre-release by its version."""
+class ParsedRev:
+    """A REV in parts. `family`: its prefix, None without one; `value`: the version, the path, or the day of a nightly."""
 
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecentRelease:
-    """The newest release, or the one `back` releases before it."""
-
-    back: int
+    family: str | None
+    kind: Literal["version", "latest", "previous", "installed", "path", "nightly"]
+    value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BesideProgram:
-    """The compiler that is installed in this program's environment."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalPath:
-    """A folder with a compiler, or its binary."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class NightlyOfDay:
-    """The nightly of a day, or the `latest` one."""
-
-    day: str
-
-
-Rev = VersionNumber | RecentRelease | BesideProgram | LocalPath | NightlyOfDay
-
-
-def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
-    """Parse a REV.
-
-    Args:
-        text: The REV, such as `iree:3.4.0`.
-        families: The names of compiler families that may be prefixes.
-
-    Returns:
-        The family of the prefix (None without one), and the revision.
-
-    Raises:
-        BadInput: the text is no REV.
-    """
+def parse_rev(text: str, families: tuple[str, ...]) -> ParsedRev:
+    """Parse a REV such as `iree:3.4.0`. `families`: the names that may be prefixes. BadInput when the text is no REV."""
     # The longest prefix: the name of a family may contain a colon.
     family = max((name for name in families if text.startswith(f"{name}:")), key=len, default=None)
     if family is not None:
@@ -67,22 +30,22 @@ def parse_rev(text: str, families: tuple[str, ...]) -> tuple[str | None, Rev]:
     head, colon, rest = text.partition(":")
     match head if colon else text:
         case "latest":
-            return family, RecentRelease(0)
+            return ParsedRev(family, "latest")
         case "previous":
-            return family, RecentRelease(1)
+            return ParsedRev(family, "previous")
         case "installed":
-            return family, BesideProgram()
+            return ParsedRev(family, "installed")
         case "path" if rest:
-            return family, LocalPath(Path(rest).expanduser())
+            return ParsedRev(family, "path", rest)
         case "nightly" if rest:
-            return family, NightlyOfDay(rest)
+            return ParsedRev(family, "nightly", rest)
         case "commit":
             raise BadInput(f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take with --repo; use {_FORMS}")
     if re.match(r"v?\d", text):
         from packaging.version import InvalidVersion, Version
 
         try:
-            return family, VersionNumber(str(Version(text)))
+            return ParsedRev(family, "version", str(Version(text)))
         except InvalidVersion:
             pass
     hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""

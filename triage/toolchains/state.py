@@ -32,12 +32,10 @@ class StateStore:
     """
 
     def __init__(self, path: Path) -> None:
-        """Nothing is opened before the first call."""
         self.path = path
         self._is_ready = False
 
     def section(self, name: str) -> StateSection:
-        """The values of one kind."""
         return StateSection(self, name)
 
     def run(self, action: Callable[[sqlite3.Connection], T]) -> T:
@@ -110,7 +108,6 @@ class StateSection:
         self._name = name
 
     def get(self, key: str) -> Any | None:
-        """The value of a key; None where there is none."""
         return _decode(self._store.run(lambda db: self._read(db, key)))
 
     def put(self, key: str, value: Any) -> None:

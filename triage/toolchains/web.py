@@ -125,7 +125,6 @@ class LimitRetry(Retry):
         self._pause = pause
 
     def new(self, **changes: Any) -> LimitRetry:
-        """See urllib3: the same with changed counters."""
         return super().new(pause=self._pause, **changes)
 
     def increment(
@@ -136,7 +135,7 @@ class LimitRetry(Retry):
         *args: Any,
         **more: Any,
     ) -> LimitRetry:
-        """See urllib3. A refusal that is no limit, and a limit that lasts long, are answers and end the attempts."""
+        """A refusal that is no limit, and a limit that lasts long, are answers and end the attempts."""
         if response is not None and response.status in (403, 429):
             wait = self.get_retry_after(response)
             if wait is None or wait > _PATIENCE:
@@ -144,11 +143,9 @@ class LimitRetry(Retry):
         return super().increment(method, url, response, *args, **more)
 
     def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        """See urllib3."""
         return _limit_seconds(response.status, response.headers)
 
     def sleep(self, response: BaseHTTPResponse | None = None) -> None:
-        """See urllib3."""
         wait = self.get_retry_after(response) if response else None
         self._pause(self.get_backoff_time() if wait is None else wait)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import zipfile
@@ -28,7 +29,7 @@ from triage.toolchains.install import unpack
 from triage.toolchains.install_cache import fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
 from triage.toolchains.sources.section import SourceSection, Text, Url
-from triage.toolchains.web import Response, Web
+from triage.toolchains.web import Web
 from triage.toolchains.workspace import Workspace
 
 _DEFAULT_SECONDS = 25.0  # until there are timings
@@ -91,7 +92,7 @@ class CommitArtifacts:
         self._known = workspace.state.section("artifacts")
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """See `Source`. One for each commit that the workflow ran on. Expired, failed and running ones are untestable."""
+        """One for each commit that the workflow ran on. Expired, failed and running ones are untestable."""
         if not indices:
             return ()
         index_by_sha = {timeline.commits[index].sha: index for index in indices}
@@ -101,23 +102,19 @@ class CommitArtifacts:
         return [self._offer(timeline, index, runs[sha], artifacts) for sha, index in index_by_sha.items() if sha in runs]
 
     def obtain(self, offer: Offer) -> Path:
-        """See `Source`."""
         if offer.untestable is not None:
             raise Unobtainable(offer.untestable)
-        folder = self._folder(offer.item)
-        if is_intact(folder):
-            return folder
         name = f"{self._settings.artifact} of {offer.revision.name[:10]}"
 
         def fill(root: Path, scratch: Path) -> None:
-            archive = scratch / "artifact.zip"
-            self._actions.download(int(offer.item), archive, name)
-            release = self._extract(archive, scratch, name)
-            archive.unlink()
-            unpack(scratch / release.wheel, release, root, scratch, self._workspace)
+            with self._workspace.costs.timing(self._kind):
+                archive = scratch / "artifact.zip"
+                self._actions.download(int(offer.item), archive, name)
+                release = self._extract(archive, scratch, name)
+                archive.unlink()
+                unpack(scratch / release.wheel, release, root, scratch, self._workspace)
 
-        with self._workspace.costs.timing(self._kind):
-            return fill_folder(self._workspace, folder.name, name, fill)
+        return fill_folder(self._workspace, self._folder(offer.item).name, name, fill)
 
     def _folder(self, artifact: str) -> Path:
         return self._workspace.toolchains / f"artifact-{self._actions.slug.replace('/', '-')}-{artifact}"
@@ -249,37 +246,24 @@ class WorkflowRuns:
         span = f"{since.astimezone(UTC):{_TIME}}..{until.astimezone(UTC):{_TIME}}"
         filters: Mapping[str, str] = {"created": span, "branch": branch} if branch else {"created": span}
         path = f"actions/workflows/{quote(workflow, safe='')}/runs"
-        page = self._page(path, filters, 1)
-        total = int(page.get("total_count", 0))
-        if total > _MAX_RESULTS and until - since > timedelta(minutes=1):
-            middle = since + (until - since) / 2
-            yield from self.runs(workflow, middle, until, branch)
-            yield from self.runs(workflow, since, middle - timedelta(seconds=1), branch)
-            return
-        number = 1
-        while entries := page.get("workflow_runs"):
-            for entry in entries:
+        for page in self._pages(path, filters):
+            if page.get("total_count", 0) > _MAX_RESULTS and until - since > timedelta(minutes=1):
+                middle = since + (until - since) / 2
+                yield from self.runs(workflow, middle, until, branch)
+                yield from self.runs(workflow, since, middle - timedelta(seconds=1), branch)
+                return
+            for entry in page.get("workflow_runs", ()):
                 run, attempt = int(entry["id"]), entry.get("run_attempt", 1)
                 yield WorkflowRun(run, entry["head_sha"], entry["status"], entry.get("conclusion"), f"{run}.{attempt}")
-            if number * _PAGE_SIZE >= total:
-                return
-            number += 1
-            page = self._page(path, filters, number)
 
     def artifacts(self, run: int, name: str) -> list[WorkflowArtifact]:
         """The artifacts of a run with this name."""
-        artifacts: list[WorkflowArtifact] = []
-        number = 1
-        while True:
-            page = self._page(f"actions/runs/{run}/artifacts", {"name": name}, number)
-            artifacts += (
-                WorkflowArtifact(int(entry["id"]), bool(entry["expired"]), entry.get("expires_at"))
-                for entry in page.get("artifacts", ())
-                if entry["name"] == name  # old servers ignore the filter
-            )
-            if number * _PAGE_SIZE >= int(page.get("total_count", 0)) or not page.get("artifacts"):
-                return artifacts
-            number += 1
+        return [
+            WorkflowArtifact(int(entry["id"]), bool(entry["expired"]), entry.get("expires_at"))
+            for page in self._pages(f"actions/runs/{run}/artifacts", {"name": name})
+            for entry in page.get("artifacts", ())
+            if entry["name"] == name  # old servers ignore the filter
+        ]
 
     def download(self, artifact: int, target: Path, name: str) -> None:
         """Download an artifact's zip archive. Unobtainable when it expired, EnvironmentFailure without permission."""
@@ -289,12 +273,26 @@ class WorkflowRuns:
             )
         self._web.download(f"{self.api}/repos/{self.slug}/actions/artifacts/{artifact}/zip", target, name)
 
+    def _pages(self, path: str, filters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        for number in itertools.count(1):
+            page = self._page(path, filters, number)
+            yield page
+            is_empty = not (page.get("workflow_runs") or page.get("artifacts"))
+            if is_empty or number * _PAGE_SIZE >= int(page.get("total_count", 0)):
+                return
+
     def _page(self, path: str, filters: Mapping[str, str], number: int) -> dict[str, Any]:
         url = f"{self.api}/repos/{self.slug}/{path}"
         answer = self._web.get(url, {**filters, "per_page": _PAGE_SIZE, "page": number}, accept=_JSON)
         match answer.status_code:
             case 200:
-                return _object(answer)
+                try:
+                    content = answer.json()
+                except ValueError as error:
+                    raise EnvironmentFailure(f"{answer.url} did not answer in JSON") from error
+                if not isinstance(content, dict):
+                    raise EnvironmentFailure(f"{answer.url} did not answer with a JSON object")
+                return content
             case 401:
                 raise EnvironmentFailure(f"{urlsplit(self.api).netloc} rejects the token in GITHUB_TOKEN or GH_TOKEN")
             case 404 if path.startswith("actions/workflows/"):
@@ -315,13 +313,3 @@ def token_for(api: str, env: Mapping[str, str]) -> str | None:
     else:
         names = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
     return next((env[name] for name in names if env.get(name)), None)
-
-
-def _object(answer: Response) -> dict[str, Any]:
-    try:
-        content = answer.json()
-    except ValueError as error:
-        raise EnvironmentFailure(f"{answer.url} did not answer in JSON") from error
-    if not isinstance(content, dict):
-        raise EnvironmentFailure(f"{answer.url} did not answer with a JSON object")
-    return content

@@ -72,23 +72,27 @@ class SourceBuilds:
         self._repository = repository
         self._project = project
         self._steps = steps
-        self._jobs = len(os.sched_getaffinity(0))
         self._failures = workspace.state.section("failed builds")
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """See `Source`. One for each commit; those whose build failed before are untestable."""
+        """One for each commit; those whose build failed before are untestable."""
         folders = builder_folders(self._workspace, self._repository)
         if any(folders.glob("*/build/*")):
             seconds = self._workspace.costs.seconds(f"builds:{self._project}:next", _NEXT_SECONDS)
         else:
             seconds = self._workspace.costs.seconds(f"builds:{self._project}:first", _FIRST_SECONDS)
-        return [self._offer(timeline, index, seconds) for index in indices]
+        offers = []
+        for index in indices:
+            sha = timeline.commits[index].sha
+            failure, is_installed = self._failure(sha), is_intact(self._workspace.toolchains / self._folder_name(sha))
+            reason = None if failure is None else str(failure)
+            offers.append(commit_offer(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason))
+        return offers
 
     def obtain(self, offer: Offer) -> Path:
-        """See `Source`. A failed build is stored with its log, and not tried again with the same steps."""
+        """A failed build is stored with its log, and not tried again with the same steps."""
         sha = offer.item
-        failure = self._failure(sha)
-        if failure is not None:
+        if (failure := self._failure(sha)) is not None:
             raise failure
         name = self._folder_name(sha)
         if is_intact(self._workspace.toolchains / name):
@@ -100,13 +104,6 @@ class SourceBuilds:
             return fill_folder(self._workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
         finally:
             task.finish()
-
-    def _offer(self, timeline: Timeline, index: int, seconds: float) -> Offer:
-        sha = timeline.commits[index].sha
-        failure = self._failure(sha)
-        is_installed = is_intact(self._workspace.toolchains / self._folder_name(sha))
-        reason = None if failure is None else str(failure)
-        return commit_offer(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason)
 
     def _folder_name(self, sha: str) -> str:
         return f"build-{self._project}-{sha[:16]}-{self._steps.digest()}"
@@ -130,7 +127,8 @@ class SourceBuilds:
                     # Files of earlier commits in the build folder can break the build of a good commit.
                     log.write(b"\n=== failed in a used build folder; trying again in an empty one ===\n")
                     mine.empty()
-                    _remove_content(root)
+                    shutil.rmtree(root)
+                    root.mkdir()
                     reason = self._build(mine, root, log, env)
         if reason is not None:
             raise self._error(sha, reason)
@@ -184,7 +182,7 @@ class SourceBuilds:
             "TRIAGE_BUILD": str(mine.build),
             "TRIAGE_OUT": str(root),
             "TRIAGE_COMMIT": sha,
-            "TRIAGE_JOBS": str(self._jobs),
+            "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
         }
 
 
@@ -221,14 +219,6 @@ def library_paths(path: Path) -> list[str]:
     return [folder for text in paths for folder in text.split(":") if folder]
 
 
-def _remove_content(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
 class Builder:
     """One work tree and its build folder, used by this process alone."""
 
@@ -255,7 +245,9 @@ class Builder:
                 self._git(log, env, "--git-dir", common, "worktree", "prune")
                 self._git(log, env, "--git-dir", common, "worktree", "add", "--detach", "--force", str(self.source), sha)
         else:
-            self._unlock()
+            # Remove the index lock of a git process that was killed. No other git works in this builder.
+            git_dir = (self.source / ".git").read_text().removeprefix("gitdir:").strip()
+            (Path(git_dir) / "index.lock").unlink(missing_ok=True)
             self._git(log, env, "-C", str(self.source), "checkout", "--detach", "--force", "--quiet", sha)
         self._git(log, env, "-C", str(self.source), "clean", "-ffdq")
         if submodules:
@@ -268,11 +260,6 @@ class Builder:
         with disk_errors(f"empty {self.build}"):
             shutil.rmtree(self.build, ignore_errors=True)
             self.build.mkdir(parents=True)
-
-    def _unlock(self) -> None:
-        """Remove the index lock of a git process that was killed. No other git works in this builder."""
-        git_dir = (self.source / ".git").read_text().removeprefix("gitdir:").strip()
-        (Path(git_dir) / "index.lock").unlink(missing_ok=True)
 
     def _git(self, log: Log, env: Mapping[str, str], *words: str) -> None:
         command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *words]

@@ -61,16 +61,8 @@ class Project(MappingFormat):
 
 
 def sources_of(project: Project, repository: Repository, workspace: Workspace, folder: Path) -> tuple[Source, ...]:
-    """The project's sources, usually the cheapest first. They are not asked yet.
-
-    Args:
-        project: The project.
-        repository: A clone of its repository.
-        workspace: Where toolchains are obtained.
-        folder: Where relative commands run.
-
-    Raises:
-        BadInput: neither the project nor the clone's remote names the repository of artifacts.
+    """The project's sources, usually the cheapest first. They are not asked yet. `folder`: where relative commands run.
+    BadInput when neither the project nor the clone's remote names the repository of artifacts.
     """
     context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository)
     return tuple(section.open(context) for section in project.sections().values())

@@ -21,7 +21,6 @@ from triage.model.execution import Ending
 from triage.toolchains.home import disk_errors
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
 from triage.toolchains.sources.section import Duration, SourceSection, Text
-from triage.toolchains.state import StateSection
 from triage.toolchains.workspace import Workspace
 
 _DEFAULT_SECONDS = 120.0  # until there are timings
@@ -56,26 +55,49 @@ class ScriptedToolchains:
         self._folder = folder
         self._timeout = timeout
         self._kind = f"command:{command}"
-        self._printed = PrintedPaths(workspace.state.section("printed paths"), _digest(command, folder))
+        self._section = workspace.state.section("printed paths")
+        self._digest = _digest(command, folder)
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """See `Source`. One for each commit: only running the script shows whether it has a toolchain."""
+        """One for each commit: only running the script shows whether it has a toolchain."""
         seconds = self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
-        here = self._printed.commits()
+        here = {sha for sha, (path, _) in self._printed().items() if Path(path).exists()}
         shas = ((index, timeline.commits[index].sha) for index in indices)
         return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
 
     def obtain(self, offer: Offer) -> Path:
-        """See `Source`."""
-        if (known := self._printed.find(offer.item)) is not None:
-            return known
+        if (entry := self._printed().get(offer.item)) is not None:
+            known = Path(entry[0])
+            if known.exists() and _stamp(known) == entry[1]:
+                return known
         log_path = self._workspace.home / "logs" / f"command-{offer.item[:16]}.log"
         with disk_errors("write the log of the command"):
             log_path.parent.mkdir(parents=True, exist_ok=True)
             with Log(log_path) as log, self._workspace.costs.timing(self._kind):
                 path = self._run(offer.item, log)
-        self._printed.add(offer.item, path)
+        self._store(offer.item, path)
         return path
+
+    def _printed(self) -> dict[str, tuple[str, str]]:
+        """The paths that the script printed, by commit, with a stamp of the files there."""
+        return self._section.get(self._digest) or {}
+
+    def _store(self, sha: str, path: Path) -> None:
+        """Store a path. EnvironmentFailure when the script printed it for another commit and other files were there then:
+        results of one commit may be those of the other.
+        """
+        stamp = _stamp(path)
+
+        def check_and_add(known: dict[str, Any] | None) -> dict[str, Any]:
+            for other, (other_path, other_stamp) in (known or {}).items():
+                if other != sha and other_path == str(path) and other_stamp != stamp:
+                    raise EnvironmentFailure(
+                        f"the script printed {path} for {other[:10]} and now for {sha[:10]}, with other files in it: "
+                        "print another path for each commit, and never change the files of a commit"
+                    )
+            return {**(known or {}), sha: (str(path), stamp)}
+
+        self._section.update(self._digest, check_and_add)
 
     def _run(self, sha: str, log: Log) -> Path:
         # The words behind the script become its "$@".
@@ -109,46 +131,6 @@ def _digest(command: str, folder: Path) -> str:
             if (folder / word).is_file():
                 whole.update((folder / word).read_bytes())
     return whole.hexdigest()
-
-
-class PrintedPaths:
-    """The paths that a script printed, by commit, with a stamp of the files there."""
-
-    def __init__(self, section: StateSection, script: str) -> None:
-        """`script`: a digest of the script."""
-        self._section = section
-        self._script = script
-
-    def commits(self) -> set[str]:
-        """The commits whose path still exists, whatever files are there."""
-        return {sha for sha, (path, _) in self._paths().items() if Path(path).exists()}
-
-    def find(self, sha: str) -> Path | None:
-        """The path of a commit; None where the script did not print one, or the files there have changed."""
-        if (entry := self._paths().get(sha)) is None:
-            return None
-        path = Path(entry[0])
-        return path if path.exists() and _stamp(path) == entry[1] else None
-
-    def add(self, sha: str, path: Path) -> None:
-        """Store a path. EnvironmentFailure when the script printed it for another commit and other files were there then:
-        results of one commit may be those of the other.
-        """
-        stamp = _stamp(path)
-
-        def check_and_add(known: dict[str, Any] | None) -> dict[str, Any]:
-            for other, (other_path, other_stamp) in (known or {}).items():
-                if other != sha and other_path == str(path) and other_stamp != stamp:
-                    raise EnvironmentFailure(
-                        f"the script printed {path} for {other[:10]} and now for {sha[:10]}, with other files in it: "
-                        "print another path for each commit, and never change the files of a commit"
-                    )
-            return {**(known or {}), sha: (str(path), stamp)}
-
-        self._section.update(self._script, check_and_add)
-
-    def _paths(self) -> dict[str, tuple[str, str]]:
-        return self._section.get(self._script) or {}
 
 
 def _stamp(path: Path) -> str:

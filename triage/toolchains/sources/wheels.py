@@ -102,7 +102,7 @@ class Releases:
         self._kind = f"{self.name}:{distribution}"
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """See `Source`. A release from a branch is placed where the branch left the timeline."""
+        """A release from a branch is placed where the branch left the timeline."""
         stable = (release for release in self._index.releases(self._distribution) if not (release.prerelease or release.yanked))
         tagged = ((release, tag) for release in stable if (tag := _tag(release.version, self._tags, timeline)))
         placed = ((release, _position(tag, timeline)) for release, tag in tagged)
@@ -110,7 +110,6 @@ class Releases:
         return sorted(offers, key=lambda offer: offer.position.index)
 
     def obtain(self, offer: Offer) -> Path:
-        """See `Source`."""
         for release in self._index.releases(self._distribution):
             if release.version == offer.item:
                 folder = self._folder(release)
@@ -160,8 +159,12 @@ class Nightlies:
         return self._listed
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """See `Source`. A nightly without a tag or time is placed by its day, which is not exact."""
-        stamps = _stamps(timeline)
+        """A nightly without a tag or time is placed by its day, which is not exact."""
+        # Some nightlies have their commit's time in UTC in the version, such as 20240716052845.
+        stamps = {
+            datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S"): index
+            for index, commit in enumerate(timeline.commits)
+        }
         placed = ((version, self._position(version, timeline, stamps)) for version in self.listed())
         offers = [
             self._offer(version, position, timeline) for version, position in placed if position and position.index in indices
@@ -169,7 +172,6 @@ class Nightlies:
         return sorted(offers, key=lambda offer: (offer.position.index, Version(offer.item)))
 
     def obtain(self, offer: Offer) -> Path:
-        """See `Source`."""
         return self.obtain_version(offer.item)
 
     def obtain_version(self, version: str) -> Path:
@@ -179,17 +181,15 @@ class Nightlies:
             raise BadInput(f"{self._page} lists no {self._distribution} {version} for this platform")
         release, name = wheel.release, f"{self._distribution} {version}"
         folder = folder_of(self._workspace.toolchains, self._distribution, release)
-        if is_intact(folder):
-            return folder
 
         def fill(root: Path, scratch: Path) -> Release:
-            file = scratch / release.wheel
-            Web(self._workspace).download(wheel.url, file, name, release.sha256)
-            unpack(file, release, root, scratch, self._workspace)
+            with self._workspace.costs.timing(self._kind):
+                file = scratch / release.wheel
+                Web(self._workspace).download(wheel.url, file, name, release.sha256)
+                unpack(file, release, root, scratch, self._workspace)
             return release
 
-        with self._workspace.costs.timing(self._kind):
-            return fill_folder(self._workspace, folder.name, name, fill)
+        return fill_folder(self._workspace, folder.name, name, fill)
 
     def of_day(self, day: str) -> Revision:
         """The newest nightly of a day, `2025-06-04` or `20250604`, or of all days for `latest`.
@@ -235,11 +235,3 @@ class Nightlies:
             return CommitPosition(timeline.newest_at(f"{day}T00:00:00+00:00"), "", exact=False)
         except BadInput:
             return None
-
-
-def _stamps(timeline: Timeline) -> dict[str, int]:
-    """Indices by the commit's time in UTC, written as in the versions of some nightlies: 20240716052845."""
-    return {
-        datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S"): index
-        for index, commit in enumerate(timeline.commits)
-    }
