@@ -63,7 +63,7 @@ def attribute(
         BadInput: The family's IR cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    ir = runner.prober.ir_of(case.compiler)
+    ir = runner.prober.compilers[case.compiler].ir()
     if ir is None:
         raise BadInput(f"the IR of {case.compiler} cannot be printed")
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]

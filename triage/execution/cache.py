@@ -101,7 +101,6 @@ class Evidence:
         return tuple(str(row[0]) for row in rows)
 
     def count(self) -> int:
-        """Return the number of records."""
         return int(self._rows("SELECT count(*) FROM probes")[0][0])
 
     def export(self) -> Iterator[str]:
@@ -136,7 +135,6 @@ class Evidence:
         return added, known
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._db.close()
 
@@ -163,25 +161,15 @@ def _json(record: Record) -> bytes:
 
 def _record(facts: dict[str, Any]) -> Record:
     """Build a record from its JSON. Fields that an older version did not write have their defaults."""
-    execution = facts["execution"]
-    execution = {
-        **execution,
-        "argv": tuple(execution["argv"]),
-        "ending": Ending(execution["ending"]),
-        "stdout": Captured(**execution["stdout"]),
-        "stderr": Captured(**execution["stderr"]),
-    }
-    failing_pass = facts.get("failing_pass")
-    return Record(
-        **_fields(
-            Record,
-            {
-                **facts,
-                "execution": Execution(**_fields(Execution, execution)),
-                "failing_pass": FailingPass(**failing_pass) if failing_pass else None,
-            },
-        )
-    )
+    execution, failing_pass = _fields(Execution, facts["execution"]), facts.get("failing_pass")
+    execution["argv"] = tuple(execution["argv"])
+    execution["ending"] = Ending(execution["ending"])
+    execution["stdout"] = Captured(**execution["stdout"])
+    execution["stderr"] = Captured(**execution["stderr"])
+    record = _fields(Record, facts)
+    record["execution"] = Execution(**execution)
+    record["failing_pass"] = FailingPass(**failing_pass) if failing_pass else None
+    return Record(**record)
 
 
 def _fields(kind: type[Record] | type[Execution], values: Mapping[str, Any]) -> dict[str, Any]:

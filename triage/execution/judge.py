@@ -41,18 +41,15 @@ def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None
     diagnosis = diagnose(execution, rules, failing_pass)
     if execution.ok:
         return Compiled(warnings=diagnosis.warnings)
-    first, *others = (_in_phase(failure, execution.phase) for failure in diagnosis.failures)
+    # The phase that the compiler itself reported is more reliable than that of the pass or class.
+    phase = execution.phase
+    first, *others = (replace(failure, phase=phase) if phase is not None else failure for failure in diagnosis.failures)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
         flag = first.details.get("flag") if rule.says_nothing is Cause.FLAG else None
         reason = f"does not know the flag {flag}" if flag else first.headline
         return Untestable(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
-
-
-def _in_phase(failure: Failure, phase: str | None) -> Failure:
-    """Set the phase that the compiler itself reported; it is more reliable than the pass or class name."""
-    return failure if phase is None else replace(failure, phase=phase)
 
 
 def _environment(execution: Execution) -> Untestable | None:

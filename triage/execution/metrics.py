@@ -49,12 +49,9 @@ class MetricThreshold:
             value = value if repeated is None else min(value, repeated)
         if value is None or value <= self.threshold:
             return probe
-        return replace(probe, outcome=Failed(self._failure(value)))
-
-    def _failure(self, value: float) -> Failure:
-        headline = f"{self.metric} is {value:.4g}, above {self.threshold:.4g}"
         details = {"value": f"{value:.4g}", "threshold": f"{self.threshold:.4g}"}
-        return Failure("metric", "metric", f"metric:{self.metric}", headline, details=details)
+        headline = f"{self.metric} is {details['value']}, above {details['threshold']}"
+        return replace(probe, outcome=Failed(Failure("metric", "metric", f"metric:{self.metric}", headline, details=details)))
 
 
 def value_of(probe: Probe, metric: Metric) -> float | None:

@@ -15,16 +15,15 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from triage.classify import FailingPass, PassScanner
-from triage.compilers.base import Compiler, MlirTools, Runner
+from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
-from triage.compilers.ir import Ir
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.judge import judge, needs_pass, rules_of
 from triage.execution.process import StopSignal, is_running, run
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
@@ -71,7 +70,7 @@ class Prober:
     def __init__(
         self, home: Path, compilers: Mapping[str, Compiler], evidence: Evidence, inputs: Inputs, stop: threading.Event
     ) -> None:
-        self._compilers = compilers
+        self.compilers = compilers
         self._evidence = evidence
         self._inputs = inputs
         self._stop = stop
@@ -127,7 +126,7 @@ class Prober:
         They are read from the IR of one more compile and recorded. Empty when the family's IR does not show them or that
         compile fails.
         """
-        task, ir = self._task(case, toolchain), self._compilers[case.compiler].ir()
+        task, ir = self._task(case, toolchain), self.compilers[case.compiler].ir()
         phase = ir.footprint_phase(toolchain, case.phase) if ir else None
         if isinstance(task, Untestable) or ir is None or phase is None:
             return {}
@@ -158,26 +157,15 @@ class Prober:
 
     def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
         """Return the toolchain's tools for reading MLIR; None where it has none."""
-        return self._compilers[case.compiler].mlir_tools(toolchain)
-
-    def ir_of(self, family: str) -> Ir | None:
-        """Return how a family's IR is printed; None where it cannot be."""
-        return self._compilers[family].ir()
+        return self.compilers[case.compiler].mlir_tools(toolchain)
 
     def command_line(self, case: Case, toolchain: Toolchain) -> str:
         """Return what `probe` would run as a shell line; a comment with the reason where it would run nothing."""
         task = self._task(case, toolchain)
         if isinstance(task, Untestable):
             return f"# {case.name} on {toolchain.revision.name}: {task.reason}"
-        return task.command_line()
-
-    def runner_of(self, family: str) -> Runner | None:
-        """Return how a family's programs are run on this machine; None where they cannot be."""
-        return self._compilers[family].runner()
-
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        """Return the options of a case on a toolchain, or why there are none."""
-        return self._compilers[case.compiler].invocation(case, toolchain)
+        settings = [f"{name}={value}" for name, value in task.invocation.env.items()]
+        return shlex.join([*settings, *task.argv(Path(os.devnull))])
 
     def observe(
         self,
@@ -203,7 +191,7 @@ class Prober:
         prepared = self._inputs.prepare(case)
         if isinstance(prepared, Untestable):
             return prepared
-        compiler = self._compilers[case.compiler]
+        compiler = self.compilers[case.compiler]
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, Untestable):
             return invocation
@@ -212,7 +200,7 @@ class Prober:
     def _recorded(self, task: CompileTask, record: Record) -> Probe:
         """Judge a new record, and keep it unless the machine was to blame."""
         probe = task.probe(record, cached=False)
-        if not _is_temporary(probe.outcome):
+        if not (isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)):
             self._evidence.add(record)
         return probe
 
@@ -292,10 +280,6 @@ def _has_frames(execution: Execution, case: Case) -> bool:
     return isinstance(outcome, Failed) and "frames" in outcome.failure.details
 
 
-def _is_temporary(outcome: Outcome) -> bool:
-    return isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
-
-
 def _untested(case: Case, toolchain: Toolchain, why: Untestable) -> Probe:
     return Probe(case, toolchain.revision, toolchain.version, why, Measured(), cached=False)
 
@@ -320,13 +304,7 @@ class CompileTask:
         return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation, crashed=crashed))
 
     def argv(self, output: Path) -> list[str]:
-        """Return the command line."""
         return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
-
-    def command_line(self) -> str:
-        """Return the command as a line for a shell."""
-        settings = [f"{name}={value}" for name, value in self.invocation.env.items()]
-        return shlex.join([*settings, *self.argv(Path(os.devnull))])
 
     def record(self, key: str, execution: Execution, failing_pass: FailingPass | None) -> Record:
         """Return the facts of a run, for the evidence."""
@@ -355,14 +333,14 @@ class CompileTask:
 
     def _portable(self, argv: tuple[str, ...]) -> Iterator[str]:
         """Yield the command line without paths of this machine."""
-        root, source = self.toolchain.root, self.prepared
+        root = self.toolchain.root
         for word in argv:
             if word == str(self.toolchain.program):
                 yield self.toolchain.program.name
             elif word.startswith(f"{root}{os.sep}"):
                 yield f"toolchain{word.removeprefix(str(root))}"
-            elif word == str(source.path):
-                yield f"input:{source.digest[:12]}"
+            elif word == str(self.prepared.path):
+                yield f"input:{self.prepared.digest[:12]}"
             elif word.endswith("/out"):
                 yield "out"
             else:

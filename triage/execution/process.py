@@ -180,6 +180,11 @@ class _Run:
             status, usage = self._attend(process, started, watched)
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code if code < 0 else None
+        peak_mb = self.peak / (1 << 20)
+        # Between fork and exec the pages of this program count as the child's. A figure below this program's own peak
+        # therefore does not describe the child: use the largest sample instead.
+        if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+            peak_mb = max(peak_mb, usage.ru_maxrss / 1024)
         return Execution(
             argv=self.argv,
             ending=self.ending or (Ending.SIGNALLED if by_signal else Ending.EXITED),
@@ -187,7 +192,7 @@ class _Run:
             signal=by_signal,
             seconds=round(time.monotonic() - started, 4),
             cpu_seconds=round(usage.ru_utime + usage.ru_stime, 4),
-            peak_rss_mb=round(self._peak_mb(usage), 1),
+            peak_rss_mb=round(peak_mb, 1),
             stdout=self.stdout.captured(),
             stderr=self.stderr.captured(),
             randomised=randomised,
@@ -212,25 +217,18 @@ class _Run:
                     raise
                 return self._start(["/bin/sh", program, *argv[1:]])  # a script without `#!`, as shells run it
 
-    def _peak_mb(self, usage: resource.struct_rusage) -> float:
-        # Between fork and exec the pages of this program count as the child's. A figure below this program's own peak
-        # therefore does not describe the child: use the largest sample instead.
-        ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        sampled = self.peak / (1 << 20)
-        return max(sampled, usage.ru_maxrss / 1024) if usage.ru_maxrss > ours else sampled
-
     def _attend(
         self, process: subprocess.Popen[bytes], started: float, watched: ExitStack
     ) -> tuple[int, resource.struct_rusage]:
         """Read, check the limits and reap. Returns the wait status and the usage of the process and its reaped children."""
         streams = [(process.stdout, self.stdout, self.on_stdout), (process.stderr, self.stderr, self.on_stderr)]
-        with selectors.DefaultSelector() as selector, _ExitNotice(process.pid) as notice:
+        with selectors.DefaultSelector() as selector, _exit_notice(process.pid) as notice:
             for pipe, kept, sink in streams:
                 if pipe:
                     os.set_blocking(pipe.fileno(), False)
                     selector.register(pipe.fileno(), selectors.EVENT_READ, (kept, sink))
-            if notice.fd is not None:
-                selector.register(notice.fd, selectors.EVENT_READ, None)
+            if notice is not None:
+                selector.register(notice, selectors.EVENT_READ, None)
             ended: tuple[int, resource.struct_rusage] | None = None
             next_check, give_up = started + _TICK, 0.0
             while True:
@@ -245,8 +243,8 @@ class _Run:
                     _, status, usage = os.wait4(process.pid, 0)
                     process.returncode = os.waitstatus_to_exitcode(status)
                     ended, give_up = (status, usage), time.monotonic() + _DRAIN
-                    if notice.fd is not None:
-                        selector.unregister(notice.fd)
+                    if notice is not None:
+                        selector.unregister(notice)
                 if time.monotonic() >= next_check:
                     next_check = time.monotonic() + _TICK
                     if not ended:
@@ -353,20 +351,17 @@ def _seconds_without_core(pid: int) -> float:
         return 0.0
 
 
-class _ExitNotice:
-    """A descriptor that becomes readable when a process ends, where the system has one."""
-
-    def __init__(self, pid: int) -> None:
-        self.fd: int | None = None
-        with suppress(OSError, AttributeError):
-            self.fd = os.pidfd_open(pid)
-
-    def __enter__(self) -> _ExitNotice:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.fd is not None:
-            os.close(self.fd)
+@contextmanager
+def _exit_notice(pid: int) -> Iterator[int | None]:
+    """A descriptor that becomes readable when a process ends; None where the system has none."""
+    notice = None
+    with suppress(OSError, AttributeError):
+        notice = os.pidfd_open(pid)
+    try:
+        yield notice
+    finally:
+        if notice is not None:
+            os.close(notice)
 
 
 # Reads `+ GROUP` when a process group starts and `- GROUP` when it has ended. When this program ends, however it ends, the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -22,20 +22,12 @@ from triage.toolchains.registry import ToolchainRef
 _LIMITS = Limits(timeout=120.0, memory=8 << 30)
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Wall seconds of each repetition of one function on zeros."""
+def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) -> dict[str, float] | str:
+    """Compile the case completely and run its function on zeros. Nothing else runs meanwhile.
 
-    seconds: tuple[float, ...]
-
-    def metrics(self) -> dict[str, float]:
-        """Return the median, the least and the most, in milliseconds."""
-        milliseconds = [1000 * seconds for seconds in self.seconds]
-        return {"run_ms": median(milliseconds), "run_ms_least": min(milliseconds), "run_ms_most": max(milliseconds)}
-
-
-def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) -> Timing | str:
-    """Compile the case completely and run it; return the reason when that is not possible. Nothing else runs meanwhile."""
+    Returns:
+        The median, least and largest wall time of the repetitions in milliseconds; the reason when it cannot be run.
+    """
     toolchain = runner.registry.obtain(ref)
     program = device.program(runner.registry.companion(ref, device.distribution))
     entry = _entry_point(runner, case, toolchain)
@@ -43,7 +35,7 @@ def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) ->
         return entry
     if program is None:
         return f"{device.distribution} {ref.revision.name} has no program that runs it"
-    seconds: list[float] = []
+    milliseconds: list[float] = []
     reason = "it did not compile again"
 
     def measure(module: Path) -> None:
@@ -56,14 +48,16 @@ def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) ->
             printed = Path(folder) / "printed"
             execution = run(argv, _LIMITS, Path(folder), stop=runner.stop, stdout_to=printed)
             if execution.ok:
-                seconds.extend(device.seconds(printed.read_text("utf-8", "replace")))
+                milliseconds.extend(1000 * seconds for seconds in device.seconds(printed.read_text("utf-8", "replace")))
         reason = f"the run ended with {execution.ending}"
 
     whole = replace(case, phase=None)
     compiled = runner.prober.observe(whole, toolchain, lambda invocation: invocation, on_output=measure)
     if isinstance(compiled, Untestable):
         return compiled.reason
-    return Timing(tuple(seconds)) if seconds else reason
+    if not milliseconds:
+        return reason
+    return {"run_ms": median(milliseconds), "run_ms_least": min(milliseconds), "run_ms_most": max(milliseconds)}
 
 
 def _entry_point(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str, tuple[str, ...]] | str:

@@ -108,7 +108,7 @@ def _options(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str
     """Return the compiler's options; only the case's own flags if no backend is known."""
     if not case.target.backend:
         return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
-    invocation = runner.prober.invocation(case, toolchain)
+    invocation = runner.prober.compilers[case.compiler].invocation(case, toolchain)
     if isinstance(invocation, Untestable):
         raise BadInput(f"{case.name}: {invocation.reason}")
     return invocation.options

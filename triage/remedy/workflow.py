@@ -11,7 +11,7 @@ from triage.compilers.base import Runner
 from triage.compilers.registry import family_of
 from triage.execution.inputs import Prepared
 from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.execution.timing import Timing, timed
+from triage.execution.timing import timed
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
@@ -163,7 +163,7 @@ def _with_run_times(
     Returns:
         The remedies, and notes about times that could not be measured.
     """
-    programs = runner.prober.runner_of(request.case.compiler)
+    programs = runner.prober.compilers[request.case.compiler].runner()
     if programs is None or not programs.runs(request.case):
         return list(remedies), ["run times are only measured for programs that run on this machine's processor"]
     notes: list[str] = []
@@ -191,10 +191,10 @@ def _timed(runner: ProbeRunner, probe: Probe, ref: ToolchainRef, programs: Runne
         answer = timed(runner, probe.case, ref, programs)
     except EnvironmentFailure as error:
         answer = str(error)
-    if isinstance(answer, Timing):
-        return replace(probe, measured=replace(probe.measured, metrics={**probe.measured.metrics, **answer.metrics()}))
-    notes.append(f"no run time of {probe.case.name} on {ref.revision.name}: {answer}")
-    return probe
+    if isinstance(answer, str):
+        notes.append(f"no run time of {probe.case.name} on {ref.revision.name}: {answer}")
+        return probe
+    return replace(probe, measured=replace(probe.measured, metrics={**probe.measured.metrics, **answer}))
 
 
 def ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
