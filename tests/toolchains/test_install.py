@@ -25,8 +25,12 @@ def release(index: LoopbackIndex, version: str, tmp_path: Path) -> Release:
     return next(one for one in Index(Workspace(tmp_path / "home"), index.url).releases(NAME) if one.version == version)
 
 
+def index_of(loopback: LoopbackIndex, tmp_path: Path) -> Index:
+    return Index(Workspace(tmp_path / "home"), loopback.url)
+
+
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
-    return install(Workspace(tmp_path / "home"), NAME, release(index, version, tmp_path), index.url)
+    return install(Workspace(tmp_path / "home"), NAME, release(index, version, tmp_path), index_of(index, tmp_path))
 
 
 def program(folder: Path) -> Path:
@@ -64,7 +68,7 @@ def test_a_truncated_wheel_is_refused_and_leaves_nothing(loopback: LoopbackIndex
     wanted = release(loopback, "1.1.0", tmp_path)
     os.truncate(loopback.folder / wanted.wheel, 300)
     with pytest.raises(EnvironmentFailure, match=r"cannot install iree-base-compiler 1\.1\.0"):
-        install(Workspace(tmp_path / "home"), NAME, wanted, loopback.url)
+        install(Workspace(tmp_path / "home"), NAME, wanted, index_of(loopback, tmp_path))
     assert not leftovers(tmp_path)
     assert not stored(tmp_path / "home/toolchains")
 
@@ -73,7 +77,7 @@ def test_a_wheel_with_another_content_is_refused(loopback: LoopbackIndex, tmp_pa
     wanted = release(loopback, "1.1.0", tmp_path)
     make_wheel(loopback.folder, "1.1.0", payload=b"\x7fELF something else")
     with pytest.raises(EnvironmentFailure, match="cannot install"):
-        install(Workspace(tmp_path / "home"), NAME, wanted, loopback.url)
+        install(Workspace(tmp_path / "home"), NAME, wanted, index_of(loopback, tmp_path))
 
 
 def test_an_index_without_hashes_works_too(loopback: LoopbackIndex, tmp_path: Path) -> None:
@@ -146,9 +150,10 @@ from triage.toolchains.workspace import Workspace
 place, url = Path(sys.argv[1]), sys.argv[2]
 if sys.argv[3] == "unforeseen":
     module._UNPACKED_PER_WHEEL_BYTE = 0
-[release] = [one for one in Index(Workspace(place / 'home'), url).releases("iree-base-compiler") if one.version == "1.2.0"]
+index = Index(Workspace(place / "home"), url)
+[release] = [release for release in index.releases("iree-base-compiler") if release.version == "1.2.0"]
 try:
-    module.install(Workspace(place / "home"), "iree-base-compiler", release, url)
+    module.install(Workspace(place / "home"), "iree-base-compiler", release, index)
 except EnvironmentFailure as error:
     print(error)
     print([path.name for path in (place / "home/toolchains").iterdir() if not path.name.endswith(".lock")])
@@ -220,6 +225,6 @@ def test_an_environment_has_the_dependencies_of_its_day(
         make_wheel(loopback.folder, version, distribution="its-runtime")
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
-    (compiler,) = Index(Workspace(tmp_path / "home"), loopback.url).releases("some-compiler")
-    folder = install(Workspace(tmp_path / "home"), "some-compiler", compiler, loopback.url, Environment())
+    (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
+    folder = install(Workspace(tmp_path / "home"), "some-compiler", compiler, index_of(loopback, tmp_path), Environment())
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [f"its_runtime-{taken}.dist-info"]

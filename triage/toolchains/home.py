@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-import platformdirs
-
 from triage.model.errors import EnvironmentFailure
 
 _REASONS = {
@@ -28,7 +26,11 @@ _REASONS = {
 def home_path() -> Path:
     """`TRIAGE_HOME`, or the platform's cache folder. It may not exist."""
     named = os.environ.get("TRIAGE_HOME")
-    return Path(named).expanduser().absolute() if named else Path(platformdirs.user_cache_dir("triage", appauthor=False))
+    if named:
+        return Path(named).expanduser().absolute()
+    import platformdirs  # slow to import
+
+    return Path(platformdirs.user_cache_dir("triage", appauthor=False))
 
 
 @contextmanager

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import sys
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.workspace import Workspace
 
-if TYPE_CHECKING:  # these packages are imported where they are used, because importing them takes long
+if (
+    TYPE_CHECKING
+):  # these packages, and those that read settings, are imported where they are used, because importing them takes long
     from packaging.tags import Tag
     from packaging.version import Version
     from pypi_simple import DistributionPackage
@@ -54,6 +52,10 @@ def index_url() -> str:
 
 
 def _uv_setting() -> str | None:
+    import tomllib
+
+    import platformdirs
+
     path = Path(os.environ.get("UV_CONFIG_FILE") or Path(platformdirs.user_config_dir("uv", appauthor=False)) / "uv.toml")
     try:
         settings = tomllib.loads(path.read_text("utf-8"))
@@ -64,6 +66,10 @@ def _uv_setting() -> str | None:
 
 
 def _pip_setting() -> str | None:
+    import configparser
+
+    import platformdirs
+
     named = os.environ.get("PIP_CONFIG_FILE")
     user = Path(platformdirs.user_config_dir("pip", appauthor=False)) / "pip.conf"
     for path in [Path(named)] if named else [user, Path.home() / ".pip" / "pip.conf", Path("/etc/pip.conf")]:

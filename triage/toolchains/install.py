@@ -14,7 +14,7 @@ from triage.compilers.interpreters import interpreter, uv_program, version_of
 from triage.execution.process import capture, run_logged
 from triage.execution.streams import Log
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.toolchains.index import Release
+from triage.toolchains.index import Index, Release
 from triage.toolchains.install_cache import PLAIN_WHEEL, fill_folder, folder_of
 from triage.toolchains.workspace import Workspace
 
@@ -28,7 +28,7 @@ _PERMANENT = re.compile(r"No solution found|requirements are unsatisfiable|has n
 
 
 def install(
-    workspace: Workspace, distribution: str, release: Release, index_url: str, packaging: Packaging = PLAIN_WHEEL
+    workspace: Workspace, distribution: str, release: Release, index: Index, packaging: Packaging = PLAIN_WHEEL
 ) -> Path:
     """The folder of an installed release, which is installed if it is missing or damaged. Safe beside other processes.
 
@@ -58,7 +58,7 @@ def install(
                 if release.date is not None:  # every install of the release gets the dependencies of its day
                     until = date.fromisoformat(release.date) + _SIBLINGS
                     as_of = ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
-        command += ["--default-index", index_url, "-r", str(requirements)]
+        command += ["--default-index", index.url, "-r", str(requirements)]
         try:
             _run_uv([*command, *as_of], name, root, scratch, workspace)
         except Unobtainable:

@@ -6,14 +6,12 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO
-
-from filelock import FileLock
 
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.toolchains.home import disk_errors
@@ -35,12 +33,26 @@ def installed(toolchains: Path, distribution: str, packaging: Packaging = PLAIN_
     """The releases with an intact install, oldest version first."""
     from packaging.version import Version
 
-    releases: list[Release] = []
-    for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
-        if is_intact(folder):
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                releases.append(Release(**json.loads((folder / MANIFEST).read_text())["release"]))
+    releases = [release for release, folder in _manifests(toolchains, distribution, packaging) if is_intact(folder)]
     return sorted(releases, key=lambda release: Version(release.version))
+
+
+def installed_release(toolchains: Path, distribution: str, version: str, packaging: Packaging = PLAIN_WHEEL) -> Release | None:
+    """The release of one version; None without an intact install. Other installs are not checked, which takes long."""
+    from packaging.version import Version
+
+    wanted = Version(version)
+    for release, folder in _manifests(toolchains, distribution, packaging):
+        if Version(release.version) == wanted and is_intact(folder):
+            return release
+    return None
+
+
+def _manifests(toolchains: Path, distribution: str, packaging: Packaging) -> Iterator[tuple[Release, Path]]:
+    """Yield the release and the folder of each install that has a manifest."""
+    for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            yield Release(**json.loads((folder / MANIFEST).read_text())["release"]), folder
 
 
 def _prefix(distribution: str, packaging: Packaging) -> str:
@@ -74,6 +86,8 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
     folder = toolchains / name
     if is_intact(folder):
         return folder
+    from filelock import FileLock  # slow to import, and only needed to change the cache
+
     with disk_errors(f"install {what}"):
         toolchains.mkdir(parents=True, exist_ok=True)
         with FileLock(toolchains / f".{name}.lock"):
@@ -158,6 +172,8 @@ def prune(toolchains: Path, keep: int) -> list[StoredToolchain]:
 
 
 def _remove(toolchains: Path, folder: Path) -> bool:
+    from filelock import FileLock
+
     with disk_errors(f"remove {folder}"), FileLock(toolchains / f".{folder.name}.lock"):
         try:
             with (folder / _USE).open("ab") as lock:

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from triage.model.revision import Revision, Toolchain
 from triage.toolchains.capability_cache import describe
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
-from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, is_intact
+from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, installed_release, is_intact
 from triage.toolchains.revision_syntax import parse_rev
 from triage.toolchains.workspace import Workspace
 
@@ -122,8 +121,9 @@ class ToolchainRegistry:
 
     def _at_version(self, family: str, version: str) -> ToolchainRef:
         compiler = self._compiler(family)
-        here = self._installed(compiler)  # needs no network, and asking the index takes longer than a small compile
-        release = _release_of(here, version) or _release_of(known := self._listed(compiler), version)
+        # Installs come first: they need no network, and asking the index takes longer than a small compile.
+        release = installed_release(self.folder, compiler.distribution, version, compiler.packaging)
+        release = release or _release_of(known := self._listed(compiler), version)
         if release is not None:
             return _ref(family, release)
         near = neighbours([release.version for release in known if not release.prerelease], version)
@@ -153,6 +153,8 @@ class ToolchainRegistry:
 
     def _beside_program(self, family: str) -> ToolchainRef:
         package = self._compiler(family).distribution
+        from importlib.metadata import PackageNotFoundError, distribution
+
         try:
             package_info = distribution(package)
         except (PackageNotFoundError, ValueError) as error:  # ValueError: the family has no releases, and no name for them
@@ -169,11 +171,11 @@ class ToolchainRegistry:
         if ref.release is None:
             raise EnvironmentFailure(f"{ref.revision.name} is not a release, so that there is no {package} for it")
         version = ref.release.version
-        release = _release_of(installed(self.folder, package), version)
+        release = installed_release(self.folder, package, version)
         release = release or _release_of(self.index.releases(package), version)
         if release is None:
             raise EnvironmentFailure(f"the package index has no {package} {version}")
-        root = install(self.workspace, package, release, self.index.url)
+        root = install(self.workspace, package, release, self.index)
         self._in_use.add(root)
         return root
 
@@ -261,7 +263,7 @@ class ToolchainRegistry:
         if ref.release is not None:
             if (reason := compiler.unsupported(ref.release.version)) is not None:
                 raise Unobtainable(reason)
-            return install(self.workspace, compiler.distribution, ref.release, self.index.url, compiler.packaging)
+            return install(self.workspace, compiler.distribution, ref.release, self.index, compiler.packaging)
         return ref.bring() if ref.bring else ref.path or Path()
 
     def _compiler(self, family: str) -> Compiler:

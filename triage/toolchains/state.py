@@ -9,8 +9,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock
-
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import disk_errors
 
@@ -86,6 +84,8 @@ class StateStore:
         self._is_ready = True
 
     def _replace_corrupt(self) -> None:
+        from filelock import FileLock  # slow to import, and rarely needed
+
         self._is_ready = False
         path = self.path.resolve()
         with disk_errors(f"replace {path}"), FileLock(path.with_name(f"{path.name}.lock")):

@@ -116,7 +116,7 @@ class Releases:
                 if is_intact(folder):
                     return folder
                 with self._workspace.costs.timing(self._kind):
-                    return install(self._workspace, self._distribution, release, self._index.url)
+                    return install(self._workspace, self._distribution, release, self._index)
         raise EnvironmentFailure(f"the package index has no {self._distribution} {offer.item} for this platform")
 
     def _folder(self, release: Release) -> Path:
