@@ -15,8 +15,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from benchmarks.held_out_faults import FAULTS, Made, knotty, model_of
-from triage.compilers.iree import Iree
 from triage.compilers.lint import LintFinding, Severity
+from triage.compilers.iree import Iree
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.toolchains.home import open_home

@@ -5,9 +5,7 @@ import triton.language as tl
 
 
 @triton.jit
-def matmul(
-    a_ptr, b_ptr, c_ptr, m, n, k, a_stride, b_stride, c_stride, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
-):
+def matmul(a_ptr, b_ptr, c_ptr, m, n, k, a_stride, b_stride, c_stride, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     rows = tl.program_id(0) * M + tl.arange(0, M)
     cols = tl.program_id(1) * N + tl.arange(0, N)
     inner = tl.arange(0, K)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.attribute.align import Divergence, find_divergence
-from triage.attribute.trace import FunctionState
+from triage.attribute.align import Divergence, FunctionState, find_divergence
 from triage.mlir.fingerprint import Fingerprint
 from triage.mlir.ir_reader import PassName
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
-from triage.attribute.align import FollowedDivergence, TracePair, follow
-from triage.attribute.trace import Trace, Tracer
+from triage.attribute.align import FollowedDivergence, Trace, TracePair, Tracer, follow
 from triage.mlir.ir_reader import DumpReader
 
 

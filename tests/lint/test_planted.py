@@ -11,9 +11,9 @@ from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
 from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
+from triage.compilers.lint import LintFinding, Severity
 from triage.compilers.iree.lint import CHECKS
 from triage.compilers.iree.lint.program import LintProgram
-from triage.compilers.lint import LintFinding, Severity
 
 
 def check(program: LintProgram) -> list[LintFinding]:

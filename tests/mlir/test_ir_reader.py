@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mlir.printed_ir import WORDS, Op, printed, program
-from triage.attribute.trace import Tracer
+from triage.attribute.align import Tracer
 from triage.mlir.ir_reader import DumpReader, IrDump, PassName, pass_in
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.mlir.conftest import Readers
 from tests.mlir.programs import programs
 from triage.mlir import parse_module, print_module
-from triage.mlir.rewrite.floats import float_types, widen_floats
+from triage.mlir.rewrite import float_types, widen_floats
 from triage.remedy.rewrites import rewrite, rewrites_for
 
 REAL = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

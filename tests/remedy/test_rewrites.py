@@ -8,8 +8,7 @@ from triage.classify import packaged_rules
 from triage.classify.rules import RewriteInput
 from triage.compilers.iree import Iree
 from triage.mlir import Module, parse_module, print_module
-from triage.mlir.rewrite.placement import add_affinities, add_barriers
-from triage.remedy.rewrites import rewrites_for
+from triage.remedy.rewrites import add_affinities, add_barriers, rewrites_for
 
 BARRIER = ("util.optimization_barrier", {"flow.tensor.transfer"})
 AFFINITY = "iree.abi.affinity"

@@ -1,1 +1,1 @@
-"""Where two compilers part over one case: the phase, the first pass after which the IR differs in meaning, its source."""
+"""Compare the IR of two compilers over one case: the phase, the first pass after which it differs, its source."""

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from triage.attribute.align import AlignedPass, LocatedPass, TracePair, follow
+from triage.attribute.align import AlignedPass, FunctionState, LocatedPass, Trace, TracePair, Tracer, follow
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
-from triage.attribute.trace import FunctionState, Trace, Tracer
 from triage.compilers.invocation import Invocation
 from triage.compilers.ir import Ir
 from triage.execution.judge import same_signature

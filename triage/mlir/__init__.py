@@ -1,7 +1,6 @@
-"""MLIR in its generic form as a tree: what every dialect and every version prints alike, read without knowing any of them."""
+"""MLIR in its generic form as a tree, independent of dialects and versions."""
 
-from triage.mlir.parse import UnparsableError, parse_module
-from triage.mlir.printing import print_module
+from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.tree import Block, Module, Operation, Region, SourcePosition, Value
 
 __all__ = [

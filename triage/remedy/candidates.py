@@ -15,9 +15,9 @@ from triage.classify.rules import (
     RemedyCandidate,
     RewriteInput,
 )
+from triage.compilers.remedies import OptionCatalog, RemedyHints
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
-from triage.compilers.remedies import OptionCatalog, RemedyHints
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.outcome import Failure

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.compilers.lint import LintFinding, LintRule, Severity
-from triage.lint.workflow import LintedCase
+from triage.lint import LintedCase
 from triage.mlir import SourcePosition
 from triage.report.elements import plural
 from triage.report.registry import SarifReport

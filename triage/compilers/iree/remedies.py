@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
+from triage.compilers.remedies import OptionCatalog, RewriteNames
 from triage.compilers.iree.devices import declaring_for, devices_named
 from triage.compilers.iree.lint.program import placement_words
-from triage.compilers.remedies import OptionCatalog, RewriteNames
 from triage.model.case import Case
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from triage.compilers.iree.devices import target_of
-from triage.compilers.iree.lint import affinities, chains, devices, shapes
-from triage.compilers.iree.lint.program import LintProgram
 from triage.compilers.lint import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
+from triage.compilers.iree.devices import target_of
+from triage.compilers.iree.lint import placement, shapes
+from triage.compilers.iree.lint.program import LintProgram
 from triage.mlir import Module
 from triage.model.revision import Toolchain
 
@@ -22,21 +22,21 @@ _SOLVER = LintRule(
 )
 
 CHECKS: dict[LintRule, Callable[[LintProgram], Iterator[LintFinding]]] = {
-    LintRule("undeclared-device", ERROR, "A device that the program uses but nothing declares."): devices.undeclared,
-    LintRule("unused-device", WARNING, "A device that is declared but never used."): devices.unused,
-    LintRule("device-gap", WARNING, "A numbered device below the highest one that is never used."): devices.gaps,
-    LintRule("device-names", ERROR, "Flags that name some devices but not all."): devices.rejected,
+    LintRule("undeclared-device", ERROR, "A device that the program uses but nothing declares."): placement.undeclared,
+    LintRule("unused-device", WARNING, "A device that is declared but never used."): placement.unused,
+    LintRule("device-gap", WARNING, "A numbered device below the highest one that is never used."): placement.gaps,
+    LintRule("device-names", ERROR, "Flags that name some devices but not all."): placement.rejected,
     LintRule(
         "missing-affinity", WARNING, "An argument or result without an affinity in a function where others have one."
-    ): affinities.missing,
+    ): placement.missing,
     LintRule(
         "mixed-devices", WARNING, "Operands on different devices, or a result on the wrong device, without a transfer."
-    ): affinities.mixed,
-    LintRule("redundant-transfer", ADVICE, "A transfer to the device that already holds the value."): affinities.redundant,
+    ): placement.mixed,
+    LintRule("redundant-transfer", ADVICE, "A transfer to the device that already holds the value."): placement.redundant,
     LintRule(
         "unplaced-constant", ADVICE, "A constant tensor without an affinity that is used beyond the first device."
-    ): affinities.unplaced,
-    LintRule("long-chain", ADVICE, "More than 32 in-place operations, or transfers, in a row."): chains.long_chains,
+    ): placement.unplaced,
+    LintRule("long-chain", ADVICE, "More than 32 in-place operations, or transfers, in a row."): placement.long_chains,
     LintRule(
         "undone-reshape",
         ADVICE,
@@ -65,7 +65,7 @@ class IreeLinter:
     def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
         program = LintProgram(module, options, backend, chip)
         findings = tuple(finding for check in CHECKS.values() for finding in check(program))
-        return ProgramFindings(findings, devices.devices_of(program), devices.flags_for(program))
+        return ProgramFindings(findings, placement.devices_of(program), placement.flags_for(program))
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         flags = toolchain.capabilities.flags

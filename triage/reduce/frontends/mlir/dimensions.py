@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from triage.mlir import Module, Operation, Value
-from triage.mlir.rewrite.shapes import DYNAMIC, dimensions, reshaped
+from triage.mlir.rewrite import DYNAMIC, dimensions, reshaped
 from triage.mlir.tree import array_elements, split
 from triage.reduce.draft import Draft, InterestingnessTest
 from triage.reduce.frontends.mlir.document import copy_module, module_of, update_function_type, with_module

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, Operation, UnparsableError, parse_module
-from triage.mlir.rewrite.floats import float_types, widen_floats
-from triage.mlir.rewrite.shapes import DYNAMIC, dimensions, fix_arguments
+from triage.mlir.rewrite import DYNAMIC, dimensions, fix_arguments, float_types, widen_floats
 from triage.reduce.draft import Draft, InterestingnessTest, minimise
 from triage.reduce.frontends.mlir.document import (
     MlirDocument,

@@ -1,1 +1,0 @@
-"""Changes to an MLIR module: static shapes, wider floats, barriers and affinities. They know no dialect's semantics."""
