@@ -15,7 +15,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from benchmarks.held_out_faults import FAULTS, Made, knotty, model_of
-from triage.compilers.lint import LintFinding, Severity
+from triage.compilers.analysis import LintFinding, Severity
 from triage.compilers.iree import Iree
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.compilers.lint import Linter, LintFinding, ProgramDevice, ProgramFindings, Severity, SolverLimit
+from triage.compilers.analysis import Linter, LintFinding, ProgramDevice, ProgramFindings, Severity, SolverLimit
 from triage.compilers.invocation import Invocation
 from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Naming

@@ -11,7 +11,7 @@ from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
 from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
-from triage.compilers.lint import LintFinding, Severity
+from triage.compilers.analysis import LintFinding, Severity
 from triage.compilers.iree.lint import CHECKS
 from triage.compilers.iree.lint.program import LintProgram
 

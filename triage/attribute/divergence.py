@@ -13,8 +13,8 @@ from typing import TypeVar
 from triage.attribute.align import AlignedPass, FunctionState, LocatedPass, Trace, TracePair, Tracer, follow
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
+from triage.compilers.analysis import Ir
 from triage.compilers.invocation import Invocation
-from triage.compilers.ir import Ir
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.git_history import Repository

@@ -17,9 +17,7 @@ from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily, RecipeStart
 
 if TYPE_CHECKING:  # a compile needs none of these
-    from triage.compilers.ir import Ir
-    from triage.compilers.lint import Linter
-    from triage.compilers.remedies import RemedyHints
+    from triage.compilers.analysis import Ir, Linter, RemedyHints
 
 
 @dataclass(frozen=True, slots=True)

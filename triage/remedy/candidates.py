@@ -15,7 +15,7 @@ from triage.classify.rules import (
     RemedyCandidate,
     RewriteInput,
 )
-from triage.compilers.remedies import OptionCatalog, RemedyHints
+from triage.compilers.analysis import OptionCatalog, RemedyHints
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
 from triage.execution.judge import rules_of

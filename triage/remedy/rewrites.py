@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from triage.compilers.remedies import RewriteNames
+from triage.compilers.analysis import RewriteNames
 from triage.compilers.registry import family_of
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.compilers.lint import LintFinding, LintRule, Severity
+from triage.compilers.analysis import LintFinding, LintRule, Severity
 from triage.lint import LintedCase
 from triage.mlir import SourcePosition
 from triage.report.elements import plural

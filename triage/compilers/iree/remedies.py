@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from triage.compilers.remedies import OptionCatalog, RewriteNames
+from triage.compilers.analysis import OptionCatalog, RewriteNames
 from triage.compilers.iree.devices import declaring_for, devices_named
 from triage.compilers.iree.lint.program import placement_words
 from triage.model.case import Case

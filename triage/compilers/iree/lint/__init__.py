@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from triage.compilers.lint import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
+from triage.compilers.analysis import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import placement, shapes
 from triage.compilers.iree.lint.program import LintProgram

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from triage.compilers.lint import LintFinding, ProgramDevice, Severity
+from triage.compilers.analysis import LintFinding, ProgramDevice, Severity
 from triage.compilers.iree.devices import declared_in, declaring, position_of
 from triage.compilers.iree.lint.program import LintProgram, entering, is_control_flow, is_loop, is_tensor, leaving
 from triage.mlir import Block, Operation, SourcePosition, Value

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from triage.compilers.lint import LintFinding, Severity
+from triage.compilers.analysis import LintFinding, Severity
 from triage.compilers.iree.devices import is_gpu
 from triage.compilers.iree.lint.program import LintProgram, MissingTypes, missing_types
 from triage.mlir import Operation, SourcePosition, Value
