@@ -29,7 +29,7 @@ from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:  # a compile needs none of it
-    from triage.compilers.analysis import Ir
+    pass
 
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)  # endings that one run does not prove
