@@ -24,7 +24,7 @@ def documented_commands() -> Iterator[object]:
     """Yield every command that the documentation shows with its output, those of the README first."""
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for block in _BLOCK.finditer(path.read_text()):
-            slow = () if path.name == "tutorial.md" else (pytest.mark.slow,)
+            slow = () if path.name == "README.md" else (pytest.mark.slow,)
             name = f"{path.stem}: {block['words'][:60]}"
             if lines := block["output"].splitlines():
                 yield pytest.param(shlex.split(block["words"]), lines, id=name, marks=slow)

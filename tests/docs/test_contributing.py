@@ -1,0 +1,165 @@
+"""The table in CONTRIBUTING.md is true: each kind of change works in a copy of the package with only the files it names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+FAMILY = '''
+"""A compiler family for a test: a shell script that copies its input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triage.compilers.base import Compiler, Description
+from triage.compilers.invocation import Invocation
+from triage.model.case import Case
+from triage.model.outcome import Untestable
+from triage.model.revision import Capabilities, Toolchain
+
+
+class Copier(Compiler):
+    """Copies its input, or fails."""
+
+    name = "copier"
+    folders = "a folder that holds `copier`"
+
+    def locate(self, root: Path) -> Path | None:
+        program = root / "copier"
+        return program if program.is_file() else None
+
+    def describe(self, program: Path) -> Description:
+        return Description("1.0", None, None, Capabilities())
+
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+        return Invocation(())
+'''
+
+FORMAT = '''
+"""A report format for a test: one line."""
+
+from __future__ import annotations
+
+from triage.report.registry import Report, ReportFormat
+
+
+class LineFormat(ReportFormat[Report]):
+    """Writes the name of the report's class."""
+
+    def render(self, report: Report) -> str:
+        return f"one line: {type(report).__name__}\\n"
+'''
+
+PASS = '''
+"""A reduction pass for a test: drop the last line."""
+
+from __future__ import annotations
+
+from triage.reduce.draft import Draft, InterestingnessTest
+
+
+def drop_last_line(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Return the draft unchanged."""
+    return draft
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package that a test may extend."""
+    shutil.copytree(ROOT / "triage", tmp_path / "src" / "triage", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "src"
+
+
+def add_line(path: Path, after: str, line: str) -> None:
+    """Add one line after the line that contains `after`."""
+    lines = path.read_text().splitlines()
+    [index] = [index for index, text in enumerate(lines) if after in text]
+    path.write_text("\n".join([*lines[: index + 1], line, *lines[index + 1 :]]) + "\n")
+
+
+def run(package: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the extended package."""
+    env = {**os.environ, "PYTHONPATH": str(package), "TRIAGE_HOME": str(tmp_path / "home")}
+    return subprocess.run([sys.executable, *words], env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+
+TRIAGE = ("-c", "from triage.cli import main; main()")
+
+
+def copier(tmp_path: Path) -> Path:
+    """A toolchain folder for the new family, and a recipe that uses it."""
+    folder = tmp_path / "build"
+    folder.mkdir()
+    script = folder / "copier"
+    script.write_text('#!/bin/sh\ncp "$1" "$3"\n')
+    script.chmod(0o755)
+    (tmp_path / "input.txt").write_text("text\n")
+    recipe = tmp_path / "copy.yaml"
+    recipe.write_text(
+        "name: copy\nsummary: A copy\ncompiler: copier\ninput: input.txt\ntarget: {backend: none}\n",
+    )
+    return recipe
+
+
+def test_a_family_is_a_package_and_one_line(package: Path, tmp_path: Path) -> None:
+    folder = package / "triage" / "compilers" / "copier"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('"""A family for a test."""\n')
+    (folder / "adapter.py").write_text(FAMILY.lstrip())
+    add_line(
+        package / "triage" / "compilers" / "registry.py",
+        '"triton": "triage.compilers.triton',
+        '    "copier": "triage.compilers.copier.adapter:Copier",',
+    )
+    recipe = copier(tmp_path)
+    done = run(package, tmp_path, *TRIAGE, "run", str(recipe), "-t", f"path:{tmp_path / 'build'}", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    [result] = json.loads(done.stdout)["results"]
+    assert result["status"] == "passed"
+
+
+def test_a_format_is_a_module_and_one_line(package: Path, tmp_path: Path) -> None:
+    (package / "triage" / "report" / "line.py").write_text(FORMAT.lstrip())
+    add_line(
+        package / "triage" / "report" / "registry.py",
+        'FormatEntry("text"',
+        '    FormatEntry("line", Report, "triage.report.line", "LineFormat"),',
+    )
+    log = tmp_path / "build.log"
+    log.write_text("input.mlir:1:1: error: something failed\n")
+    done = run(package, tmp_path, *TRIAGE, "classify", str(log), "--format", "line")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("one line: ")
+
+
+def test_a_reduction_pass_is_a_module_and_one_line(package: Path, tmp_path: Path) -> None:
+    frontends = package / "triage" / "reduce" / "frontends"
+    (frontends / "last_line.py").write_text(PASS.lstrip())
+    add_line(
+        frontends / "text.py",
+        'ReductionPass("lines", drop_lines)',
+        '            ReductionPass("last line", drop_last_line),',
+    )
+    add_line(
+        frontends / "text.py",
+        "from triage.reduce.frontends.case_settings",
+        "from triage.reduce.frontends.last_line import drop_last_line",
+    )
+    code = (
+        "from triage.model.case import InputKind\n"
+        "from triage.reduce.frontends.text import TextFrontend\n"
+        "print([step.name for step in TextFrontend(InputKind.OTHER, 'txt').passes])"
+    )
+    done = run(package, tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "'last line'" in done.stdout
