@@ -10,8 +10,8 @@ from triage.bisect.history import histories
 from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import CasesOption, FreshOption, JobsOption, RecipePaths, format_option
+from triage.report.history import HistoryReport
 from triage.report.registry import write_report
-from triage.report.runs import HistoryReport
 
 
 @command

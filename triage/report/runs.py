@@ -1,4 +1,4 @@
-"""Reports of `triage run`, `triage classify` and `triage history`, and the grid of cases by versions that two of them show."""
+"""Reports of `triage run` and `triage classify`, and the grid of cases by versions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,16 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.bisect.history import History, StatusChange, plain_status
 from triage.execution.judge import status_of
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Status, Untestable
-from triage.model.revision import Revision
 from triage.report.elements import STATUS_STYLES, failure_block, failure_text, plural
 from triage.report.registry import Report, SuiteCase, SuiteReport
 from triage.report.shapes import (
     FailureShape,
     ProbeShape,
     Shape,
-    failure_in,
     failure_shape,
     probe_shape,
-    reason_in,
 )
 
 _CRASHES = ("segfault", "assertion", "llvm-error")
@@ -177,102 +173,6 @@ class ClassifyReport(Report):
 
 def _logged(failure: Failure) -> LoggedFailureShape:
     return LoggedFailureShape(**vars(failure_shape(failure)), line=failure.line, count=failure.count)
-
-
-@dataclass(frozen=True)
-class StatusChangeShape(Shape):
-    """Two neighbouring versions with different outcomes."""
-
-    before: Revision
-    after: Revision
-    from_: str
-    to: str
-    from_failure: FailureShape | None
-    to_failure: FailureShape | None
-
-
-@dataclass(frozen=True)
-class CaseHistoryShape(Shape):
-    """One case across versions. The mappings hold the versions that were probed."""
-
-    case: str
-    recipe: str
-    changes: list[StatusChangeShape]
-    failure_changes: list[StatusChangeShape]
-    statuses: dict[str, str]
-    failures: dict[str, FailureShape | None]
-    reasons: dict[str, str]
-    compiles: int
-
-
-@dataclass(frozen=True)
-class HistoryShape(Shape):
-    """JSON of `triage history`."""
-
-    cases: list[CaseHistoryShape]
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryReport(Report):
-    """The histories of each compiler family's cases, with the family's versions."""
-
-    families: Sequence[tuple[Sequence[str], Sequence[History]]]
-
-    def shape(self) -> HistoryShape:
-        return HistoryShape([_case_history(history) for _, histories in self.families for history in histories])
-
-    def blocks(self) -> Iterable[RenderableType]:
-        """Show the grid, each change, and how many compiles were needed."""
-        for versions, histories in self.families:
-            rows: list[GridRow] = []
-            for history in histories:
-                probed = {probe.revision.name: probe for probe in history.probes}
-                rows.append((history.case.name, [probed.get(version) for version in versions]))
-            yield CaseGrid(rows, versions)
-            for history in histories:
-                changes = (*history.changes, *history.failure_changes)
-                if changes:
-                    yield Text(f"\n{history.case.name}", style="bold")
-                for change in sorted(changes, key=lambda change: versions.index(change.after.revision.name)):
-                    names = f"{change.before.revision.name} -> {change.after.revision.name}"
-                    yield Text(f"  {names}: {_state(change.before)} -> {_state(change.after)}")
-            compiles = sum(history.compiles for history in histories)
-            probes = sum(len(history.probes) for history in histories)
-            total = len(histories) * len(versions)
-            yield Text(f"\nprobed {probes} of {plural(total, 'pair')} of case and version with {plural(compiles, 'compile')}")
-
-
-def _case_history(history: History) -> CaseHistoryShape:
-    outcomes = {probe.revision.name: probe.outcome for probe in history.probes}
-    return CaseHistoryShape(
-        case=history.case.name,
-        recipe=history.case.recipe,
-        changes=list(map(_change, history.changes)),
-        failure_changes=list(map(_change, history.failure_changes)),
-        statuses={name: plain_status(outcome) for name, outcome in outcomes.items()},
-        failures={name: failure_in(outcome) for name, outcome in outcomes.items() if not isinstance(outcome, Compiled)},
-        reasons={name: reason for name, outcome in outcomes.items() if (reason := reason_in(outcome)) is not None},
-        compiles=history.compiles,
-    )
-
-
-def _change(change: StatusChange) -> StatusChangeShape:
-    before, after = change.before, change.after
-    return StatusChangeShape(
-        before=before.revision,
-        after=after.revision,
-        from_=plain_status(before.outcome),
-        to=plain_status(after.outcome),
-        from_failure=failure_in(before.outcome),
-        to_failure=failure_in(after.outcome),
-    )
-
-
-def _state(probe: Probe) -> str:
-    outcome = probe.outcome
-    if isinstance(outcome, Compiled) or outcome.failure is None:
-        return plain_status(outcome)
-    return f"{plain_status(outcome)} ({outcome.failure.failure_class})"
 
 
 @dataclass(frozen=True, slots=True)
