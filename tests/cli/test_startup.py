@@ -1,0 +1,77 @@
+"""What the program imports: a command that starts fast must not import what only others need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.test_cli import GOOD, recipe
+from tests.conftest import Triage
+
+PRINT_MODULES = """
+import sys
+from triage.cli import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+# Packages and modules that no start of the program needs.
+HEAVY = {"jinja2", "numpy", "onnx", "psutil", "pypi_simple", "requests", "uv"}
+NEEDED_BY_COMMANDS = {
+    "pydantic",
+    "sqlite3",
+    "triage.classify",
+    "triage.compilers",
+    "triage.execution",
+    "triage.recipes",
+    "triage.report.registry",
+    "triage.toolchains.registry",
+    "yaml",
+}
+ONLY_FOR_OTHER_COMMANDS = {
+    "configparser",
+    "filelock",
+    "packaging.requirements",
+    "platformdirs",
+    "rich.progress",
+    "tomllib",
+    "triage.attribute",
+    "triage.bisect",
+    "triage.compilers.command",
+    "triage.compilers.iree.lint",
+    "triage.compilers.iree.passes",
+    "triage.compilers.iree.remedies",
+    "triage.compilers.triton",
+    "triage.git_history",
+    "triage.mlir",
+    "triage.nightly",
+    "triage.recipes.starter",
+    "triage.reduce",
+    "triage.remedy",
+    "triage.toolchains.sources",
+    "triage.toolchains.web",
+}
+
+
+def modules_of(*words: object) -> set[str]:
+    """Run a command that succeeds and return the names of the modules that it has imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRINT_MODULES, *map(str, words)], capture_output=True, text=True, timeout=120, check=True
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_imports_no_command() -> None:
+    modules = modules_of("--help")
+    assert "triage.cli.app" in modules
+    assert not modules & (HEAVY | NEEDED_BY_COMMANDS | ONLY_FOR_OTHER_COMMANDS)
+
+
+def test_a_cached_run_imports_only_what_it_needs(home: Path, triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "good", GOOD)
+    assert triage("run", path).returncode == 0
+    modules = modules_of("run", path)
+    assert "triage.execution.cache" in modules
+    assert not modules & (HEAVY | ONLY_FOR_OTHER_COMMANDS)
