@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from triage.execution.runner import ProbeRunner
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Compiled, Failed, Outcome, Untestable
+from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 from triage.remedy.search import narrow
@@ -33,7 +33,6 @@ class LintedCase:
 
     Attributes:
         source: The file that positions refer to: as the user named it, or the generated program.
-        generated: Whether that file is generated.
         flags: Options that fix findings.
         silenced: Number of findings that comments silence.
         notes: What was not checked, and why.
@@ -50,7 +49,6 @@ class LintedCase:
 
     @property
     def has_errors(self) -> bool:
-        """Whether a finding is an error."""
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
@@ -78,8 +76,14 @@ def lint(
     name = str(prepared.path if generated or shown is None else shown)
     module = _read(Reader(tools, runner.stop), prepared.path, name)
     report = linter.check(module, options, target.backend or None, target.chip)
-    comments = IgnoreComments(prepared.path)
-    loud = [finding for finding in report.findings if not comments.silence(finding)]
+    ignored = _ignored_rules(prepared.path)
+    loud = [
+        finding
+        for finding in report.findings
+        if finding.position is None
+        or finding.position.file != str(prepared.path)
+        or ignored.get(finding.position.line, set()).isdisjoint((finding.rule, _ALL))
+    ]
     notes = () if target.backend else (_NO_BACKEND,)
     extra = _measured(runner, linter, replace(case, target=target), toolchain, report) if measured else SolverMeasurement()
     return LintedCase(
@@ -88,7 +92,7 @@ def lint(
         generated=generated,
         findings=tuple(
             replace(finding, position=_renamed(finding.position, prepared.path, name))
-            for finding in worst_first([*loud, *extra.findings])
+            for finding in sorted([*loud, *extra.findings], key=_severity_and_position)
         ),
         devices=tuple(replace(device, position=_renamed(device.position, prepared.path, name)) for device in report.devices),
         flags=(*report.flags, *extra.flags),
@@ -97,14 +101,9 @@ def lint(
     )
 
 
-def worst_first(findings: Iterable[LintFinding]) -> list[LintFinding]:
-    """Sort findings by severity, then by position."""
-
-    def key(finding: LintFinding) -> tuple[int, int, int]:
-        position = finding.position
-        return (_SEVERITIES.index(finding.severity), position.line if position else 0, position.column if position else 0)
-
-    return sorted(findings, key=key)
+def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
+    position = finding.position
+    return _SEVERITIES.index(finding.severity), position.line if position else 0, position.column if position else 0
 
 
 def _options(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
@@ -142,35 +141,21 @@ def _renamed(position: SourcePosition | None, path: Path, name: str) -> SourcePo
     return replace(position, file=name) if position and position.file == str(path) else position
 
 
-class IgnoreComments:
-    """The `// triage: ignore` comments of a program.
+def _ignored_rules(source: Path) -> dict[int, set[str]]:
+    """Map lines to the rules that `// triage: ignore` comments silence there.
 
     A comment after code concerns its line; a comment alone on a line concerns the next line.
     """
-
-    def __init__(self, source: Path) -> None:
-        self._source = str(source)
-        self._rules: dict[int, frozenset[str]] = {}
-        if source.suffix == ".mlirbc":
-            return
-        with source.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if b"triage:" in line and (found := _IGNORE.search(line.rstrip())):
-                    alone = not line[: found.start()].strip()
-                    self._rules[number + alone] = self._rules.get(number + alone, frozenset()) | _rules_in(found[2])
-
-    def silence(self, finding: LintFinding) -> bool:
-        """Whether a comment silences a finding. Positions in other files have no comments here."""
-        if finding.position is None or finding.position.file != self._source:
-            return False
-        rules = self._rules.get(finding.position.line, frozenset())
-        return finding.rule in rules or _ALL in rules
-
-
-def _rules_in(text: bytes | None) -> frozenset[str]:
-    if text is None:
-        return frozenset({_ALL})
-    return frozenset(name for part in text.decode().split(",") if (name := part.strip()))
+    rules: dict[int, set[str]] = {}
+    if source.suffix == ".mlirbc":
+        return rules
+    with source.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if b"triage:" in line and (found := _IGNORE.search(line.rstrip())):
+                names = [_ALL] if found[2] is None else found[2].decode().split(",")
+                alone = not line[: found.start()].strip()
+                rules.setdefault(number + alone, set()).update(name.strip() for name in names)
+    return rules
 
 
 MAX_ITERATIONS = 4096  # a program that needs more does not converge for another reason
@@ -253,9 +238,8 @@ class _Measurement:
     def _converges(self, iterations: int) -> bool:
         """Compile up to the solver's phase. A failure of another kind means that the solver converged."""
         self._task.describe(f"{iterations} iterations  {self._case.name}")
-        outcome: Outcome = self._runner.prober.trial(
-            self.limited(self._staged, iterations), self._toolchain, Naming.AT_ONCE
-        ).outcome
+        limited = self.limited(self._staged, iterations)
+        outcome = self._runner.prober.trial(limited, self._toolchain, Naming.AT_ONCE).outcome
         if isinstance(outcome, Untestable):
             raise EnvironmentFailure(f"{self._case.name} with {iterations} iterations: {outcome.reason}")
         if isinstance(outcome, Compiled):

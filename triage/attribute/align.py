@@ -29,11 +29,9 @@ class Trace:
 
     Attributes:
         program: All functions together, for as long as the whole program is printed.
-        functions: Each function by its symbol.
         device: The functions that were inside an executable.
         last: The functions of the last dump.
         failed: The first dump of a pass that failed.
-        dumps: Number of dumps.
     """
 
     program: list[FunctionState] = field(default_factory=list)
@@ -86,14 +84,7 @@ StatePair = tuple[FunctionState | None, FunctionState | None]
 
 @dataclass(frozen=True, slots=True)
 class AlignedPass:
-    """A pass that changed both sides, or one of them.
-
-    Attributes:
-        good: The state it left on the good side; None if it did not change that side.
-        bad: The same of the bad side.
-        states_before: Both sides' states before it.
-        same: Whether both sides are equal after it.
-    """
+    """A pass that changed a side: the state it left on each, None if that side did not change. `same`: equal after it."""
 
     good: FunctionState | None
     bad: FunctionState | None
@@ -102,25 +93,18 @@ class AlignedPass:
 
     @property
     def pass_name(self) -> str:
-        """The class of the pass."""
         state = self.bad or self.good
         assert state is not None
         return state.after.name
 
     @property
     def states_after(self) -> StatePair:
-        """Both sides' states after it."""
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two sequences of states diverge.
-
-    Attributes:
-        persistent: The pass after which they never become equal again.
-        first: The first pass after which they differ, if later passes undo that difference.
-    """
+    """Where two sequences diverge for good, and the first pass whose difference later passes undo, if any."""
 
     persistent: AlignedPass
     first: AlignedPass | None = None
@@ -136,12 +120,7 @@ def find_divergence(
 ) -> Divergence | None:
     """Find where two sequences of states diverge; None if they end equal.
 
-    Args:
-        good: States of the good side.
-        bad: States of the bad side.
-        renamed: Renamed passes, old name -> new name.
-        ended_early: Whether the good and the bad run ended early. Passes that only the other side reached do not count.
-        same: When two fingerprints are equal.
+    `renamed` maps old names of passes to new ones. Passes that only one side reached do not count if the other ended early.
     """
     good, bad = ([state for state in states if not state.failed] for states in (good, bad))
     passes = list(align(good, bad, renamed, same))
@@ -205,14 +184,9 @@ class LocatedPass:
 
 @dataclass(frozen=True, slots=True)
 class FollowedDivergence:
-    """Where two runs diverge, in the program or in one device function.
+    """Where two runs diverge, in one device function, by its name on each side, or in the program.
 
-    Attributes:
-        good: The function that was followed, by its name on the good side; None for the program.
-        bad: The same on the bad side.
-        persistent: The divergence; None if there is none.
-        first: An earlier difference that later passes undo.
-        decided: A later difference in choices, such as tile sizes.
+    `persistent` and `first` are as in `Divergence`; `decided` is a later difference in choices, such as tile sizes.
     """
 
     good: str | None = None
@@ -224,13 +198,7 @@ class FollowedDivergence:
 
 @dataclass(frozen=True, slots=True)
 class TracePair:
-    """Both runs' traces.
-
-    Attributes:
-        renamed: Renamed passes, old name -> new name.
-        ended_early: Whether the good and the bad run ended early.
-        failure_text: The failure, which may name a function.
-    """
+    """Both runs' traces, with the arguments of `find_divergence`, and the failure, which may name a function."""
 
     good: Trace
     bad: Trace
@@ -239,7 +207,6 @@ class TracePair:
     failure_text: str = ""
 
     def divergence(self, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Divergence | None:
-        """Find where two sequences of states of these runs diverge."""
         return find_divergence(good, bad, self.renamed, ended_early=self.ended_early)
 
 
@@ -304,12 +271,8 @@ def _dump_index(found: FollowedDivergence) -> int:
 def counterpart(name: str, initial: FunctionState, other: Trace, taken: Collection[str] = ()) -> str | None:
     """Find a function in another run: by name, by name without numbers, otherwise by similar operations.
 
-    Args:
-        name: The function's name in this run.
-        initial: Its first state.
-        other: The other run.
-        taken: Functions of this run. A function of the other run with such a name is no counterpart of a function with
-            another name, because a lowering may add functions.
+    A lowering may add functions. Those of the other run that have the name of a `taken` function, one of this run, are
+    therefore no counterparts of a function with another name.
     """
 
     def similarity(candidate: str) -> tuple[bool, bool, float]:

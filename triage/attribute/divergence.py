@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.git_history import Repository
-from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
+from triage.mlir.fingerprint import Fingerprint, combined
 from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -33,13 +34,7 @@ _MAX_DIFFERENCES = 12  # of one phase
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much to compare.
-
-    Attributes:
-        phases: Compare the program after each phase too.
-        excerpts: Print the IR at the divergence.
-        patience: Seconds for each compile that prints IR; None for the case's own limit.
-    """
+    """How much to compare. `patience`: seconds for each compile that prints IR; None for the case's own limit."""
 
     phases: bool = True
     excerpts: bool = True
@@ -138,7 +133,7 @@ class _Comparison:
             files = tuple(dict.fromkeys((*persistent.files, *(decided.files if decided else ()))))
         else:
             files = self._files(failing) if failing else ()
-        phases = tuple(compare_phases(self._phases(), self._print, self.ir.words)) if depth.phases else ()
+        phases = tuple(self._compare_phases()) if depth.phases else ()
         return Attribution(
             self.case,
             *self.probes,
@@ -235,18 +230,37 @@ class _Comparison:
         good, bad = (self.ir.phases(toolchain, last) for toolchain in self.toolchains)
         return tuple(phase for phase in good if phase in bad)
 
-    def _print(self, phase: str) -> tuple[PrintedModule | None, PrintedModule | None]:
-        def printed(toolchain: Toolchain) -> PrintedModule | None:
-            found: list[PrintedModule | None] = []
+    def _print(self, toolchain: Toolchain, phase: str) -> PrintedModule | None:
+        """Print the program after a phase; None if the compile does not get there."""
+        found: list[PrintedModule | None] = []
 
-            def keep(path: Path) -> None:
-                found.append(read_printed(path, self.ir.words))
+        def keep(path: Path) -> None:
+            found.append(read_printed(path, self.ir.words))
 
-            self._count(compiles=1)
-            self.runner.prober.observe(self.case, toolchain, lambda plain: self.ir.up_to(plain, phase), on_output=keep)
-            return found[0] if found else None
+        self._count(compiles=1)
+        self.runner.prober.observe(self.case, toolchain, lambda plain: self.ir.up_to(plain, phase), on_output=keep)
+        return found[0] if found else None
 
-        return self._both(printed)
+    def _compare_phases(self) -> Iterator[PhaseComparison]:
+        """Compare the program after each phase in order, until a side does not get there."""
+        for phase in self._phases():
+            modules = self._both(partial(self._print, phase=phase))
+            good, bad = (_functions_only(module) if module else None for module in modules)
+            if good is None and bad is None:
+                return
+            yield PhaseComparison(
+                phase,
+                self._counts(good) if good else None,
+                self._counts(bad) if bad else None,
+                good.same_as(bad) if good and bad else None,
+                _differences(good, bad) if good and bad else (),
+            )
+            if good is None or bad is None:
+                return
+
+    def _counts(self, fingerprint: Fingerprint) -> Mapping[str, int]:
+        counted = self.ir.words.counts.items()
+        return {name: sum(fingerprint.operations.get(operation, 0) for operation in operations) for name, operations in counted}
 
     def _failure_text(self) -> str:
         """Return the parts of the failure that may name a function."""
@@ -295,37 +309,10 @@ def _shared_bytes(trace: Trace, function: str | None) -> int | None:
     return next((state.fingerprint.shared_bytes for state in reversed(states) if state.fingerprint.shared_bytes), 0)
 
 
-PrintPhase = Callable[[str], tuple[PrintedModule | None, PrintedModule | None]]
-"""Prints the program of both sides after a phase; None if a side does not get there."""
-
-
-def compare_phases(phases: Sequence[str], print_phase: PrintPhase, words: Vocabulary) -> Iterator[PhaseComparison]:
-    """Compare the program after each phase in order, until a side does not get there."""
-    for phase in phases:
-        good, bad = (_functions_only(module) if module else None for module in print_phase(phase))
-        if good is None and bad is None:
-            return
-        yield PhaseComparison(
-            phase,
-            _counts(good, words) if good else None,
-            _counts(bad, words) if bad else None,
-            good.same_as(bad) if good and bad else None,
-            _differences(good, bad) if good and bad else (),
-        )
-        if good is None or bad is None:
-            return
-
-
 def _functions_only(module: PrintedModule) -> Fingerprint:
     """Combine the functions: versions spell what surrounds them, such as target descriptions, differently."""
     functions = combined(module.functions.values())
     return replace(functions, operations=module.whole.operations, typed_counts=module.whole.typed_counts)
-
-
-def _counts(fingerprint: Fingerprint, words: Vocabulary) -> Mapping[str, int]:
-    return {
-        name: sum(fingerprint.operations.get(operation, 0) for operation in counted) for name, counted in words.counts.items()
-    }
 
 
 def _differences(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:

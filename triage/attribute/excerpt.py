@@ -104,23 +104,15 @@ _MAX_FILES = 5
 def source_files(
     name: PassName, repository: Repository | None, commit: str | None, known: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Find the source files of a pass.
+    """Find the source files of a pass in a commit: the file that defines it, then the `known` ones with its decisions.
 
-    Args:
-        name: The pass.
-        repository: A clone of the compiler.
-        commit: The commit to search.
-        known: Class of a pass -> other files that hold its decisions.
-
-    Returns:
-        Paths relative to the repository: the file that defines the pass, then the known ones. Empty without a clone or if
-        the pass comes from a dependency.
+    Returns nothing without a clone or if the pass comes from a dependency.
     """
     decisions = known.get(name.name, ())
     if repository is None or commit is None or not _IDENTIFIER.fullmatch(name.name):
         return ()
     try:
-        decisions = tuple(path for path in decisions if _exists(path, repository, commit))
+        decisions = tuple(path for path in decisions if repository.ask("ls-tree", "--name-only", commit, "--", path).strip())
     except GitRefused:  # the clone lacks the commit
         return ()
     return tuple(dict.fromkeys((*_defining_files(name.name, repository, commit), *decisions)))
@@ -137,7 +129,3 @@ def _defining_files(name: str, repository: Repository, commit: str) -> tuple[str
     paths = [path.partition(":")[2] for path in answer.decode("utf-8", "replace").split("\0") if path][:_MAX_FILES]
     # A file with the name of the pass is likeliest to define it.
     return tuple(sorted(paths, key=lambda path: path.rsplit("/", 1)[-1].partition(".")[0].lower() != stem.lower()))
-
-
-def _exists(path: str, repository: Repository, commit: str) -> bool:
-    return bool(repository.ask("ls-tree", "--name-only", commit, "--", path).strip())

@@ -45,10 +45,8 @@ class DivergingPass:
 
     Attributes:
         good: The pass on the good side; None if it changed nothing there or does not exist.
-        bad: The same on the bad side.
         function: The device function, by its name on the bad side; None for the whole program.
         operations: Operations that occur more often on one side. If these and `choices` are empty, types or nesting differ.
-        choices: Choices, such as tile sizes, that both sides make differently.
         files: Source files of the pass, relative to the repository, best first.
     """
 
@@ -70,13 +68,9 @@ class DivergingPass:
 
 @dataclass(frozen=True, slots=True)
 class PhaseComparison:
-    """The program after one phase.
+    """The program after one phase: counts by name, None for a side that did not get that far.
 
-    Attributes:
-        good: Counts by name; None if the good side did not get that far.
-        bad: The same of the bad side.
-        same: Whether both mean the same; None unless both got that far.
-        differences: Typed operations that one side has more of, the largest difference first.
+    `same` is None unless both got that far. `differences` begins with the largest one.
     """
 
     phase: str
@@ -99,8 +93,7 @@ class Attribution:
         decided: A later pass that makes different choices, such as tile sizes.
         shared: Bytes of shared memory of the function before its buffers become pointers, on each side; None if unknown.
         files: Source files that a commit search should suspect.
-        compiles: Number of compiles for the comparison.
-        printed: Bytes of IR that they printed.
+        printed: Bytes of IR that the compiles printed.
         cause: Why one side could not be tested.
     """
 
@@ -125,7 +118,6 @@ class Attribution:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure of the bad side."""
         return self.bad.outcome.failure if isinstance(self.bad.outcome, Failed) else None
 
     @property
@@ -147,5 +139,4 @@ class Attribution:
 
     @property
     def passes(self) -> tuple[str, ...]:
-        """The classes of the suspected passes."""
         return tuple(dict.fromkeys(suspect.name for suspect in self.suspects))

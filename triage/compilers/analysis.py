@@ -71,13 +71,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class ProgramDevice:
-    """A device of a program.
-
-    Attributes:
-        declared: The option or attribute that declares it; None if nothing does.
-        references: How often the program names it.
-        position: The first reference.
-    """
+    """A device of a program: what declares it, None if nothing does, how often the program names it, and where first."""
 
     name: str
     declared: str | None

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
 
 from triage.classify import FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools
@@ -27,9 +26,6 @@ from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
-
-if TYPE_CHECKING:  # a compile needs none of it
-    pass
 
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)  # endings that one run does not prove

@@ -104,7 +104,8 @@ class _Reader:
         head = _HEAD.match(self.text, self.position)
         if head is None:
             raise self.error("expected an operation in generic form", self.position)
-        operation = Operation(head[2], operands=[self._use(name) for name in split(head[3])])
+        operands = [self.values.get(name) or self.open.setdefault(name, Value("")) for name in split(head[3])]
+        operation = Operation(head[2], operands=operands)
         self.position = head.end()
         if self.text.startswith("[", self.position):
             operation.successors = [self.blocks.setdefault(name, Block()) for name in split(self._inside())]
@@ -130,11 +131,6 @@ class _Reader:
         self.position = end
         self._space()
         return inside
-
-    def _use(self, name: str) -> Value:
-        if name not in self.values:
-            return self.open.setdefault(name, Value(""))
-        return self.values[name]
 
     def _define(self, names: str, types: list[str], operation: str) -> list[Value]:
         wanted: list[str] = []

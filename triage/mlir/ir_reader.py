@@ -22,16 +22,11 @@ _HEADER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PrintedModule:
-    """Fingerprints of one piece of printed IR.
+    """Fingerprints of one piece of printed IR: the outermost operation as a whole, and functions by symbol.
 
-    Attributes:
-        anchor: The name of the outermost operation.
-        whole: Its fingerprint.
-        functions: Fingerprints by symbol.
-        device: The functions that are inside an executable.
+    `device` holds the functions that are inside an executable.
     """
 
-    anchor: str
     whole: Fingerprint
     functions: dict[str, Fingerprint] = field(default_factory=dict)
     device: frozenset[str] = frozenset()
@@ -70,11 +65,6 @@ class IrReader:
     """Reads printed IR line by line and reports each complete outermost operation."""
 
     def __init__(self, words: Vocabulary, on_module: Callable[[PrintedModule], None], *, count_types: bool = False) -> None:
-        """Args:
-        words: How to read the IR.
-        on_module: Called for each module.
-        count_types: Count operations by their types too.
-        """
         self._words = words
         self._on_module = on_module
         self._count_types = count_types
@@ -121,7 +111,7 @@ class IrReader:
         self._executables -= child.name in self._words.executables
         if not self._open:
             self._done = True
-            self._on_module(PrintedModule(child.name, fingerprint, self._functions, frozenset(self._device)))
+            self._on_module(PrintedModule(fingerprint, self._functions, frozenset(self._device)))
 
 
 class LineSplitter:

@@ -47,13 +47,10 @@ def reshaped(type_: str, numbers: list[int]) -> str:
 
 
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
-    """Yield the module with static argument shapes, and a description of the sizes.
+    """Yield a module in generic form with static argument shapes, and a description of the sizes.
 
     First all unknown dimensions get the same number. Then one argument type gets a multiple, because another may hold the
     same dimension split in two. The caller checks which candidates are valid.
-
-    Args:
-        text: The module in generic form.
     """
     functions = _fixable(parse_module(text))
     types = list(dict.fromkeys(value.type for function in functions for value in _open_arguments(function)))
@@ -73,12 +70,7 @@ def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
 def fix_arguments(module: Module, sizes: Mapping[str, int] | int) -> bool:
     """Give arguments static shapes and cast them back to the type that the body expects.
 
-    Args:
-        module: Changed in place.
-        sizes: The number for unknown dimensions, by argument type, or one for all.
-
-    Returns:
-        Whether any argument changed.
+    `sizes` is the number for unknown dimensions, by argument type or one for all. Returns whether any argument changed.
     """
     changed = False
     for function in _fixable(module):
@@ -101,8 +93,7 @@ def fix_arguments(module: Module, sizes: Mapping[str, int] | int) -> bool:
 def propagate_shapes(module: Module) -> bool:
     """Propagate static shapes through elementwise operations and to the results of functions.
 
-    Returns:
-        Whether anything changed, so that another canonicalization may find more.
+    Returns whether anything changed, so that another canonicalization may find more.
     """
     casts = {
         operation.results[0]: operation.operands[0]
@@ -194,16 +185,10 @@ def float_types(module: Module) -> list[str]:
 
 
 def widen_floats(module: Module, types: Iterable[str]) -> bool:
-    """Replace float types with f32.
+    """Replace some of the module's `float_types` with f32, in place; return whether anything changed.
 
-    Constants of 8 bit types that are written as bits are not converted; the result is then invalid.
-
-    Args:
-        module: Changed in place.
-        types: Some of `float_types`.
-
-    Returns:
-        Whether anything changed. A module that keeps constants of such a type as resources is left alone.
+    A module that keeps constants of such a type as resources is left alone. Constants of 8 bit types that are written as
+    bits are not converted; the result is then invalid.
     """
     types = list(types)
     resources = [text for operation in module.walk() for text in operation.texts() if "dense_resource<" in text]

@@ -19,12 +19,7 @@ class SourcePosition:
 
 
 class Value:
-    """A result of an operation or an argument of a block, compared by identity.
-
-    Attributes:
-        type: The type's text.
-        position: The position in the source; known for arguments only.
-    """
+    """A result of an operation or an argument of a block, compared by identity; only arguments have a position."""
 
     __slots__ = ("position", "type")
 
@@ -38,13 +33,7 @@ class Value:
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """An operation.
-
-    Attributes:
-        properties: Inherent attributes: name -> text; the text of a unit attribute is empty.
-        attributes: Other attributes, in the same form.
-        position: The position in the source; None if unknown.
-    """
+    """An operation. `properties` and `attributes` map names to text, which is empty for a unit attribute."""
 
     name: str
     operands: list[Value] = field(default_factory=list)
@@ -57,7 +46,6 @@ class Operation:
 
     @property
     def line(self) -> int | None:
-        """The line in the source, from 1."""
         return self.position.line if self.position else None
 
     def attribute(self, name: str) -> str | None:
@@ -70,7 +58,6 @@ class Operation:
         return self.properties if _FUNCTION_TYPE in self.properties else self.attributes
 
     def texts(self) -> list[str]:
-        """Return the texts of all attributes."""
         return [*self.properties.values(), *self.attributes.values()]
 
     @property
@@ -133,11 +120,9 @@ class Module:
         ]
 
     def blocks(self) -> list[Block]:
-        """Return all blocks."""
         return [block for operation in self.root.walk() for region in operation.regions for block in region.blocks]
 
     def values(self) -> list[Value]:
-        """Return all results and block arguments."""
         results = [value for operation in self.walk() for value in operation.results]
         return results + [value for block in self.blocks() for value in block.arguments]
 

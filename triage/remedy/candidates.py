@@ -32,7 +32,6 @@ class Situation:
     """What candidates depend on.
 
     Attributes:
-        hints: What the compiler family knows about remedies.
         devices: The devices that the program refers to.
         siblings: The cases of the same recipe.
         rewritten: Rewritten inputs by the name of the rewrite.
@@ -67,7 +66,18 @@ def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
     """Return the known remedies of the failures' classes, each own flag dropped, then the neighbours in the matrix."""
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     dropped = (_single(DropFlag(name)) for name in own if "target" not in name)
-    return _distinct([*_known(situation), *dropped, *_neighbours(situation)])
+    neighbours = (
+        _single(Neighbour(sibling, differs))
+        for sibling in situation.siblings
+        if len(differs := differences(situation.case, sibling)) == 1
+    )
+    known = (
+        change
+        for failure in situation.failures
+        for candidate in candidates_of_class(situation.case, failure)
+        for change in _changes(candidate, situation, failure)
+    )
+    return _distinct([*known, *dropped, *neighbours])
 
 
 def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
@@ -83,12 +93,6 @@ def candidates_of_class(case: Case, failure: Failure) -> tuple[RemedyCandidate, 
     """Return the candidates of the rule for a failure's class."""
     rule = rules_of(case).by_name.get(failure.failure_class)
     return rule.candidates_for(case.compiler) if rule else ()
-
-
-def _known(situation: Situation) -> Iterator[CaseChange]:
-    for failure in situation.failures:
-        for candidate in candidates_of_class(situation.case, failure):
-            yield from _changes(candidate, situation, failure)
 
 
 def _changes(candidate: RemedyCandidate, situation: Situation, failure: Failure) -> Iterator[CaseChange]:
@@ -119,13 +123,6 @@ def _declarations(situation: Situation, failure: Failure, why: str) -> Iterator[
     devices = situation.devices | ({device} if isinstance(device, str) else frozenset())
     if situation.hints and (flags := situation.hints.declaring(situation.case, devices)) is not None:
         yield _single(ReplaceFlags(flags, why))
-
-
-def _neighbours(situation: Situation) -> Iterator[CaseChange]:
-    for sibling in situation.siblings:
-        differs = differences(situation.case, sibling)
-        if len(differs) == 1:
-            yield _single(Neighbour(sibling, differs))
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChange]:

@@ -42,13 +42,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenInput:
-    """Compile a rewritten input.
-
-    Attributes:
-        path: The rewritten input.
-        change: Description of the change.
-        caveat: How the meaning differs; empty if it does not.
-    """
+    """Compile a rewritten input. `change` describes it; `caveat`: how the meaning differs, empty if it does not."""
 
     path: Path
     change: str
@@ -68,7 +62,6 @@ class CaseChange:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags to add to the command line."""
         added: list[str] = []
         for step in self.steps:
             match step:

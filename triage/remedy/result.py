@@ -45,12 +45,7 @@ class RemedyCheck:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change that makes the case compile.
-
-    Attributes:
-        smallest: Whether its value was narrowed and the next smaller value fails.
-        checks: Its effect on other revisions; empty if it was not tried there.
-    """
+    """A change that makes the case compile. `smallest`: its value was narrowed; `checks`: its effect on other revisions."""
 
     change: CaseChange
     probe: Probe
@@ -59,7 +54,6 @@ class Remedy:
 
     @property
     def verified_on(self) -> tuple[Revision, ...]:
-        """The revisions on which the case compiles with it."""
         checked = (check.remedied for check in self.checks if isinstance(check.remedied.outcome, Compiled))
         return (self.probe.revision, *(probe.revision for probe in checked))
 
@@ -71,12 +65,9 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """The remedies of a failing case, the cheapest first.
+    """The remedies of a failing case, the cheapest first, and the changes that lead to another failure (`promising`).
 
-    Attributes:
-        tried: Number of candidates that were tried, cached answers included.
-        left: Number of candidates that the budget left untried.
-        promising: Changes that lead to another failure.
+    `tried` counts the candidates that were tried, cached answers included; `left` those that exceed the budget.
     """
 
     case: Case

@@ -23,11 +23,7 @@ _SIDES = {"arg_attrs": 0, "res_attrs": 1}
 
 
 def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bool:
-    """Put a `barrier` operation before the first operand of each transfer that has none.
-
-    Returns:
-        Whether anything changed.
-    """
+    """Put a `barrier` operation before the first operand of each transfer that has none; return whether any was added."""
     guarded = {value for operation in module.walk() if operation.name == barrier for value in operation.results}
     changed = False
     for block in module.blocks():
@@ -46,12 +42,7 @@ def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bo
 def add_affinities(module: Module, attribute: str) -> bool:
     """Copy a function's first affinity to its tensor arguments and results that have none.
 
-    Args:
-        module: Changed in place.
-        attribute: The argument and result attribute that holds an affinity.
-
-    Returns:
-        Whether anything changed.
+    `attribute` is the argument and result attribute that holds an affinity. Returns whether anything changed.
     """
     changed = False
     for function in module.functions():
@@ -84,8 +75,7 @@ class InputRewrite:
         variants: Yields changed modules with a description of the change, from the generic form. The first valid one is used.
         caveat: How the meaning differs; empty if it does not.
         largest: Size limit of the input in bytes.
-        passes: Passes that the toolchain's optimizer runs on the module.
-        propagate: Run after the passes; returns whether they should run again.
+        passes: Passes that the toolchain's optimizer runs; `propagate` follows and returns whether they should run again.
     """
 
     variants: Callable[[str], Iterator[tuple[Module, str]]]

@@ -48,12 +48,10 @@ class Trials:
 
     @property
     def tried(self) -> int:
-        """The number of candidates that were tried."""
         return len(self.probes)
 
     @property
     def working(self) -> tuple[tuple[CaseChange, Probe], ...]:
-        """The changes with which the case compiles, in the order tried."""
         return tuple((self.changes[text], probe) for text, probe in self.probes.items() if isinstance(probe.outcome, Compiled))
 
     @property
@@ -63,15 +61,12 @@ class Trials:
 
     @property
     def promising(self) -> tuple[tuple[CaseChange, Failure], ...]:
-        """The changes that lead to another failure."""
         return tuple(
             (self.changes[text], probe.outcome.failure)
             for text, probe in self.probes.items()
-            if isinstance(probe.outcome, Failed) and not self._has_same_failure(probe.outcome)
+            if isinstance(probe.outcome, Failed)
+            and self.failure.signature not in {failure.signature for failure in (probe.outcome.failure, *probe.outcome.others)}
         )
-
-    def _has_same_failure(self, outcome: Failed) -> bool:
-        return any(failure.signature == self.failure.signature for failure in (outcome.failure, *outcome.others))
 
 
 def search(trials: Trials, first: Sequence[CaseChange], second: Sequence[CaseChange]) -> None:
@@ -128,30 +123,20 @@ def with_smallest_value(trials: Trials, change: CaseChange, probe: Probe) -> tup
 def narrow(
     values: Sequence[int], low: int, high: int, parallel: int, works: Callable[[list[int]], list[bool]]
 ) -> tuple[int, int]:
-    """Narrow the range between a value that fails and a larger one that works.
+    """Narrow the range between a value that fails and a larger one that works, testing `parallel` values together.
 
-    Values above one that works must work. Each value is tested at most once.
-
-    Args:
-        values: Ascending values.
-        low: Index of a value that fails; -1 for none.
-        high: Index of a value that works.
-        parallel: Number of values to test together.
-        works: Tests some values.
+    Values ascend, and those above one that works must work. Each value is tested at most once. `low` and `high` are the
+    indices of a value that fails (-1 for none) and of one that works.
 
     Returns:
         Adjacent indices: the largest value that fails (-1 if all work) and the smallest that works.
     """
     while high - low > 1:
-        points = _points_between(low, high, values, parallel)
+        # Up to `parallel` indices strictly between both, evenly spaced by the magnitude of their values.
+        first, last = max(1, values[low + 1]), values[high]
+        wanted = [first * (last / first) ** (number / (parallel + 1)) for number in range(1, parallel + 1)]
+        points = sorted({min(high - 1, bisect_left(values, value, low + 1, high)) for value in wanted})
         answers = works([values[point] for point in points])
         high = next((point for point, answer in zip(points, answers, strict=True) if answer), high)
         low = max([low, *(point for point in points if point < high)])
     return low, high
-
-
-def _points_between(low: int, high: int, values: Sequence[int], count: int) -> list[int]:
-    """Return up to `count` indices strictly between two, evenly spaced by the magnitude of their values."""
-    first, last = max(1, values[low + 1]), values[high]
-    wanted = (first * (last / first) ** (number / (count + 1)) for number in range(1, count + 1))
-    return sorted({min(high - 1, bisect_left(values, value, low + 1, high)) for value in wanted})

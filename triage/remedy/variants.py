@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -36,14 +37,7 @@ Observed = tuple[Values, VariantResult]
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """The compared variants.
-
-    Attributes:
-        failure: The failure in question; None if no case has one.
-        keys: The keys that vary.
-        deciding: The keys that decide whether a variant fails.
-        sentence: What the failure depends on.
-    """
+    """The compared variants of the failure in question, None if no case has one, and the keys that decide whether one fails."""
 
     probes: tuple[Probe, ...]
     failure: Failure | None
@@ -177,7 +171,8 @@ def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
     """
     testable = [(values, result) for values, result in observed if result is not VariantResult.UNTESTABLE]
     failing = [values for values, result in testable if result is VariantResult.FAILS]
-    keys = _varying(testable)
+    known = dict.fromkeys(key for values, _ in testable for key in values)
+    keys = tuple(key for key in known if len({values.get(key) for values, _ in testable}) > 1)
     if not failing:
         return (), "No case has this failure."
     if len(failing) == len(testable):
@@ -200,20 +195,10 @@ def _with_notes(text: str, observed: Sequence[Observed], keys: Sequence[str], de
         text += f"; {_listed(rest)} {'does' if len(rest) == 1 else 'do'} not matter"
     elif rest:
         text += f" ({_listed(rest)})"
-    notes = [
-        f"{count} of {len(observed)} {label}"
-        for kind, label in (
-            (VariantResult.OTHER, "fail in another way"),
-            (VariantResult.UNTESTABLE, "cannot be tested"),
-        )
-        if (count := sum(result is kind for _, result in observed))
-    ]
+    labels = {VariantResult.OTHER: "fail in another way", VariantResult.UNTESTABLE: "cannot be tested"}
+    counts = Counter(result for _, result in observed)
+    notes = [f"{counts[kind]} of {len(observed)} {label}" for kind, label in labels.items() if counts[kind]]
     return f"{text}." + (f" {' and '.join(notes)}." if notes else "")
-
-
-def _varying(observed: Sequence[Observed]) -> tuple[str, ...]:
-    keys = dict.fromkeys(key for values, _ in observed for key in values)
-    return tuple(key for key in keys if len({values.get(key) for values, _ in observed}) > 1)
 
 
 def _decides_alone(key: str, observed: Sequence[Observed]) -> bool:

@@ -27,14 +27,10 @@ _MAX_CHECKED = 5  # remedies that are tried on other compilers too
 
 @dataclass(frozen=True, slots=True)
 class RemedyRequest:
-    """The case to remedy.
+    """The case to remedy, which fails on `bad` and not on `good`.
 
-    Attributes:
-        bad: The compiler on which it fails.
-        good: A compiler on which it does not fail.
-        budget: Maximum number of candidates.
-        siblings: The recipe's cases.
-        run: Measure the run time of the compiled programs if they run on this machine.
+    `budget` is the maximum number of candidates; `siblings` are the recipe's cases; `run` measures the run time of the
+    compiled programs if they run on this machine.
     """
 
     case: Case
@@ -108,8 +104,8 @@ def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence
     case = request.case
     prepared, toolchain = runner.prober.input_of(case), runner.registry.obtain(request.bad)
     hints = family_of(case).remedy_hints()
-    named = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
-    names = dict.fromkeys(candidate.name for candidate in named if isinstance(candidate, RewriteInput))
+    candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
+    names = dict.fromkeys(candidate.name for candidate in candidates if isinstance(candidate, RewriteInput))
     return Situation(
         case,
         failures,
@@ -149,7 +145,7 @@ def _other_toolchains(runner: ProbeRunner, request: RemedyRequest) -> tuple[list
     refs, notes = [request.good] if request.good else [], []
     try:
         refs.append(runner.registry.resolve("latest", request.case.compiler))
-    except (EnvironmentFailure, TriageError) as error:
+    except TriageError as error:
         notes.append(f"not tried on the newest release: {error}")
     others = {ref.revision.name: ref for ref in refs if ref.revision.name != request.bad.revision.name}
     return list(others.values()), notes

@@ -253,9 +253,11 @@ def _phase_table(found: Attribution) -> Table:
     names = _count_names(found)
     table = Table("after phase", "meaning", *names, box=None)
     for comparison in found.phases:
-        style = "" if comparison.same else "yellow"
-        cells = [_pair(comparison, name) for name in names]
-        table.add_row(comparison.phase, Text(phase_state(comparison), style=style), *cells)
+        cells = []
+        for name in names:
+            good, bad = ("-" if counts is None else str(counts.get(name, 0)) for counts in (comparison.good, comparison.bad))
+            cells.append(good if good == bad else f"{good} | {bad}")
+        table.add_row(comparison.phase, Text(phase_state(comparison), style="" if comparison.same else "yellow"), *cells)
     return table
 
 
@@ -266,11 +268,6 @@ def _count_names(found: Attribution) -> list[str]:
 def phase_state(comparison: PhaseComparison) -> str:
     """Return whether the program after a phase means the same."""
     return {True: "same", False: "differs", None: "not reached by both"}[comparison.same]
-
-
-def _pair(phase: PhaseComparison, name: str) -> str:
-    good, bad = ("-" if counts is None else str(counts.get(name, 0)) for counts in (phase.good, phase.bad))
-    return good if good == bad else f"{good} | {bad}"
 
 
 def _diff(found: Attribution, diverging: DivergingPass) -> Table:

@@ -139,8 +139,11 @@ def _rows(linted: LintedCase) -> Table:
         counts[finding.rule] = counts.get(finding.rule, 0) + 1
         if counts[finding.rule] <= _MAX_FINDINGS:
             severity = Text(finding.severity.value, style=_STYLES[finding.severity])
-            where = f"{_where(linted, finding.position)}: " if finding.position else ""
-            table.add_row(severity, Text.assemble(where, (f"[{finding.rule}] ", "dim"), finding.message))
+            where = position_text(finding.position)
+            if finding.position and linted.generated:  # the case's line already shows the path of a generated program
+                where = f"{finding.position.line}:{finding.position.column}"
+            label = (f"[{finding.rule}] ", "dim")
+            table.add_row(severity, Text.assemble(f"{where}: " if where else "", label, finding.message))
     for rule, count in counts.items():
         if count > _MAX_FINDINGS:
             table.add_row("", Text(f"... and {count - _MAX_FINDINGS} more of {rule}; --format json lists all", style="dim"))
@@ -151,22 +154,15 @@ def _rows(linted: LintedCase) -> Table:
     return table
 
 
-def _where(linted: LintedCase, position: SourcePosition) -> str:
-    """Return the position without the path of a generated program, which the case's line already shows."""
-    return f"{position.line}:{position.column}" if linted.generated else position_text(position) or ""
-
-
 def _counts(cases: Sequence[LintedCase]) -> Text:
     severities = [finding.severity for linted in cases for finding in linted.findings]
-    parts = [_count(severities.count(severity), severity) for severity in Severity]
+    parts = []
+    for severity in Severity:
+        count = severities.count(severity)
+        parts.append(f"{count or 'no'} {severity.value}{'' if count == 1 or severity is Severity.ADVICE else 's'}")
     silenced = sum(linted.silenced for linted in cases)
     tail = f", {silenced} silenced" if silenced else ""
     return Text(f"{', '.join(parts)} in {plural(len(cases), 'case')}{tail}")
-
-
-def _count(count: int, severity: Severity) -> str:
-    plural = "" if count == 1 or severity is Severity.ADVICE else "s"
-    return f"{count or 'no'} {severity.value}{plural}"
 
 
 def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int]) -> Json:

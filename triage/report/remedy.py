@@ -175,13 +175,16 @@ def explanation(remedy: Remedy) -> str:
 
 def cost_text(probe: Probe) -> str:
     """Return the cost of a compile: CPU seconds of one run, bytes written, and the cost metrics."""
-    size = probe.measured.metrics.get("artifact_bytes")
+    metrics = probe.measured.metrics
     parts = [f"{probe.measured.cpu_seconds:.1f} s of CPU to compile"]
-    if size is not None:
-        parts.append(f"{size:.0f} bytes written")
-    return ", ".join(
-        [*parts, *(_metric(name, _number(name, value) + _spread(name, probe)) for name, value in cost_of(probe).items())]
-    )
+    if "artifact_bytes" in metrics:
+        parts.append(f"{metrics['artifact_bytes']:.0f} bytes written")
+    for name, value in cost_of(probe).items():
+        text = _number(name, value)
+        if name == "run_ms":  # measured several times
+            text += f" ({_number(name, metrics['run_ms_least'])} to {_number(name, metrics['run_ms_most'])})"
+        parts.append(_metric(name, text))
+    return ", ".join(parts)
 
 
 def cost_changes_text(remedy: Remedy) -> str:
@@ -206,14 +209,6 @@ def _changes(before: Probe, after: Probe) -> str:
 
 def _number(name: str, value: float) -> str:
     return f"{value:.3g}" if name == "run_ms" and value < 100 else f"{value:.0f}"
-
-
-def _spread(name: str, probe: Probe) -> str:
-    """Return the range of a measured run time."""
-    if name != "run_ms":
-        return ""
-    metrics = probe.measured.metrics
-    return f" ({_number(name, metrics['run_ms_least'])} to {_number(name, metrics['run_ms_most'])})"
 
 
 def _metric(name: str, value: str) -> str:

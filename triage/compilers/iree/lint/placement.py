@@ -6,7 +6,7 @@ The longer a chain, the more iterations the affinity solver needs. Only a compil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from triage.compilers.analysis import LintFinding, ProgramDevice, Severity
@@ -242,7 +242,7 @@ class Chain:
 
 @dataclass(slots=True)
 class _ChainWalk:
-    """Walks one function.
+    """Walks the functions of a program.
 
     Attributes:
         tied: Value -> length of the longest chain of in-place operations to it; a global is known by its name.
@@ -306,33 +306,20 @@ class _ChainWalk:
             self.moved |= dict.fromkeys(operation.results, count)
 
 
-def chains(program: LintProgram) -> tuple[Chain, Mapping[str, Chain]]:
-    """Return the longest chain of in-place operations, and for each device the longest chain of transfers to it."""
-    walks = []
-    for function in program.functions:
-        walk = _ChainWalk(program)
-        for block in function.regions[0].blocks:
-            walk.block(block)
-        walks.append(walk)
-    tied = max((walk.longest for walk in walks), key=lambda chain: chain.length, default=Chain())
-    moved: dict[str, Chain] = {}
-    for walk in walks:
-        for device, chain in walk.transfers.items():
-            if chain.length > moved.get(device, Chain()).length:
-                moved[device] = chain
-    return tied, moved
-
-
 def long_chains(program: LintProgram) -> Iterator[LintFinding]:
     """Report long chains as advice: the shape of a program does not determine the number of iterations."""
-    tied, moved = chains(program)
-    if tied.length > _MAX_LENGTH:
+    walk = _ChainWalk(program)
+    for function in program.functions:
+        walk.tied.clear()  # a chain of globals ends with its function
+        for block in function.regions[0].blocks:
+            walk.block(block)
+    if walk.longest.length > _MAX_LENGTH:
         text = (
-            f"this is the last of {tied.length} in-place operations in a row; the affinity solver walks the whole chain"
+            f"this is the last of {walk.longest.length} in-place operations in a row; the affinity solver walks the whole chain"
             " and gives up after a number of iterations that differs between releases"
         )
-        yield LintFinding("long-chain", Severity.ADVICE, text, tied.end)
-    for device, chain in moved.items():
+        yield LintFinding("long-chain", Severity.ADVICE, text, walk.longest.end)
+    for device, chain in walk.transfers.items():
         if chain.length > _MAX_LENGTH:
             text = f"this is the last of {chain.length} transfers in a row, on @{device}"
             yield LintFinding("long-chain", Severity.ADVICE, text, chain.end)

@@ -94,7 +94,6 @@ class LintProgram:
 
     @property
     def words(self) -> PlacementWords:
-        """The operations and attributes that decide about devices."""
         return placement_words()
 
     @cached_property
@@ -107,7 +106,6 @@ class LintProgram:
 
     @cached_property
     def functions(self) -> list[Operation]:
-        """The functions with a body."""
         return self.module.functions()
 
     @cached_property
