@@ -139,12 +139,12 @@ def combined(first: CaseChange, second: CaseChange) -> CaseChange:
 
 def contradict(first: CaseChange, second: CaseChange) -> bool:
     """Whether two changes concern the same flag, option or program."""
-    return bool(_subjects(first.steps) & _subjects(second.steps))
+    return not _subjects(first).isdisjoint(_subjects(second))
 
 
-def _subjects(steps: Sequence[ChangeStep]) -> set[str]:
+def _subjects(change: CaseChange) -> set[str]:
     subjects = set()
-    for step in steps:
+    for step in change.steps:
         match step:
             case GiveFlag(name) | DropFlag(name):
                 subjects.add(flag_name(name))

@@ -74,14 +74,14 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
     choices = [tuple(zip(full, values, strict=True)) for values in product(*full.values())]
     if len(choices) > MAX_CASES:
         raise BadInput(f"{len(choices)} combinations exceed the limit of {MAX_CASES}; vary fewer values")
-    return tuple(_with_values(case, choice, resolved) for choice in choices)
-
-
-def _with_values(case: Case, choice: tuple[tuple[str, str], ...], resolved: Mapping[str, str]) -> Case:
-    matrix = tuple({**dict(case.matrix), **dict(choice)}.items())
-    for key, value in choice:
-        case = _with_value(case, resolved[key], value)
-    return replace(case, name=f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix)}]", matrix=matrix)
+    cases = []
+    for choice in choices:
+        variant, matrix = case, {**dict(case.matrix), **dict(choice)}
+        for key, value in choice:
+            variant = _with_value(variant, resolved[key], value)
+        name = f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix.items())}]"
+        cases.append(replace(variant, name=name, matrix=tuple(matrix.items())))
+    return tuple(cases)
 
 
 def _with_value(case: Case, knob: str, value: str) -> Case:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
 from triage.compilers.iree.devices import DeclaredDevices, declared_by, declared_in, devices_in
 from triage.mlir import Block, Module, Operation, SourcePosition, Value
@@ -60,27 +61,13 @@ def _data() -> dict[str, Any]:
 @cache
 def placement_words() -> PlacementWords:
     """Load the words."""
-    words: dict[str, Any] = _data()["words"]
-    plain = ("affinity", "barrier", "updates", "demoted")
-    converted: dict[str, Any] = {name: value if name in plain else frozenset(value) for name, value in words.items()}
-    converted["placed_by"] = tuple(words["placed_by"])
-    return PlacementWords(**converted)
+    return TypeAdapter(PlacementWords).validate_python(_data()["words"])
 
 
 @cache
 def missing_types() -> tuple[MissingTypes, ...]:
     """Load the types that backends lack."""
-    return tuple(
-        MissingTypes(
-            backends=frozenset(entry["backends"]),
-            types=frozenset(entry["types"]),
-            why=entry["why"],
-            chips=re.compile(entry["chips"]) if "chips" in entry else None,
-            interface=entry.get("interface", False),
-            unless=entry.get("unless"),
-        )
-        for entry in _data()["missing_types"]
-    )
+    return TypeAdapter(tuple[MissingTypes, ...]).validate_python(_data()["missing_types"])
 
 
 @dataclass(frozen=True)
