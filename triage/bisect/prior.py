@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 from triage.bisect.belief import Floats
-from triage.bisect.project_tables import BUILT, PathMeaning, ProjectTable, letters, project_table, same_name, topics
+from triage.bisect.project_tables import BUILT, NEVER, PathMeaning, ProjectTable, letters, project_table, same_name, topics
 from triage.git_history import CommitRange, Timeline, pull_request
 from triage.git_history.refs import links_of
 from triage.model.outcome import Failure
@@ -158,23 +158,14 @@ class Feature:
     weight: float
     start: float
     reason: str
-    words: re.Pattern[str] | None = None
+    words: str | None = None
 
 
 @cache
 def features() -> tuple[Feature, ...]:
     """The features in the order of their columns."""
     text = files("triage.bisect").joinpath("prior_weights.yaml").read_text("utf-8")
-    return tuple(
-        Feature(
-            str(entry["name"]),
-            float(entry["weight"]),
-            float(entry["start"]),
-            str(entry["reason"]),
-            re.compile(entry["words"]) if "words" in entry else None,
-        )
-        for entry in yaml.safe_load(text)["features"]
-    )
+    return tuple(Feature(**entry) for entry in yaml.safe_load(text)["features"])
 
 
 def feature_matrix(commits: Sequence[Commit], clues: Clues, table: ProjectTable) -> Floats:
@@ -183,10 +174,13 @@ def feature_matrix(commits: Sequence[Commit], clues: Clues, table: ProjectTable)
     columns = []
     for feature in features():
         if feature.words is not None:
-            pattern = feature.words
+            pattern = re.compile(feature.words)
             columns.append([float(bool(pattern.search(subject))) for subject in span.subjects])
+        elif feature.name in _OF_RANGE:
+            columns.append(_OF_RANGE[feature.name](span))
         else:
-            columns.append(_COMPUTED[feature.name](span))
+            compute = _OF_COMMIT[feature.name]
+            columns.append(span.each(lambda i, compute=compute: compute(span, i)))
     return np.array(columns, dtype=np.float64).T.reshape(len(commits), len(features()))
 
 
@@ -208,102 +202,43 @@ class _FeatureRange:
         ]
         known = clues.backend is not None and clues.backend in table.backends
         self.backend = clues.backend if known else None
+        self.shared = table.groups.get(self.backend or "", NEVER)
 
     def each(self, value: Callable[[int], float]) -> list[float]:
         """The value of every commit, by index."""
         return [float(value(index)) for index in range(len(self.commits))]
 
 
-def _not_built(span: _FeatureRange) -> list[float]:
-    return span.each(lambda i: bool(span.kinds[i]) and not span.kinds[i] & BUILT)
-
-
-def _runtime_only(span: _FeatureRange) -> list[float]:
-    if span.clues.failure_class in _RUNTIME_CLASSES:
-        return [0.0] * len(span.commits)
-    return span.each(lambda i: bool(span.kinds[i] & BUILT) and not span.kinds[i] & {"compiler", "dependency"})
-
-
-def _other_dependency(span: _FeatureRange) -> list[float]:
-    return span.each(lambda i: "dependency" in span.kinds[i] and not span.integrates[i])
-
-
-def _integrate(span: _FeatureRange) -> list[float]:
-    return [float(integrate) for integrate in span.integrates]
-
-
-def _own_backend(span: _FeatureRange) -> list[float]:
+def _other_backend(span: _FeatureRange, i: int) -> bool:
     own = span.backend
-    if own is None:
-        return [0.0] * len(span.commits)
-    shared = span.table.shared(own)
-    return span.each(
-        lambda i: any(
-            own in meaning.backends or (not meaning.backends and shared.search(file.path.lower()))
-            for file, meaning in span.source[i]
-        )
-    )
-
-
-def _other_backend(span: _FeatureRange) -> list[float]:
-    own = span.backend
-    if own is None:
-        return [0.0] * len(span.commits)
-    shared = span.table.shared(own)
-    foreign = [pattern for name, pattern in span.table.groups.items() if pattern.pattern != shared.pattern and name != own]
+    foreign = [pattern for name, pattern in span.table.groups.items() if pattern.pattern != span.shared.pattern and name != own]
 
     def is_other(file: ChangedFile, meaning: PathMeaning) -> bool:
         path = file.path.lower()
-        if own in meaning.backends or shared.search(path):
-            return False if own in meaning.backends else bool(meaning.backends)
-        return bool(meaning.backends) or any(pattern.search(path) for pattern in foreign)
-
-    return span.each(lambda i: bool(span.source[i]) and all(is_other(*changed) for changed in span.source[i]))
-
-
-def _other_named(span: _FeatureRange) -> list[float]:
-    own = span.backend
-    if own is None:
-        return [0.0] * len(span.commits)
-    shared = span.table.shared(own)
-
-    def names_other(subject: str) -> bool:
-        named = span.table.backends_in(subject)
-        if own in named or shared.search(subject):
+        if own in meaning.backends:
             return False
-        foreign = any(pattern.search(subject) for pattern in span.table.groups.values())
-        return bool(named) or foreign
+        return bool(meaning.backends) or (not span.shared.search(path) and any(code.search(path) for code in foreign))
 
-    return [float(names_other(subject)) for subject in span.subjects]
-
-
-def _fusion(span: _FeatureRange) -> list[float]:
-    return span.each(lambda i: any(meaning.fusion for _, meaning in span.source[i]))
+    return own is not None and bool(span.source[i]) and all(is_other(*changed) for changed in span.source[i])
 
 
-def _codegen(span: _FeatureRange) -> list[float]:
-    return span.each(lambda i: any(meaning.codegen for _, meaning in span.source[i]))
+def _other_named(span: _FeatureRange, i: int) -> bool:
+    own, subject = span.backend, span.subjects[i]
+    named = span.table.backends_in(subject)
+    if own is None or own in named or span.shared.search(subject):
+        return False
+    return bool(named) or any(pattern.search(subject) for pattern in span.table.groups.values())
 
 
-def _plumbing(span: _FeatureRange) -> list[float]:
-    return span.each(lambda i: bool(span.source[i]) and all(m.plumbing and not m.fusion for _, m in span.source[i]))
+def _expectations(span: _FeatureRange, i: int) -> float:
+    removed = sum(file.removed for file, meaning in span.files[i] if meaning.kind == "test")
+    return min(math.log2(1 + removed), 8) / 3 if span.source[i] else 0.0
 
 
-def _decides(span: _FeatureRange) -> list[float]:
-    return span.each(lambda i: any(meaning.decides for _, meaning in span.source[i]))
-
-
-def _expectations(span: _FeatureRange) -> list[float]:
-    removed = [sum(file.removed for file, meaning in changed if meaning.kind == "test") for changed in span.files]
-    return span.each(lambda i: min(math.log2(1 + removed[i]), 8) / 3 if span.source[i] else 0.0)
-
-
-def _sweep(span: _FeatureRange) -> list[float]:
-    def is_sweep(i: int) -> bool:
-        lines = sum(file.added + file.removed for file, _ in span.source[i])
-        return len(span.source[i]) >= _SWEEP_FILES and lines < _SWEEP_LINES * len(span.source[i]) and not span.integrates[i]
-
-    return span.each(is_sweep)
+def _sweep(span: _FeatureRange, i: int) -> bool:
+    count = len(span.source[i])
+    lines = sum(file.added + file.removed for file, _ in span.source[i])
+    return count >= _SWEEP_FILES and lines < _SWEEP_LINES * count and not span.integrates[i]
 
 
 def _off_topic(span: _FeatureRange) -> list[float]:
@@ -328,11 +263,6 @@ def _overlap(span: _FeatureRange) -> list[float]:
     return span.each(lambda i: min(8.0, sum(bits[w] * (1 if w in subjects[i] else 0.5) for w in subjects[i] | names[i])))
 
 
-def _phase(span: _FeatureRange) -> list[float]:
-    patterns = span.table.of_phase(span.clues.phase)
-    return span.each(lambda i: any(code.search(file.path.lower()) for file, _ in span.source[i] for code in patterns))
-
-
 def _named_pass(span: _FeatureRange) -> list[float]:
     """1 where a file has the failing pass or is suspected, half where it is a test of it or beside it."""
     passes = [letters(name) for name in (span.clues.failing_pass, *span.clues.passes) if name]
@@ -351,13 +281,11 @@ def _named_pass(span: _FeatureRange) -> list[float]:
     return span.each(lambda i: max((score(*changed) for changed in span.files[i]), default=0.0))
 
 
-def _waited(span: _FeatureRange) -> list[float]:
+def _waited(span: _FeatureRange, i: int) -> bool:
     """Whether the pull request is much older, by its number, than those that landed near it."""
-
-    def newest(i: int) -> int:
-        return max((number for number in span.numbers[max(0, i - 10) : i + 10] if number is not None), default=0)
-
-    return span.each(lambda i: (number := span.numbers[i]) is not None and newest(i) - number > _WAITED)
+    number = span.numbers[i]
+    near = (other for other in span.numbers[max(0, i - 10) : i + 10] if other is not None)
+    return number is not None and max(near) - number > _WAITED
 
 
 def _reverted_later(span: _FeatureRange) -> list[float]:
@@ -376,32 +304,40 @@ def _reverted_later(span: _FeatureRange) -> list[float]:
     return span.each(is_undone)
 
 
-def _recent(span: _FeatureRange) -> list[float]:
-    if not span.clues.noticed:
-        return [0.0] * len(span.commits)
-    count = len(span.commits)
-    return span.each(lambda i: math.log2(count / (count - i)))
-
-
-_COMPUTED: dict[str, Callable[[_FeatureRange], list[float]]] = {
-    "not-built": _not_built,
-    "runtime-only": _runtime_only,
-    "other-dependency": _other_dependency,
-    "integrate": _integrate,
-    "own-backend": _own_backend,
+# The features that are computed for one commit of a range, by its index.
+_OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
+    "not-built": lambda span, i: bool(span.kinds[i]) and not span.kinds[i] & BUILT,
+    "runtime-only": lambda span, i: (
+        span.clues.failure_class not in _RUNTIME_CLASSES
+        and bool(span.kinds[i] & BUILT)
+        and not span.kinds[i] & {"compiler", "dependency"}
+    ),
+    "other-dependency": lambda span, i: "dependency" in span.kinds[i] and not span.integrates[i],
+    "integrate": lambda span, i: span.integrates[i],
+    "own-backend": lambda span, i: any(
+        span.backend in meaning.backends or (not meaning.backends and bool(span.shared.search(file.path.lower())))
+        for file, meaning in span.source[i]
+    ),
     "other-backend": _other_backend,
     "other-named": _other_named,
-    "fusion": _fusion,
-    "codegen": _codegen,
-    "plumbing": _plumbing,
-    "decides": _decides,
+    "fusion": lambda span, i: any(meaning.fusion for _, meaning in span.source[i]),
+    "codegen": lambda span, i: any(meaning.codegen for _, meaning in span.source[i]),
+    "plumbing": lambda span, i: (
+        bool(span.source[i]) and all(meaning.plumbing and not meaning.fusion for _, meaning in span.source[i])
+    ),
+    "decides": lambda span, i: any(meaning.decides for _, meaning in span.source[i]),
     "expectations": _expectations,
     "sweep": _sweep,
+    "phase": lambda span, i: any(
+        code.search(file.path.lower()) for file, _ in span.source[i] for code in span.table.of_phase(span.clues.phase)
+    ),
+    "waited": _waited,
+    "recent": lambda span, i: math.log2(len(span.commits) / (len(span.commits) - i)) if span.clues.noticed else 0.0,
+}
+# The features that need all commits of the range first.
+_OF_RANGE: dict[str, Callable[[_FeatureRange], list[float]]] = {
     "off-topic": _off_topic,
     "overlap": _overlap,
-    "phase": _phase,
     "named-pass": _named_pass,
-    "waited": _waited,
     "reverted-later": _reverted_later,
-    "recent": _recent,
 }

@@ -91,10 +91,6 @@ class ProjectTable:
         """Patterns of the code of a phase; empty where it is unknown."""
         return tuple(code for name, code in self.phases if phase and name.search(phase))
 
-    def shared(self, backend: str) -> re.Pattern[str]:
-        """Pattern of the code that the backend shares."""
-        return self.groups.get(backend, NEVER)
-
 
 @lru_cache(maxsize=100_000)
 def _meaning(project: ProjectTable, path: str) -> PathMeaning:
