@@ -17,7 +17,6 @@ import numpy as np
 
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, feature_matrix, features, suspicion
-from triage.bisect.project_tables import project_table
 from triage.model.revision import ChangedFile, Commit
 
 CLASSES = {
@@ -61,7 +60,7 @@ def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Know
         backend = None if case["backend"] == "unknown" else case["backend"]
         clues = Clues(CLASSES.get(case["class"], case["class"]), backend, text=case["diagnostics"], noticed=noticed)
         at = next(index for index, commit in enumerate(found) if commit.sha == case["culprit"])
-        matrix = feature_matrix(found, clues, project_table("iree"))
+        matrix = feature_matrix(tuple(found), clues, "iree")
         known.append(Known(case["id"], _group(by_sha[case["culprit"]]), case["diag_source"], matrix, at))
     return known
 

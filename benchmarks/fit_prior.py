@@ -67,7 +67,7 @@ def reverts(git_dir: Path, left_out: frozenset[str]) -> list[Known]:
             continue
         first = max(0, culprit - int(random.integers(*BEFORE)))
         span = [one for one, _ in line[first:index]]
-        found[culprit] = Known(commit.sha, commit.sha, "revert", feature_matrix(span, Clues(), table), culprit - first)
+        found[culprit] = Known(commit.sha, commit.sha, "revert", feature_matrix(tuple(span), Clues(), "iree"), culprit - first)
     return list(found.values())
 
 

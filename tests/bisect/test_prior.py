@@ -161,7 +161,7 @@ def test_reasons_add_up_to_the_prior() -> None:
 def test_every_feature_is_computed_and_named_once() -> None:
     names = [feature.name for feature in features()]
     assert len(set(names)) == len(names)
-    matrix = feature_matrix([commit("Change it", GPU)], Clues(), project_table("iree"))
+    matrix = feature_matrix((commit("Change it", GPU),), Clues(), "iree")
     assert matrix.shape == (1, len(names))
     assert np.isfinite(matrix).all()
     assert all(abs(feature.weight - feature.start) < 1 for feature in features())

@@ -24,6 +24,7 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.base import Offer, Source
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
+_NO_OFFER = "no source offers a compiler of this commit"
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
 
 
@@ -127,7 +128,7 @@ class CommitCandidates(BisectRange):
 
     def closed(self) -> Mapping[int, str]:
         return {
-            index: candidate.untestable or "no source offers a compiler of this commit"
+            index: candidate.untestable or _NO_OFFER
             for index, candidate in enumerate(self.candidates)
             if not candidate.offers and self._end(index) is None
         }
@@ -171,7 +172,7 @@ class CommitCandidates(BisectRange):
                 return self.sources[offer.source].obtain(offer)
             except Unobtainable as error:
                 reasons.append(f"{offer.source}: {error}")
-        raise Unobtainable("; ".join(reasons) or candidate.untestable or "no source offers a compiler of this commit")
+        raise Unobtainable("; ".join(reasons) or candidate.untestable or _NO_OFFER)
 
 
 def commit_revision(commit: Commit) -> Revision:
@@ -217,5 +218,5 @@ def _candidate(commit: Commit, index: int, offers: Sequence[Offer]) -> Candidate
     # An offer from a branch has more changes than the commit where the branch left the line, so it proves nothing about it.
     exact = [offer for offer in offers if offer.position.index == index and offer.position.exact]
     usable = sorted((offer for offer in exact if offer.untestable is None), key=lambda offer: offer.seconds)
-    why = next((offer.untestable for offer in exact if offer.untestable), "no source offers a compiler of this commit")
+    why = next((offer.untestable for offer in exact if offer.untestable), _NO_OFFER)
     return Candidate(commit, tuple(usable), None if usable else why)

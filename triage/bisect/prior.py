@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 
 import numpy as np
@@ -116,7 +116,7 @@ def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = 
     if not commits:
         raise ValueError("a range without commits has no prior")
     weights = np.array([feature.weight for feature in features()])
-    return suspicion(_matrix(tuple(commits), clues, project), weights)
+    return suspicion(feature_matrix(tuple(commits), clues, project), weights)
 
 
 def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
@@ -140,14 +140,8 @@ def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree
                 key=lambda reason: -abs(reason.bits),
             )
         )
-        for row in _matrix(tuple(commits), clues, project)
+        for row in feature_matrix(tuple(commits), clues, project)
     )
-
-
-@lru_cache(maxsize=4)
-def _matrix(commits: tuple[Commit, ...], clues: Clues, project: str | None) -> Floats:
-    """Cached, because a prior and its reasons need the same matrix."""
-    return feature_matrix(commits, clues, project_table(project))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +162,13 @@ def features() -> tuple[Feature, ...]:
     return tuple(Feature(**entry) for entry in yaml.safe_load(text)["features"])
 
 
-def feature_matrix(commits: Sequence[Commit], clues: Clues, table: ProjectTable) -> Floats:
-    """Compute how much of each feature each commit has, shape (len(commits), len(features())), 0 for nothing."""
-    span = _FeatureRange(commits, clues, table)
+@lru_cache(maxsize=4)
+def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | None) -> Floats:
+    """Compute how much of each feature each commit has, shape (len(commits), len(features())), 0 for nothing.
+
+    Cached, because a prior and its reasons need the same matrix.
+    """
+    span = _FeatureRange(commits, clues, project_table(project))
     columns = []
     for feature in features():
         if feature.words is not None:
@@ -179,8 +177,7 @@ def feature_matrix(commits: Sequence[Commit], clues: Clues, table: ProjectTable)
         elif feature.name in _OF_RANGE:
             columns.append(_OF_RANGE[feature.name](span))
         else:
-            compute = _OF_COMMIT[feature.name]
-            columns.append(span.each(lambda i, compute=compute: compute(span, i)))
+            columns.append(span.each(partial(_OF_COMMIT[feature.name], span)))
     return np.array(columns, dtype=np.float64).T.reshape(len(commits), len(features()))
 
 

@@ -95,7 +95,9 @@ class BisectSearch:
         outcome = self.outcomes[self.last if self.kind.failing is Side.NEW else 0][-1]
         assert isinstance(outcome, Failed)
         self.failure = outcome.failure
-        self.runner.progress.note(bisecting(self.case, self.failure))
+        self.runner.progress.note(f"{self.case.name}: bisecting {self.failure.failure_class}: {self.failure.headline}")
+        if (hint := unexpected(self.case, self.failure)) is not None:
+            self.runner.progress.note(hint)
         if self.witness is not None and self._worth_a_witness():
             good, bad = (0, self.last) if self.kind.failing is Side.NEW else (self.last, 0)
             self.evidence = self.witness(self.range.ref(good), self.range.ref(bad))
@@ -249,13 +251,6 @@ def wrong_end(name: str, outcome: Outcome, side: Side, kind: BisectKind) -> str 
         case Compiled() if side is kind.failing:
             return f"expected {name} to fail, but it compiles; pass --bad with a revision that fails"
     return None
-
-
-def bisecting(case: Case, failure: Failure) -> str:
-    """Which failure is bisected, with a hint where it may not be the one that was meant."""
-    line = f"{case.name}: bisecting {failure.failure_class}: {failure.headline}"
-    hint = unexpected(case, failure)
-    return f"{line}\n{hint}" if hint else line
 
 
 def answer(search: BisectSearch) -> Bisection:

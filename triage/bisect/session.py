@@ -197,7 +197,7 @@ class Session:
         self._rebuild()
         return entry
 
-    def jump(self, name: str) -> int:
+    def jump(self, name: str) -> None:
         """Propose another candidate.
 
         Raises:
@@ -207,7 +207,6 @@ class Session:
         if (why := self.search.range.closed().get(index)) is not None:
             raise BadInput(f"{name} cannot be probed: {why}")
         self.wished = index
-        return index
 
     def switch_failure(self) -> Failure:
         """Bisect the other failure that was found last instead; all outcomes are judged again.
