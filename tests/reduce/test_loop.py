@@ -17,8 +17,7 @@ from triage.model.revision import Toolchain
 from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, minimise
 from triage.reduce.fixpoint import reduce_to_fixpoint
 from triage.reduce.frontends.text import TextDocument
-from triage.reduce.interestingness import ReductionTest, Trail
-from triage.reduce.oracle import Oracle, Tally
+from triage.reduce.interestingness import Oracle, ReductionTest, Tally, Trail
 
 
 class FakeOracle(Oracle):

@@ -13,7 +13,7 @@ from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.oracle import Oracle
+from triage.reduce.interestingness import Oracle
 
 WANTED, OTHER = (Failure(name, name, f"{name}:detail", "detail") for name in ("wanted", "other"))
 

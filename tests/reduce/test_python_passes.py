@@ -18,7 +18,6 @@ from tests.reduce.test_search import CASE
 from triage.compilers.base import KernelSpec
 from triage.model.case import Case
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.python.expressions import fold, take_parts
 from triage.reduce.frontends.python.frontend import PythonFrontend
 from triage.reduce.frontends.python.kernel import drop_parameters, inline_constexprs, merge_parameters
 from triage.reduce.frontends.python.names import inline_calls, inline_names, merge_names
@@ -34,7 +33,7 @@ from triage.reduce.frontends.python.source_tree import (
     tree_of,
     undefined_reads,
 )
-from triage.reduce.frontends.python.statements import drop_statements, drop_unread, open_blocks
+from triage.reduce.frontends.python.syntax import drop_statements, drop_unread, fold, open_blocks, take_parts
 from triage.reduce.state import ReductionFolder
 
 KERNELS = [

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, reproducer
-from triage.compilers.base import KernelSpec
+from triage.compilers.base import KernelSpec, PythonFunction
 from triage.compilers.command.spec import CommandSpec, VersionRule
-from triage.compilers.standalone import PythonFunction
 from triage.model.case import Case, Target
 from triage.reduce.reproducer import Reproducer
 from triage.report.reproducer import reproducer_files, write_reproducer

@@ -19,12 +19,10 @@ from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import Failed, Failure
-from triage.reduce.replay import Replay, open_reproducers
-from triage.reduce.reproducer import _without_paths, slug
-from triage.report import folder as folders
-from triage.report.folder import write_folder
+from triage.reduce.reproducer import Replay, _without_paths, open_reproducers, slug
+from triage.report import reproducer as folders
 from triage.report.replay import ReplayReport
-from triage.report.reproducer import folder_for, reproducer_files, write_reproducer
+from triage.report.reproducer import folder_for, reproducer_files, write_folder, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
 
@@ -213,7 +211,7 @@ def test_a_write_that_fails_leaves_the_old_folder(tmp_path: Path, exchanging: bo
 def test_a_killed_write_leaves_a_complete_folder(tmp_path: Path) -> None:
     """One process writes two versions in turn and is killed at any moment; the next one tidies up behind it."""
     script = (
-        "import sys; from pathlib import Path; from triage.report.folder import write_folder\n"
+        "import sys; from pathlib import Path; from triage.report.reproducer import write_folder\n"
         "place = Path(sys.argv[1])\n"
         "for number in range(10**6):\n"
         "    write_folder(place, {f'file-{at}': str(number) for at in range(5)})\n"

@@ -12,8 +12,8 @@ from triage.cli.context import check_compilers, failure_names, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import FreshOption, JobsOption, format_option
 from triage.model.outcome import Untestable
-from triage.reduce.replay import Replay, open_reproducers
-from triage.reduce.replay import replay as replay_all
+from triage.reduce.reproducer import Replay, open_reproducers
+from triage.reduce.reproducer import replay as replay_all
 from triage.report.registry import write_report
 from triage.report.replay import ReplayReport
 

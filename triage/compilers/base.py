@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from triage.compilers.invocation import Invocation, RunFacts, reported_facts
-from triage.compilers.standalone import StandaloneCall, StandaloneCompile, plain_call
 from triage.model.case import Case, CaseSpec
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
@@ -18,6 +19,62 @@ from triage.recipes.family import RecipeFamily, RecipeStart
 
 if TYPE_CHECKING:  # a compile needs none of these
     from triage.compilers.analysis import Ir, Linter, RemedyHints
+
+RULES_FILE = "failure.rules"  # a suffix that no recipe has
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A function as its module names it, `softmax`, or `softmax.fn` below an autotuner; parameters in their order."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneCompile:
+    """One compile. source: the input's file name; program, options: the command line without input and output; release: the
+    compiler's name for readers; version: PEP 440; requirement: what pip installs, None when it is no release;
+    failure_class: how it fails; function: the kernel in the input, None for anything else.
+    """
+
+    case: Case
+    source: str
+    program: str
+    options: tuple[str, ...]
+    release: str
+    version: str | None
+    requirement: str | None
+    failure_class: str
+    function: PythonFunction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneCall:
+    """How to run the compile. install: arguments of `pip install`, None when pip cannot install it; words, line: the
+    command as a list and as README text; before, run: lines of the shell script; remark: a sentence about its variables;
+    replaces: whether the script may `exec` the command.
+    """
+
+    install: str | None
+    words: tuple[str, ...]
+    run: str
+    remark: str
+    before: tuple[str, ...] = ()
+    replaces: bool = True
+
+    @property
+    def line(self) -> str:
+        return shlex.join(self.words)
+
+
+def plain_call(task: StandaloneCompile) -> StandaloneCall:
+    """`program options source -o /dev/null`."""
+    words = (task.program, *task.options, task.source, "-o", "/dev/null")
+    variable = re.sub(r"\W", "_", task.program).upper()
+    run = f'"${{{variable}:-{task.program}}}" {shlex.join(words[1:])}'
+    remark = f"\n# The flags use that version's spelling. Set {variable} to use another compiler."
+    return StandaloneCall(task.requirement, words, run, remark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,158 @@
-"""The interestingness test of a reduction: parallel, with remembered answers, and free for invalid programs."""
+"""The interestingness test: compiles drafts in parallel and decides whether they show the failure."""
 
 from __future__ import annotations
 
+import math
+import re
+import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from pathlib import Path
 
-from triage.model.case import Case
+from triage.execution.metrics import TIMES, value_of
+from triage.execution.prober import Prober
+from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
+from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.progress import Task
+from triage.model.revision import Toolchain
+from triage.reduce.baseline import Baseline
 from triage.reduce.draft import Document, Draft
-from triage.reduce.oracle import Oracle
+
+_NEAR = 1.25  # measure again when the ratio is within this factor of the wanted one
+
+
+@dataclass(slots=True)
+class Tally:
+    """Compiles made and cached, their seconds summed, and other failures by signature with their counts."""
+
+    calls: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+    other_failures: dict[str, tuple[Failure, int]] = field(default_factory=dict)
+
+
+class Oracle:
+    """Compiles drafts on both toolchains. Safe for several threads; deletes each draft's file after its compile."""
+
+    def __init__(
+        self,
+        prober: Prober,
+        folder: Path,
+        bad: Toolchain,
+        good: Toolchain | None,
+        baseline: Baseline,
+        *,
+        other_failures: Path | None = None,
+    ) -> None:
+        """folder: existing folder for the drafts' files. other_failures: existing folder that gets the smallest program of
+        each other failure.
+        """
+        self.bad, self.good = bad, good
+        self.tally = Tally()
+        self._prober, self._folder, self._baseline, self._other_failures = prober, folder, baseline, other_failures
+        self._smallest: dict[str, Draft] = {}  # by the signature of another failure
+        self._lock = threading.Lock()
+
+    def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Return whether the bad toolchain fails on the draft as it did on the original. Records any other failure."""
+        for attempt in range(self._baseline.repeats):
+            outcome = self._compile(draft, self.bad, attempt, cancelled).outcome
+            if isinstance(outcome, Failed):
+                if self._baseline.match(outcome.failure):  # only the root cause counts: later runs identify it by that
+                    return True
+                self._record(outcome.failure, draft)
+        return False
+
+    def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Return whether the good toolchain compiles the draft; True without a good toolchain."""
+        return self.good is None or isinstance(self._compile(draft, self.good, 0, cancelled).outcome, Compiled)
+
+    def other_failures(self) -> list[Failure]:
+        """Return the other failures found, the most frequent first."""
+        with self._lock:
+            counted = sorted(self.tally.other_failures.values(), key=lambda entry: -entry[1])
+            return [failure for failure, _ in counted]
+
+    def saved_failures(self) -> list[tuple[Draft, Path]]:
+        """Return the smallest draft of each other failure and its file, the most frequent failure first."""
+        drafts = [(failure.signature, self._smallest.get(failure.signature)) for failure in self.other_failures()]
+        return [(draft, self._file(signature, draft)) for signature, draft in drafts if draft is not None]
+
+    def _record(self, failure: Failure, draft: Draft) -> None:
+        """Count another failure and write its smallest program at once, so that an interruption does not lose it."""
+        signature = failure.signature
+        with self._lock:
+            _, count = self.tally.other_failures.get(signature, (failure, 0))
+            self.tally.other_failures[signature] = failure, count + 1
+            best = self._smallest.get(signature)
+            if self._other_failures and (best is None or len(best.document.content) > len(draft.document.content)):
+                self._smallest[signature] = draft
+                self._file(signature, draft).write_bytes(draft.document.content)
+
+    def _file(self, signature: str, draft: Draft) -> Path:
+        """The signature as a file name, with a digest because different signatures may give the same words."""
+        assert self._other_failures
+        words = re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
+        return self._other_failures / f"{words}-{sha256(signature.encode()).hexdigest()[:6]}.{draft.document.suffix}"
+
+    def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
+        content = draft.document.content
+        name = f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
+        # A folder for each draft: some compilers derive names from the file name, which must be an identifier.
+        path = self._folder / name / f"input.{draft.document.suffix}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        # The case gets another name, so that its evidence is not taken for the recipe's.
+        case = replace(draft.case, name=f"{draft.case.name} (reducing)", input=Input(path, draft.document.kind), expect=())
+        try:
+            probe = self._prober.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
+        finally:
+            shutil.rmtree(path.parent, ignore_errors=True)  # with the files that a compiler wrote beside it
+        with self._lock:
+            if probe.cached:
+                self.tally.cached += 1
+            elif not isinstance(probe.outcome, Untestable) or probe.measured.seconds:
+                self.tally.calls += 1
+                self.tally.seconds += probe.measured.seconds
+        return probe
+
+
+class GrowthOracle(Oracle):
+    """Accepts a draft while the baseline's metric is `factor` times as large on the bad toolchain as on the good one.
+
+    Compares the smallest of a few measurements, because a busy machine only adds to them.
+    """
+
+    def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Return whether the metric is still that much larger; a draft that does not compile has none."""
+        metric, factor = self._baseline.metric, self._baseline.factor
+        assert metric
+        assert self.good
+        low = high = math.inf
+        for attempt in range(TIMES):
+            values = []
+            for toolchain in (self.bad, self.good):
+                probe = self._compile(draft, toolchain, attempt, cancelled)
+                value = value_of(probe, metric)
+                if value is None:
+                    if isinstance(probe.outcome, Failed):
+                        self._record(probe.outcome.failure, draft)
+                    return False
+                values.append(value)
+            high, low = min(high, values[0]), min(low, values[1])
+            if not factor / _NEAR < high / max(low, 1e-9) < factor * _NEAR:
+                break
+        return high > factor * low
+
+    def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
+        """Return True: `fails` compiles on both toolchains."""
+        return True
 
 
 class ParallelFirstMatch:

@@ -14,17 +14,20 @@ from pathlib import Path
 from triage.execution.inputs import Prepared
 from triage.execution.judge import Match
 from triage.execution.metrics import Metric, MetricThreshold, value_of
+from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Naming
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case, Input, InputKind
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, baseline, metric_baseline
-from triage.reduce.draft import Document, Draft
+from triage.reduce.draft import Document, Draft, Frontend
 from triage.reduce.fixpoint import reduce_to_fixpoint, run_pass
-from triage.reduce.frontends.registry import frontend_for
-from triage.reduce.interestingness import ReductionTest, settings_of
-from triage.reduce.oracle import GrowthOracle, Oracle
+from triage.reduce.frontends.mlir.frontend import MlirFrontend
+from triage.reduce.frontends.python.frontend import PythonFrontend
+from triage.reduce.frontends.python.source_tree import parse_program
+from triage.reduce.frontends.text import TextFrontend
+from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, settings_of
 from triage.reduce.state import Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -33,6 +36,43 @@ _PATIENCE = 4.0  # a draft's time limit, as a multiple of the original's compile
 _LEAST = 10.0  # seconds, the shortest time limit of a draft
 _MOST_HANGING = 30.0  # seconds for a draft when the original timed out
 _MOST_SAVED = 5  # other failures that are probed on all versions
+
+
+def frontend_for(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[Frontend, tuple[str, ...]]:
+    """Return the frontend for the case's input, and notes about the choice for the report."""
+    if case.input.kind is InputKind.ONNX:
+        from triage.reduce.frontends.onnx import OnnxFrontend  # slow to import, and rarely needed
+
+        return OnnxFrontend(), ()
+    tools = runner.prober.mlir_tools(case, toolchain)
+    prepared = runner.prober.input_of(case)
+    assert isinstance(prepared, Prepared)  # it was compiled
+    if tools is not None:
+        reader = Reader(tools, runner.stop)
+        if reader.readable(prepared.path):
+            return MlirFrontend(reader, *_newest_reader(runner, case, toolchain, prepared.path)), ()
+        reader.close()
+    suffix = prepared.path.suffix.lstrip(".")
+    if suffix == "py" and parse_program(prepared.path.read_bytes()) is not None:
+        return PythonFrontend(case), ()
+    kind = InputKind(suffix) if suffix in (InputKind.MLIR, InputKind.BYTECODE) else InputKind.OTHER
+    note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
+    return TextFrontend(kind, suffix or "txt"), (note,)
+
+
+def _newest_reader(runner: ProbeRunner, case: Case, toolchain: Toolchain, path: Path) -> Iterator[Reader]:
+    """The tools of the newest installed release, if they read the input: newer verifiers reject programs that older ones
+    accept, and the reduced program should be valid there too.
+    """
+    refs = runner.registry.installed_releases(case.compiler)
+    newest = runner.registry.obtain(refs[-1]) if refs else toolchain
+    tools = runner.prober.mlir_tools(case, newest) if newest.identity != toolchain.identity else None
+    if tools is not None:
+        reader = Reader(tools, runner.stop)
+        if reader.readable(path):
+            yield reader
+        else:
+            reader.close()
 
 
 @dataclass(frozen=True, slots=True)

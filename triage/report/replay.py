@@ -12,7 +12,7 @@ from rich.text import Text
 
 from triage.model.outcome import Failed, Probe
 from triage.model.revision import Revision
-from triage.reduce.replay import Replay, ReplayState
+from triage.reduce.reproducer import Replay, ReplayState
 from triage.report.elements import failure_text
 from triage.report.registry import Report
 from triage.report.shapes import FailureShape, Shape, failure_in

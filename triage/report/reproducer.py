@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from triage.bisect.history import plain_status
+from triage.compilers.base import RULES_FILE, StandaloneCompile
 from triage.compilers.registry import family_of
-from triage.compilers.standalone import RULES_FILE, StandaloneCompile
 from triage.execution.judge import rules_of
+from triage.execution.process import is_running
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
@@ -21,7 +25,6 @@ from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
 from triage.reduce.state import Reduced
 from triage.report.elements import headline_text, numbers_text, revision_text
-from triage.report.folder import write_folder
 from triage.report.markdown import plain_templates
 from triage.report.shapes import FailureShape, Shape, as_json, failure_shape, reason_in
 from triage.toolchains.home import disk_errors
@@ -33,6 +36,8 @@ _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # YAML reads these only as strings
 _MOST_PASTED = 40_000  # characters; GitHub accepts issues of 65536
+_HERE = -100  # AT_FDCWD: paths start from the working folder
+_EXCHANGE = 2  # RENAME_EXCHANGE
 
 
 @dataclass(frozen=True)
@@ -294,3 +299,48 @@ def _trimmed(output: str) -> str:
 def _fence(text: str) -> str:
     """A Markdown fence that nothing in the text closes."""
     return "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
+
+
+def write_folder(folder: Path, files: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
+    """Replace a folder by `files` (name -> content). At any moment the old or the new folder is complete.
+
+    executable: names of scripts. Raises OSError when the folder cannot be written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder)
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        for name, content in files.items():
+            (draft / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+            (draft / name).chmod(0o755 if name in executable else 0o644)
+        if folder.exists():
+            _exchange(draft, folder)
+        else:
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _exchange(draft: Path, folder: Path) -> None:
+    """Exchange two folders. Where the system cannot do that in one step, move the old one aside first."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename and rename(_HERE, os.fsencode(draft), _HERE, os.fsencode(folder), _EXCHANGE) == 0:
+        return
+    aside = draft.with_name(f"{draft.name}.old")
+    folder.rename(aside)
+    try:
+        draft.rename(folder)
+    except BaseException:
+        aside.rename(folder)
+        raise
+    aside.rename(draft)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the drafts of killed processes."""
+    for left in folder.parent.glob(f".{folder.name}.*"):
+        owner = left.name.removeprefix(f".{folder.name}.")
+        if owner.isdigit() and not is_running(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)

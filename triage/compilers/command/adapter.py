@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from triage.compilers.base import Compiler, Description, Environment, Packaging
+from triage.compilers.base import Compiler, Description, Environment, Packaging, StandaloneCall, StandaloneCompile
 from triage.compilers.command import layout
 from triage.compilers.command.spec import CommandSpec, VersionRule, command_keys, shell_call
 from triage.compilers.invocation import Invocation
-from triage.compilers.standalone import StandaloneCall, StandaloneCompile
 from triage.model.case import Case, InputKind
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from triage.compilers.base import RULES_FILE, StandaloneCall, StandaloneCompile
 from triage.compilers.invocation import fill_placeholders
-from triage.compilers.standalone import RULES_FILE, StandaloneCall, StandaloneCompile
 from triage.model.case import Case, CaseSpec
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from triage.compilers.base import Compiler, Description, KernelSpec, Packaging, Wheel
+from triage.compilers.base import Compiler, Description, KernelSpec, Packaging, StandaloneCall, StandaloneCompile, Wheel
 from triage.compilers.interpreters import interpreter
 from triage.compilers.invocation import Invocation
-from triage.compilers.standalone import StandaloneCall, StandaloneCompile
 from triage.compilers.triton import layout, standalone
 from triage.compilers.triton.chips import chip_of
 from triage.model.case import Case, InputKind

@@ -8,8 +8,7 @@ from typing import TypeGuard
 
 from packaging.version import InvalidVersion, Version
 
-from triage.compilers.base import Constant, KernelSpec
-from triage.compilers.standalone import PythonFunction, StandaloneCall, StandaloneCompile
+from triage.compilers.base import Constant, KernelSpec, PythonFunction, StandaloneCall, StandaloneCompile
 from triage.compilers.triton.chips import Chip, chip_of
 from triage.config.values import yaml_text
 from triage.model.case import Target

@@ -20,12 +20,13 @@ from triage.reduce.frontends.mlir.operations import (
     jump,
     narrow,
 )
-from triage.reduce.frontends.mlir.regions import thin_bodies, unroll_regions
 from triage.reduce.frontends.mlir.rewriting import (
     ToolPasses,
     drop_attributes,
     parse_or_none,
     shorten_constants,
+    thin_bodies,
+    unroll_regions,
     widen_elements,
     with_one_value,
 )

@@ -9,19 +9,19 @@ from triage.compilers.registry import family_of
 from triage.model.case import Case
 from triage.reduce.draft import Document, ReductionPass
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
-from triage.reduce.frontends.python import expressions, kernel, names, statements
+from triage.reduce.frontends.python import kernel, names, syntax
 from triage.reduce.frontends.python.source_tree import PythonDocument, parse_program, undefined_reads
 
 _PROGRAM_PASSES = (
-    ReductionPass("statements", statements.drop_statements),
-    ReductionPass("unread values", statements.drop_unread),
+    ReductionPass("statements", syntax.drop_statements),
+    ReductionPass("unread values", syntax.drop_unread),
     ReductionPass("calls", names.inline_calls),
-    ReductionPass("loops and branches", statements.open_blocks),
+    ReductionPass("loops and branches", syntax.open_blocks),
     ReductionPass("names", names.merge_names),
     ReductionPass("values of names", names.inline_names),
-    ReductionPass("keywords", expressions.drop_keywords),
-    ReductionPass("expressions", expressions.take_parts),
-    ReductionPass("folding", expressions.fold),
+    ReductionPass("keywords", syntax.drop_keywords),
+    ReductionPass("expressions", syntax.take_parts),
+    ReductionPass("folding", syntax.fold),
 )
 _KERNEL_PASSES = (
     ReductionPass("sizes", kernel.shrink_all_constexprs),  # first, because small sizes compile faster
@@ -32,11 +32,11 @@ _KERNEL_PASSES = (
     ReductionPass("hints", kernel.drop_hints),
     ReductionPass("single sizes", kernel.shrink_constexprs, once=True),  # not before: names of equal sizes can be merged
     ReductionPass("constexprs", kernel.inline_constexprs, once=True),
-    ReductionPass("folding of constexprs", expressions.fold, once=True),
+    ReductionPass("folding of constexprs", syntax.fold, once=True),
     ReductionPass("numbers", kernel.shrink_numbers, once=True),
     ReductionPass("element types", kernel.simpler_types, once=True),
     ReductionPass("chip", oldest_chip, once=True),
-    ReductionPass("conversions", expressions.take_parts, once=True),  # with one element type they are not needed
+    ReductionPass("conversions", syntax.take_parts, once=True),  # with one element type they are not needed
 )
 
 
