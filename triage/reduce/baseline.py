@@ -43,21 +43,6 @@ class Baseline:
     metric: Metric | None = None
     factor: float = 1.0
 
-    @property
-    def calls(self) -> int:
-        """Compiles made for the baseline."""
-        return sum(not probe.cached for probe in (*self.probes, *self.again))
-
-    @property
-    def compile_seconds(self) -> float:
-        """Seconds of these compiles, summed."""
-        return sum(probe.measured.seconds for probe in (*self.probes, *self.again) if not probe.cached)
-
-    @property
-    def cached(self) -> int:
-        """Probes answered from the cache."""
-        return len(self.probes) + len(self.again) - self.calls
-
 
 def baseline(
     runner: ProbeRunner,
@@ -71,19 +56,19 @@ def baseline(
 
     match: makes the comparison from the failure found. repeats: None to choose it by how often the case fails.
     """
+
+    def first_probe(toolchain: Toolchain) -> Probe:
+        return runner.prober.recall(case, toolchain) or runner.prober.trial(case, toolchain, Naming.NEVER)
+
     task = runner.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
         with runner.threads(2) as pool:
-            asked = [pool.submit(_first_probe, runner.prober, case, toolchain) for toolchain in (bad, good) if toolchain]
+            asked = [pool.submit(first_probe, toolchain) for toolchain in (bad, good) if toolchain]
             probes = tuple(answer.result() for answer in asked)
         why_not = _unusable(probes, bad, good)
         return why_not or _of_failure(runner.prober, case, bad, match, repeats, probes)
     finally:
         task.finish()
-
-
-def _first_probe(prober: Prober, case: Case, toolchain: Toolchain) -> Probe:
-    return prober.recall(case, toolchain) or prober.trial(case, toolchain, Naming.NEVER)
 
 
 def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None) -> NotReproducible | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -56,10 +58,7 @@ class InterestingnessTest(Protocol):
         """Return whether the draft is a valid, new program. This compiles nothing."""
 
 
-class Pass(Protocol):
-    """One way to make a draft smaller. Returns the draft itself when it finds nothing."""
-
-    def __call__(self, draft: Draft, test: InterestingnessTest, /) -> Draft: ...
+Pass = Callable[[Draft, InterestingnessTest], Draft]  # makes a draft smaller; returns the draft itself when it finds nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +70,28 @@ class ReductionPass:
     once: bool = False
 
 
-class Frontend(Protocol):
-    """Reads, checks and writes one form of program, and lists the passes over it."""
+class Frontend(ABC):
+    """Reads, checks and writes one form of program. passes: over it, in the order they run."""
 
-    @property
-    def passes(self) -> Sequence[ReductionPass]:
-        """The passes in the order they run."""
+    passes: Sequence[ReductionPass]
 
+    @abstractmethod
     def open(self, path: Path) -> Iterable[Document]:
         """Yield the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
 
-    def approach(self, line: int | None) -> ReductionPass:
+    def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - most frontends do not look at the line
         """Return the pass that runs before all others. line: where the compiler's diagnostic points in the file."""
+        return self.passes[0]
 
+    @abstractmethod
     def valid(self, document: Document) -> bytes | None:
         """Return the canonical content, equal for programs that differ only in names; None for an invalid program."""
 
     def written(self, document: Document) -> Sequence[bytes]:
         """Return the ways to write the program, the most readable first."""
+        return [document.content]
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most frontends hold nothing
         """Release processes and files."""
 
 
@@ -170,29 +171,39 @@ def _drop_chunks(
     return left, best
 
 
-def repeatedly(draft: Draft, test: InterestingnessTest, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
-    """Apply the first interesting change until no change is interesting."""
-    while (found := test.first(changes(draft))) is not None:
-        draft = found
-    return draft
+def repeatedly(changes: Callable[[Draft], Iterable[Draft]]) -> Pass:
+    """Make a pass that applies the first interesting change until no change is interesting."""
+
+    @wraps(changes)
+    def run(draft: Draft, test: InterestingnessTest) -> Draft:
+        while (found := test.first(changes(draft))) is not None:
+            draft = found
+        return draft
+
+    return run
 
 
-def greedily(draft: Draft, test: InterestingnessTest, changes: Callable[[Draft], Iterable[Draft]]) -> Draft:
-    """Apply one interesting change after another until none is left.
+def greedily(changes: Callable[[Draft], Iterable[Draft]]) -> Pass:
+    """Make a pass that applies one interesting change after another until none is left.
 
     changes: yields all changed drafts in a stable order, so that after a change the search continues at its position.
     """
-    position = 0
-    while True:
-        offered: list[tuple[int, Draft]] = []
 
-        def drafts(base: Draft = draft, start: int = position, offered: list[tuple[int, Draft]] = offered) -> Iterator[Draft]:
-            for number, changed in enumerate(changes(base)):
-                if number >= start and (changed.document.content, changed.case) != (base.document.content, base.case):
-                    offered.append((number, changed))
-                    yield changed
+    @wraps(changes)
+    def run(draft: Draft, test: InterestingnessTest) -> Draft:
+        position = 0
+        while True:
+            offered: list[tuple[int, Draft]] = []
 
-        found = test.first(drafts())
-        if found is None:
-            return draft
-        draft, position = found, next(number for number, changed in offered if changed is found)
+            def drafts(base: Draft, start: int, offered: list[tuple[int, Draft]]) -> Iterator[Draft]:
+                for number, changed in enumerate(changes(base)):
+                    if number >= start and (changed.document.content, changed.case) != (base.document.content, base.case):
+                        offered.append((number, changed))
+                        yield changed
+
+            found = test.first(drafts(draft, position, offered))
+            if found is None:
+                return draft
+            draft, position = found, next(number for number, changed in offered if changed is found)
+
+    return run

@@ -29,7 +29,9 @@ _NEAR = 1.25  # measure again when the ratio is within this factor of the wanted
 
 @dataclass(slots=True)
 class Tally:
-    """Compiles made and cached, their seconds summed, and other failures by signature with their counts."""
+    """Compiles made and cached, with those of the baseline, and their seconds summed. other_failures: with their counts, by
+    signature.
+    """
 
     calls: int = 0
     cached: int = 0
@@ -58,6 +60,8 @@ class Oracle:
         self._prober, self._folder, self._baseline, self._other_failures = prober, folder, baseline, other_failures
         self._smallest: dict[str, Draft] = {}  # by the signature of another failure
         self._lock = threading.Lock()
+        for probe in (*baseline.probes, *baseline.again):
+            self._count(probe)
 
     def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain fails on the draft as it did on the original. Records any other failure."""
@@ -114,13 +118,16 @@ class Oracle:
             probe = self._prober.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
         finally:
             shutil.rmtree(path.parent, ignore_errors=True)  # with the files that a compiler wrote beside it
+        self._count(probe)
+        return probe
+
+    def _count(self, probe: Probe) -> None:
         with self._lock:
             if probe.cached:
                 self.tally.cached += 1
             elif not isinstance(probe.outcome, Untestable) or probe.measured.seconds:
                 self.tally.calls += 1
                 self.tally.seconds += probe.measured.seconds
-        return probe
 
 
 class GrowthOracle(Oracle):

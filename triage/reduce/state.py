@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
-from triage.execution.prober import Scratch
 from triage.model.case import Case, Flag, Target
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.revision import Revision
@@ -85,10 +84,6 @@ class ReductionFolder:
         self.path = home / "reductions" / sha256(key.encode()).hexdigest()[:16]
         with disk_errors("keep the reduction"):
             self.path.mkdir(parents=True, exist_ok=True)
-
-    def drafts(self) -> AbstractContextManager[Path]:
-        """Make a folder for drafts' files that no other process uses."""
-        return Scratch(self.path / "drafts").folder()
 
     def save(self, draft: Draft) -> None:
         """Write the draft, the program first: settings of an older draft still fail on it, or are rejected."""

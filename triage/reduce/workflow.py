@@ -15,7 +15,7 @@ from triage.execution.inputs import Prepared
 from triage.execution.judge import Match
 from triage.execution.metrics import Metric, MetricThreshold, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.prober import Naming
+from triage.execution.prober import Naming, Scratch
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case, Input, InputKind
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
@@ -38,41 +38,34 @@ _MOST_HANGING = 30.0  # seconds for a draft when the original timed out
 _MOST_SAVED = 5  # other failures that are probed on all versions
 
 
-def frontend_for(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[Frontend, tuple[str, ...]]:
-    """Return the frontend for the case's input, and notes about the choice for the report."""
+def frontend_for(runner: ProbeRunner, case: Case, toolchain: Toolchain, source: Path) -> tuple[Frontend, tuple[str, ...]]:
+    """Return the frontend for a case, and notes about the choice. source: what the compiler reads, after the import."""
     if case.input.kind is InputKind.ONNX:
         from triage.reduce.frontends.onnx import OnnxFrontend  # slow to import, and rarely needed
 
         return OnnxFrontend(), ()
-    tools = runner.prober.mlir_tools(case, toolchain)
-    prepared = runner.prober.input_of(case)
-    assert isinstance(prepared, Prepared)  # it was compiled
-    if tools is not None:
-        reader = Reader(tools, runner.stop)
-        if reader.readable(prepared.path):
-            return MlirFrontend(reader, *_newest_reader(runner, case, toolchain, prepared.path)), ()
-        reader.close()
-    suffix = prepared.path.suffix.lstrip(".")
-    if suffix == "py" and parse_program(prepared.path.read_bytes()) is not None:
+    if reader := _reader_of(runner, case, toolchain, source):
+        # Newer verifiers reject programs that older ones accept, and the reduced program should be valid there too.
+        refs = runner.registry.installed_releases(case.compiler)
+        newest = runner.registry.obtain(refs[-1]) if refs else toolchain
+        other = _reader_of(runner, case, newest, source) if newest.identity != toolchain.identity else None
+        return MlirFrontend(reader, *([other] if other else [])), ()
+    suffix = source.suffix.lstrip(".")
+    if suffix == "py" and parse_program(source.read_bytes()) is not None:
         return PythonFrontend(case), ()
     kind = InputKind(suffix) if suffix in (InputKind.MLIR, InputKind.BYTECODE) else InputKind.OTHER
     note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
     return TextFrontend(kind, suffix or "txt"), (note,)
 
 
-def _newest_reader(runner: ProbeRunner, case: Case, toolchain: Toolchain, path: Path) -> Iterator[Reader]:
-    """The tools of the newest installed release, if they read the input: newer verifiers reject programs that older ones
-    accept, and the reduced program should be valid there too.
-    """
-    refs = runner.registry.installed_releases(case.compiler)
-    newest = runner.registry.obtain(refs[-1]) if refs else toolchain
-    tools = runner.prober.mlir_tools(case, newest) if newest.identity != toolchain.identity else None
-    if tools is not None:
-        reader = Reader(tools, runner.stop)
-        if reader.readable(path):
-            yield reader
-        else:
-            reader.close()
+def _reader_of(runner: ProbeRunner, case: Case, toolchain: Toolchain, path: Path) -> Reader | None:
+    """The tools of a toolchain; None when they do not read the file."""
+    tools = runner.prober.mlir_tools(case, toolchain)
+    reader = Reader(tools, runner.stop) if tools else None
+    if reader and not reader.readable(path):
+        reader.close()
+        return None
+    return reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +133,9 @@ class _Reducer:
             with disk_errors("save programs that fail in another way"):
                 request.other_failures.mkdir(parents=True, exist_ok=True)
         oracle = GrowthOracle if start.metric else Oracle
-        drafts = stack.enter_context(self.folder.drafts())
+        drafts = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
         self.oracle = oracle(runner.prober, drafts, bad, good, start, other_failures=request.other_failures)
-        self.frontend, self.notes = frontend_for(runner, case, bad)
+        self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
         stack.callback(self.frontend.close)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
@@ -153,33 +146,26 @@ class _Reducer:
         """Return the original, the draft to start from and the line of the original that the compiler points to (None when
         the draft is not the original).
         """
-        case = self._with_short_timeout(self.request.case)
-        onnx = self.request.case.input.kind is InputKind.ONNX  # reduced before it is imported
-        source = self.request.case.input.path if onnx else self.source.path
+        case = self.request.case
+        hanging = self.start.seconds >= case.limits.timeout
+        limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)  # drafts that hang cost little
+        case = replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit)))
+        onnx = case.input.kind is InputKind.ONNX  # reduced before it is imported
+        source = case.input.path if onnx else self.source.path
         if self.request.resume and (saved := self.folder.best(case)):
             best = (Draft(document, saved[1]) for document in self.frontend.open(saved[0]))
             original = next(iter(self.frontend.open(source)), None)
             if original is not None and (found := self.test.first(best)):
                 return Draft(original, case), found, None
+        phase = self.start.failure.phase
+        early = case.phase is None and phase in self.bad.capabilities.phases
+        variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
         why = "it cannot be read by this toolchain's tools"
         for document in self.frontend.open(source):  # one at a time: with its constants a program may take gigabytes
-            if found := self.test.first(Draft(document, variant) for variant in self._stopping_early(case)):
+            if found := self.test.first(Draft(document, variant) for variant in variants):
                 return found, found, _line(self.start.failure)
             why = "its generic form does not fail in the same way"
         return NotReproducible(self.request.case, why, self.start.probes)
-
-    def _with_short_timeout(self, case: Case) -> Case:
-        """The case with a time limit derived from the original's compile, so that drafts that hang cost little."""
-        hanging = self.start.seconds >= case.limits.timeout
-        limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)
-        return replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit)))
-
-    def _stopping_early(self, case: Case) -> Iterator[Case]:
-        """The case that ends with the failing phase, where that is known; then the case itself."""
-        phase = self.start.failure.phase
-        if case.phase is None and phase in self.bad.capabilities.phases:
-            yield replace(case, phase=phase)
-        yield case
 
     def finish(self, original: Draft, draft: Draft, started: float) -> Reduced | NotReproducible:
         """Write the draft in the form that most versions can read and probe it on every version."""
@@ -207,11 +193,11 @@ class _Reducer:
             before=before,
             after=_size(draft.document, content),
             effort=Effort(
-                calls=tally.calls + self.start.calls,
-                cached=tally.cached + self.start.cached,
+                calls=tally.calls,
+                cached=tally.cached,
                 invalid=self.test.invalid,
                 seconds=time.monotonic() - started,
-                compile_seconds=tally.seconds + self.start.compile_seconds,
+                compile_seconds=tally.seconds,
             ),
             evidence=probes,
             others=tuple(self.oracle.other_failures()),

@@ -18,6 +18,7 @@ from triage.report.reproducer import EvidenceShape, SizeChangeShape, evidence_sh
 from triage.report.shapes import FailureShape, ProbeShape, Shape, failure_shape, probe_shape
 
 _SHOWN = 40  # lines of the program; the folder has all of them
+_NO_SIZE = SizeChangeShape()
 _MOST_TRIED = 12  # probes that are shown when nothing was reduced
 
 
@@ -27,15 +28,15 @@ class ReductionShape(Shape):
 
     status: str
     case: str
-    reason: str | None
-    signature: str | None
-    failure: FailureShape | None
-    operations: SizeChangeShape
-    lines: SizeChangeShape
-    bytes: SizeChangeShape
-    oracle_calls: int
-    seconds: float
-    reproducer: str | None
+    reason: str | None = None
+    signature: str | None = None
+    failure: FailureShape | None = None
+    operations: SizeChangeShape = _NO_SIZE
+    lines: SizeChangeShape = _NO_SIZE
+    bytes: SizeChangeShape = _NO_SIZE
+    oracle_calls: int = 0
+    seconds: float = 0.0
+    reproducer: str | None = None
     bad: Revision | None = None
     good: Revision | None = None
     cached: int = 0
@@ -65,14 +66,6 @@ class ReductionReport(Report):
                 status="not-reproducible",
                 case=result.case.name,
                 reason=result.reason,
-                signature=None,
-                failure=None,
-                operations=SizeChangeShape(),
-                lines=SizeChangeShape(),
-                bytes=SizeChangeShape(),
-                oracle_calls=0,
-                seconds=0.0,
-                reproducer=None,
                 tried=tuple(probe_shape(probe) for probe in result.tried),
             )
         reduced, effort = result.reduced, result.reduced.effort
@@ -80,7 +73,6 @@ class ReductionReport(Report):
         return ReductionShape(
             status="reduced",
             case=reduced.case.name,
-            reason=None,
             signature=result.failure.signature,
             failure=failure_shape(result.failure),
             operations=size_change(reduced, "operations"),

@@ -14,7 +14,7 @@ from triage.config.values import yaml_text
 from triage.model.case import Target
 
 SCRIPT = "repro.py"
-_NEWEST = (1000, 0)  # assumed for a build without a version
+_NEWEST = Version("1000")  # assumed for a build without a version
 Release = tuple[int, int]
 
 
@@ -47,18 +47,23 @@ def call(task: StandaloneCompile) -> StandaloneCall:
 
 
 def _unlisted(version: str | None) -> tuple[str, ...]:
-    try:
-        known = Version(version or "")
-    except InvalidVersion:
-        return ()
+    known = _parsed(version)
     if known < Version("3.0"):
         return ("torch", "numpy", "setuptools")
     return ("setuptools",) if known < Version("3.3") else ()
 
 
+def _parsed(version: str | None) -> Version:
+    try:
+        return Version(version or "")
+    except InvalidVersion:
+        return _NEWEST
+
+
 def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
     """A script that compiles the kernel with the calls of that Triton release."""
-    target, release = task.case.target, _release(task.version)
+    target, version = task.case.target, _parsed(task.version)
+    release = version.major, version.minor
     chip = chip_of(target.backend, target.chip or "")
     assert chip  # it was compiled for it
     limit = chip.shared_limit if task.failure_class == "shared-memory-overflow" else None
@@ -91,14 +96,6 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
         used = "compiled.metadata.shared" if release >= (3, 0) else "compiled.shared"
         lines += [f"if {used} > {limit}:", f'    sys.exit(f"{{{used}}} bytes of shared memory; {target.chip} has {limit}")']
     return "\n".join(lines) + "\n"
-
-
-def _release(version: str | None) -> Release:
-    try:
-        known = Version(version or "")
-    except InvalidVersion:
-        return _NEWEST
-    return known.major, known.minor
 
 
 @dataclass(frozen=True, slots=True)

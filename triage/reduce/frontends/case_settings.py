@@ -53,10 +53,11 @@ def drop_options(draft: Draft, test: InterestingnessTest) -> Draft:
         options = {name: value for name, value in kernel.options.items() if name in kept}
         return Draft(draft.document, replace(draft.case, spec=replace(kernel, options=options)))
 
-    return greedily(minimise(draft, list(kernel.options), build, test), test, _fewer)
+    return _shrink_counts(minimise(draft, list(kernel.options), build, test), test)
 
 
-def _fewer(draft: Draft) -> Iterator[Draft]:
+@greedily
+def _shrink_counts(draft: Draft) -> Iterator[Draft]:
     kernel = family_of(draft.case).kernel(draft.case)
     assert kernel is not None
     for name, value in kernel.options.items():

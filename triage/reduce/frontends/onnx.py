@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, minimise, repeatedly
+from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, ReductionPass, minimise, repeatedly
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 
 
@@ -91,11 +91,8 @@ def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None
     if not chosen:
         return None
     existing = {value.name for value in graph.input}
-    inputs = [
-        helper.make_tensor_value_info(value.name, value.data_type, list(value.dims))
-        for value in chosen
-        if value.name not in existing
-    ]
+    added = [value for value in chosen if value.name not in existing]
+    inputs = [helper.make_tensor_value_info(value.name, value.data_type, list(value.dims)) for value in added]
     small = helper.make_graph(
         list(graph.node),
         graph.name,
@@ -112,12 +109,11 @@ def _model(model: ModelProto, graph: onnx.GraphProto) -> ModelProto:
     return built
 
 
-class OnnxFrontend:
+class OnnxFrontend(Frontend):
     """ONNX models."""
 
-    @property
-    def passes(self) -> Sequence[ReductionPass]:
-        return (
+    def __init__(self) -> None:
+        self.passes = (
             ReductionPass("nodes", drop_nodes),
             ReductionPass("outputs", drop_outputs),
             ReductionPass("initializers", free_initializers),
@@ -143,24 +139,16 @@ class OnnxFrontend:
             return None
         return document.content
 
-    def written(self, document: Document) -> Sequence[bytes]:
-        return [document.content]
 
-    def close(self) -> None:
-        pass
-
-
-def narrow(draft: Draft, test: InterestingnessTest) -> Draft:
+@repeatedly
+def narrow(draft: Draft) -> Iterator[Draft]:
     """Keep one half of the nodes, or the middle, as long as that fails."""
-    return repeatedly(draft, test, lambda base: (Draft(window, base.case) for window in _windows(_model_of_draft(base))))
-
-
-def _windows(document: OnnxDocument) -> Iterator[OnnxDocument]:
+    document = _model_of_draft(draft)
     count = len(document.model.graph.node)
     half, quarter = count // 2, count // 4
     for first, end in ((0, half), (half, count), (quarter, quarter + half)) if count > 1 else ():
         if (cut_out := cut(document, range(first, end))) is not None:
-            yield cut_out
+            yield Draft(cut_out, draft.case)
 
 
 def drop_nodes(draft: Draft, test: InterestingnessTest) -> Draft:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.mlir.tree import split
 from triage.model.case import InputKind
-from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, greedily, minimise
+from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, ReductionPass, greedily, minimise
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, fewer_devices
 
 LineRange = tuple[int, int]
@@ -42,17 +42,14 @@ class TextDocument:
         return len(self.lines)
 
 
-class TextFrontend:
+class TextFrontend(Frontend):
     """Any text file."""
 
     def __init__(self, kind: InputKind, suffix: str) -> None:
         self._kind, self._suffix = kind, suffix
         self._is_mlir = suffix in _PRINTED_MLIR
         self._check_values = False  # whether the original defines every value that it uses
-
-    @property
-    def passes(self) -> Sequence[ReductionPass]:
-        return (
+        self.passes = (
             *(_MLIR_PASSES if self._is_mlir else ()),
             ReductionPass("blocks", drop_blocks),
             ReductionPass("lines", drop_lines),
@@ -69,21 +66,12 @@ class TextFrontend:
         plain = [without_locations(lines)] if self._is_mlir and "loc(" in text else []
         return [TextDocument(chosen, self._kind, self._suffix) for chosen in (*plain, lines)]
 
-    def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - neighbouring lines need not belong together
-        return self.passes[0]
-
     def valid(self, document: Document) -> bytes | None:
         """Reject only what uses undefined values; nothing else is known about text."""
         assert isinstance(document, TextDocument)
         if self._check_values and has_undefined_values(document.lines):
             return None
         return document.content or None
-
-    def written(self, document: Document) -> Sequence[bytes]:
-        return [document.content]
-
-    def close(self) -> None:
-        pass
 
 
 def drop_blocks(draft: Draft, test: InterestingnessTest) -> Draft:
@@ -202,12 +190,9 @@ def drop_operations(draft: Draft, test: InterestingnessTest) -> Draft:
     return minimise(draft, items, build, test, whole=False)
 
 
-def bypass_operations(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def bypass_operations(draft: Draft) -> Iterator[Draft]:
     """Drop an operation and use an earlier value of the same type instead of its result."""
-    return greedily(draft, test, _bypasses)
-
-
-def _bypasses(draft: Draft) -> Iterator[Draft]:
     lines = _lines(draft)
     items = [operation for operation in operations(lines) if len(operation.results) == 1 and operation.type]
     for index, operation in reversed(list(enumerate(items))):
@@ -217,12 +202,9 @@ def _bypasses(draft: Draft) -> Iterator[Draft]:
             yield _without(_with_lines(draft, [result.sub(other, line) for line in lines]), {operation.lines}) or draft
 
 
-def drop_arguments(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def drop_arguments(draft: Draft) -> Iterator[Draft]:
     """Drop unused arguments of functions."""
-    return greedily(draft, test, _shorter_signatures)
-
-
-def _shorter_signatures(draft: Draft) -> Iterator[Draft]:
     lines = list(_lines(draft))
     used = [name for line in lines for name in _VALUE.findall(line)]
     for index, line in enumerate(lines):
@@ -239,12 +221,9 @@ def _shorter_signatures(draft: Draft) -> Iterator[Draft]:
                 yield _with_lines(draft, [*lines[:index], head, *lines[index + 1 :]])
 
 
-def shrink_numbers(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def shrink_numbers(draft: Draft) -> Iterator[Draft]:
     """Halve the sizes of shapes: all equal ones together, and in ranges and constants as well."""
-    return greedily(draft, test, _smaller_numbers)
-
-
-def _smaller_numbers(draft: Draft) -> Iterator[Draft]:
     text = "\n".join(_lines(draft))
     for size in sorted(set(map(int, _DIMENSION.findall(text))), reverse=True):
         if size >= 4:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triage.execution.mlir_tools import Reader
-from triage.mlir import Module
-from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass
+from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, ReductionPass
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
 from triage.reduce.frontends.mlir.document import MlirDocument
@@ -35,17 +34,14 @@ _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 
 
-class MlirFrontend:
+class MlirFrontend(Frontend):
     """MLIR as text or bytecode."""
 
     def __init__(self, reader: Reader, *others: Reader) -> None:
         """others: tools of further toolchains. A program is valid only when these accept it, too."""
         self._reader, self._others = reader, others
-        self._tools = ToolPasses(reader)
-
-    @property
-    def passes(self) -> Sequence[ReductionPass]:
-        return (
+        tools = ToolPasses(reader)
+        self.passes = (
             ReductionPass("inlining", inline_calls),
             ReductionPass("links of chains", bypass_operations),
             ReductionPass("operations", drop_operations),
@@ -53,11 +49,11 @@ class MlirFrontend:
             ReductionPass("regions", unroll_regions),
             ReductionPass("bodies", thin_bodies),
             ReductionPass("arguments", drop_arguments),
-            ReductionPass("folding", self._tools.fold),
+            ReductionPass("folding", tools.fold),
             ReductionPass("constants", shorten_constants),
-            ReductionPass("static shapes", self._tools.make_static),
+            ReductionPass("static shapes", tools.make_static),
             ReductionPass("dimensions", shrink_dimensions, once=True),
-            ReductionPass("ranks", self._tools.fewer_ranks, once=True),
+            ReductionPass("ranks", tools.fewer_ranks, once=True),
             ReductionPass("element types", widen_elements, once=True),
             ReductionPass("attributes", drop_attributes, once=True),
             ReductionPass("devices", fewer_devices, once=True),
@@ -70,7 +66,12 @@ class MlirFrontend:
             text = self._reader.generic(path, elide=elide)
             module = parse_or_none(text) if text is not None else None
             if module is not None:
-                document = MlirDocument(_with_short_constants(module) if elide else module)
+                if elide:
+                    for operation in module.walk():
+                        for named in (operation.properties, operation.attributes):
+                            named.update({name: with_one_value(text) for name, text in named.items()})
+                    module.trailer = ""
+                document = MlirDocument(module)
                 if _ELIDED not in document.text:
                     yield document
 
@@ -96,13 +97,3 @@ class MlirFrontend:
     def close(self) -> None:
         for reader in (self._reader, *self._others):
             reader.close()
-
-
-def _with_short_constants(module: Module) -> Module:
-    """Replace each elided constant by one with a single value, in place."""
-    for operation in module.walk():
-        for named in (operation.properties, operation.attributes):
-            for name, text in named.items():
-                named[name] = with_one_value(text)
-    module.trailer = ""
-    return module

@@ -60,12 +60,9 @@ def _neighbours(able: list[Operation]) -> dict[Operation, list[Operation]]:
     return near
 
 
-def narrow(draft: Draft, test: InterestingnessTest) -> Draft:
+@repeatedly
+def narrow(draft: Draft) -> Iterator[Draft]:
     """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
-    return repeatedly(draft, test, _smaller_windows)
-
-
-def _smaller_windows(draft: Draft) -> Iterator[Draft]:
     module = module_of(draft)
     for function in sorted(module.functions(), key=lambda function: -len(pieces(function))):
         windows = (with_module(draft, window) for window in _windows(module, function))

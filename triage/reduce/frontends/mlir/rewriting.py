@@ -174,12 +174,9 @@ def widen_elements(draft: Draft, test: InterestingnessTest) -> Draft:
     return (test.is_valid(widened) and test.first([widened])) or draft
 
 
-def unroll_regions(draft: Draft, test: InterestingnessTest) -> Draft:
+@repeatedly
+def unroll_regions(draft: Draft) -> Iterator[Draft]:
     """Replace loops by one iteration and branches by one side; all at once, then one by one."""
-    return repeatedly(draft, test, _unrolled)
-
-
-def _unrolled(draft: Draft) -> Iterator[Draft]:
     count = sum(1 for operation in module_of(draft).walk() if _can_open(operation))
     if count > 1:
         yield _opened(draft, range(count))

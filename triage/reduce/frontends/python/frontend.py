@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triage.compilers.registry import family_of
 from triage.model.case import Case
-from triage.reduce.draft import Document, ReductionPass
+from triage.reduce.draft import Document, Frontend, ReductionPass
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
 from triage.reduce.frontends.python import kernel, names, syntax
 from triage.reduce.frontends.python.source_tree import PythonDocument, parse_program, undefined_reads
@@ -22,6 +22,11 @@ _PROGRAM_PASSES = (
     ReductionPass("keywords", syntax.drop_keywords),
     ReductionPass("expressions", syntax.take_parts),
     ReductionPass("folding", syntax.fold),
+)
+_PLAIN_PASSES = (
+    *_PROGRAM_PASSES,
+    ReductionPass("numbers", kernel.shrink_numbers, once=True),
+    ReductionPass("flags", drop_flags, once=True),
 )
 _KERNEL_PASSES = (
     ReductionPass("sizes", kernel.shrink_all_constexprs),  # first, because small sizes compile faster
@@ -40,19 +45,12 @@ _KERNEL_PASSES = (
 )
 
 
-class PythonFrontend:
+class PythonFrontend(Frontend):
     """A program that Python can parse."""
 
     def __init__(self, case: Case) -> None:
-        self._is_kernel = family_of(case).kernel(case) is not None
+        self.passes = _PLAIN_PASSES if family_of(case).kernel(case) is None else _KERNEL_PASSES
         self._check_names = False  # whether the original defines every name that it reads
-
-    @property
-    def passes(self) -> Sequence[ReductionPass]:
-        if self._is_kernel:
-            return _KERNEL_PASSES
-        numbers = ReductionPass("numbers", kernel.shrink_numbers, once=True)
-        return (*_PROGRAM_PASSES, numbers, ReductionPass("flags", drop_flags, once=True))
 
     def open(self, path: Path) -> Sequence[Document]:
         tree = parse_program(path.read_bytes())
@@ -69,9 +67,3 @@ class PythonFrontend:
         assert isinstance(document, PythonDocument)
         tree = parse_program(document.content)
         return None if tree is None or (self._check_names and undefined_reads(tree)) else document.content
-
-    def written(self, document: Document) -> Sequence[bytes]:
-        return (document.content,)
-
-    def close(self) -> None:
-        pass

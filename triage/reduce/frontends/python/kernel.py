@@ -17,7 +17,6 @@ from triage.reduce.frontends.python.source_tree import (
     parameters,
     tree_of,
     with_edits,
-    with_kernel,
 )
 
 Value = TypeVar("Value")
@@ -71,7 +70,7 @@ def _replace_parameters(draft: Draft, test: InterestingnessTest, values: Mapping
             edits = {**edits, **(renamed(function, name, value) if value else {})}
         signature, constexprs = _without(kernel.signature, dropped), _without(kernel.constexprs, dropped)
         smaller = replace(kernel, signature=signature, constexprs=constexprs, hints=_without(kernel.hints, dropped))
-        return with_edits(draft, edits, with_kernel(draft.case, smaller))
+        return with_edits(draft, edits, replace(draft.case, spec=smaller))
 
     return minimise(draft, list(values), build, test)
 
@@ -108,17 +107,14 @@ def drop_hints(draft: Draft, test: InterestingnessTest) -> Draft:
         left: dict[str, dict[str, int]] = {}
         for name, hint in kept:
             left.setdefault(name, {})[hint] = kernel.hints[name][hint]
-        return Draft(draft.document, with_kernel(draft.case, replace(kernel, hints=left)))
+        return Draft(draft.document, replace(draft.case, spec=replace(kernel, hints=left)))
 
     return minimise(draft, items, build, test)
 
 
-def simpler_types(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def simpler_types(draft: Draft) -> Iterator[Draft]:
     """Replace an element type by a simpler one, everywhere at once."""
-    return greedily(draft, test, _with_simpler_types)
-
-
-def _with_simpler_types(draft: Draft) -> Iterator[Draft]:
     function, kernel = kernel_function(draft), kernel_of(draft)
     if function is None or kernel is None:
         return
@@ -137,21 +133,20 @@ def _with_simpler_types(draft: Draft) -> Iterator[Draft]:
                 for node in ast.walk(function)
                 if isinstance(node, ast.Attribute) and node.attr == _ELEMENT[old]
             }
-            case = with_kernel(draft.case, replace(kernel, signature=signature, constexprs=constexprs))
+            case = replace(draft.case, spec=replace(kernel, signature=signature, constexprs=constexprs))
             yield with_edits(draft, edits, case)
 
 
-def shrink_all_constexprs(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def shrink_all_constexprs(draft: Draft) -> Iterator[Draft]:
     """Halve all constexprs together as often as possible."""
-    return greedily(draft, test, lambda base: (_halved(base, names) for names in [list(_large_constexprs(base))] if names))
+    if names := list(_large_constexprs(draft)):
+        yield _halved(draft, names)
 
 
-def shrink_constexprs(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def shrink_constexprs(draft: Draft) -> Iterator[Draft]:
     """Halve constexprs as often as possible: all, those with the same value, then single ones."""
-    return greedily(draft, test, _smaller_constexprs)
-
-
-def _smaller_constexprs(draft: Draft) -> Iterator[Draft]:
     numbers = _large_constexprs(draft)
     by_value = [[name for name, other in numbers.items() if other == value] for value in dict.fromkeys(numbers.values())]
     together = [list(numbers)] if len(by_value) > 1 else []
@@ -171,15 +166,12 @@ def _halved(draft: Draft, names: Sequence[str]) -> Draft:
     assert kernel is not None
     numbers = _large_constexprs(draft)
     halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
-    return Draft(draft.document, with_kernel(draft.case, replace(kernel, constexprs=halved)))
+    return Draft(draft.document, replace(draft.case, spec=replace(kernel, constexprs=halved)))
 
 
-def shrink_numbers(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def shrink_numbers(draft: Draft) -> Iterator[Draft]:
     """Halve the integers of the program, equal ones together."""
-    return greedily(draft, test, _smaller_numbers)
-
-
-def _smaller_numbers(draft: Draft) -> Iterator[Draft]:
     constants: dict[int, list[ast.Constant]] = {}
     for node in ast.walk(tree_of(draft)):
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= _LARGE:

@@ -25,15 +25,12 @@ _BODY = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.For, ast.While,
 _CALLERS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.If, ast.For)  # evaluate a call first
 
 
-def merge_names(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def merge_names(draft: Draft) -> Iterator[Draft]:
     """Replace a name that is bound once by an earlier name of the same shape, and drop its assignment.
 
     The earlier name is the result of a similar expression, or part of the name's own value.
     """
-    return greedily(draft, test, lambda base: (with_edits(base, edits) for edits in _mergers(base)))
-
-
-def _mergers(draft: Draft) -> Iterator[Edits]:
     shapes = shapes_of(draft)
     for function in functions(tree_of(draft)):
         assigned = list(_assigned_once(function))
@@ -48,7 +45,7 @@ def _mergers(draft: Draft) -> Iterator[Edits]:
             names = [node for node in ast.walk(value) if isinstance(node, ast.Name) and may_replace(shapes, node, value)]
             bound = {other for _, other in earlier}
             for other in dict.fromkeys([*others, *(node.id for node in names if node.id in bound)]):
-                yield {statement: None, **renamed(function, name, ast.Name(other, ast.Load()))}
+                yield with_edits(draft, {statement: None, **renamed(function, name, ast.Name(other, ast.Load()))})
 
 
 def _assigned_once(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[ast.Assign, str]]:
@@ -82,8 +79,12 @@ def inline_names(draft: Draft, test: InterestingnessTest) -> Draft:
         everything = with_edits(everything, edits)
     if everything is draft:
         return draft
-    found = test.first([everything])
-    return found or greedily(draft, test, lambda base: (with_edits(base, edits) for edits in _inlinings(base)))
+    return test.first([everything]) or _inline_one_by_one(draft, test)
+
+
+@greedily
+def _inline_one_by_one(draft: Draft) -> Iterator[Draft]:
+    return (with_edits(draft, edits) for edits in _inlinings(draft))
 
 
 def _inlinings(draft: Draft) -> Iterator[Edits]:
@@ -96,18 +97,13 @@ def _inlinings(draft: Draft) -> Iterator[Edits]:
                     yield {statement: None, **renamed(function, name, value)}
 
 
-def inline_calls(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def inline_calls(draft: Draft) -> Iterator[Draft]:
     """Replace a call by the body of the function, and drop the function with its last call.
 
     Only for functions with at most one `return`, at the end, and only where the program gets no more statements. A
     parameter becomes the argument's name even where the body assigns to it: only the compiler's failure must stay the same.
     """
-    return greedily(
-        draft, test, lambda base: (inlined for inlined in _inlined(base) if inlined.document.size <= base.document.size)
-    )
-
-
-def _inlined(draft: Draft) -> Iterator[Draft]:
     tree, kernel = tree_of(draft), kernel_function(draft)
     for function in functions(tree):
         if not isinstance(function, ast.FunctionDef) or function is kernel or not _can_inline(function):
@@ -117,9 +113,12 @@ def _inlined(draft: Draft) -> Iterator[Draft]:
             for statement in statements(caller) if caller is not function else ():
                 for call in _calls(statement, function.name):
                     edits = _inline_edits(caller, statement, call, function)
-                    if edits is not None:
-                        last: Edits = {function: None} if uses == [call.func] else {}
-                        yield with_edits(draft, {**edits, **last})
+                    if edits is None:
+                        continue
+                    last: Edits = {function: None} if uses == [call.func] else {}
+                    inlined = with_edits(draft, {**edits, **last})
+                    if inlined.document.size <= draft.document.size:
+                        yield inlined
 
 
 def _can_inline(function: ast.FunctionDef) -> bool:

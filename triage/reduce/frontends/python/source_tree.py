@@ -6,7 +6,6 @@ import ast
 import builtins
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -77,11 +76,6 @@ def with_edits(draft: Draft, edits: Edits, case: Case | None = None) -> Draft:
 def kernel_of(draft: Draft) -> KernelSpec | None:
     """Return how the draft's kernel is specialised; None for a program that is not a kernel."""
     return family_of(draft.case).kernel(draft.case)
-
-
-def with_kernel(case: Case, kernel: KernelSpec) -> Case:
-    """Return the case with another specialisation of its kernel."""
-    return replace(case, spec=kernel)
 
 
 def kernel_function(draft: Draft) -> ast.FunctionDef | None:

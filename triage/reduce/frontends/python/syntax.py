@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from triage.reduce.draft import Draft, InterestingnessTest, greedily, minimise
 from triage.reduce.frontends.python.shapes import ValueShape, may_replace, number_of, shapes_of
 from triage.reduce.frontends.python.source_tree import (
-    Edits,
     PythonDocument,
     bound_by,
     depth_first,
@@ -74,22 +73,19 @@ def _unread(tree: ast.Module) -> list[ast.stmt]:
     return found
 
 
-def open_blocks(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def open_blocks(draft: Draft) -> Iterator[Draft]:
     """Replace a loop, branch or `with` by its body; a loop's variable gets its first value."""
-    return greedily(draft, test, lambda base: (with_edits(base, edits) for edits in _openings(tree_of(base))))
-
-
-def _openings(tree: ast.Module) -> Iterator[Edits]:
-    for statement in statements(tree):
+    for statement in statements(tree_of(draft)):
         match statement:
             case ast.For(target=target, iter=source, body=body) | ast.AsyncFor(target=target, iter=source, body=body):
-                yield {statement: [ast.Assign([target], _first(source), lineno=0), *body]}
+                yield with_edits(draft, {statement: [ast.Assign([target], _first(source), lineno=0), *body]})
             case ast.While(body=body) | ast.With(body=body) | ast.AsyncWith(body=body) | ast.Try(body=body):
-                yield {statement: body}
+                yield with_edits(draft, {statement: body})
             case ast.If(body=body, orelse=rest):
-                yield {statement: body}
+                yield with_edits(draft, {statement: body})
                 if rest:
-                    yield {statement: rest}
+                    yield with_edits(draft, {statement: rest})
 
 
 def _first(source: ast.expr) -> ast.expr:
@@ -119,29 +115,26 @@ def drop_keywords(draft: Draft, test: InterestingnessTest) -> Draft:
     return minimise(draft, items, lambda kept: with_edits(draft, dict.fromkeys(set(items) - set(kept))), test)
 
 
-def take_parts(draft: Draft, test: InterestingnessTest) -> Draft:
+@greedily
+def take_parts(draft: Draft) -> Iterator[Draft]:
     """Replace an expression by a part of it, the largest first, or a scalar by 0; drop the last of many arguments."""
-    return greedily(draft, test, lambda base: (with_edits(base, edits) for edits in _parts(base)))
-
-
-def _parts(draft: Draft) -> Iterator[Edits]:
     tree, shapes = tree_of(draft), shapes_of(draft)
     modules = {name for statement in tree.body if isinstance(statement, ast.Import) for name in _imported(statement)}
     for scope in functions(tree) if kernel_of(draft) else [tree]:
         for statement in statements(scope):
             if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
                 target = ast.Name(statement.target.id, ast.Store())
-                yield {statement: ast.Assign([target], statement.value, lineno=0)}
+                yield with_edits(draft, {statement: ast.Assign([target], statement.value, lineno=0)})
         for node in depth_first(scope):
             if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", None), ast.Store):
                 for part in _values_in(node, modules):
                     if may_replace(shapes, part, node):
-                        yield {node: part}
+                        yield with_edits(draft, {node: part})
                 if isinstance(node, ast.Call) and len(node.args) >= _MANY:
-                    yield {node.args[-1]: None}
+                    yield with_edits(draft, {node.args[-1]: None})
                 scalar = shapes is not None and shapes.of(node) == ValueShape()
                 if scalar and isinstance(node, (ast.BinOp, ast.Call)):
-                    yield {node: ast.Constant(0)}
+                    yield with_edits(draft, {node: ast.Constant(0)})
 
 
 def _imported(statement: ast.Import) -> list[str]:
