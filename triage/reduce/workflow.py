@@ -171,9 +171,7 @@ class _Reducer:
         """Write the draft in the form that most versions can read and probe it on every version."""
         best: tuple[bytes, tuple[Probe, ...], Failure] | None = None
         case = self._full(draft.case)
-        for content in self.frontend.written(draft.document):
-            small = self._as_case(case, draft.document, content)
-            probes = self._probe_everywhere(small)
+        for content, small, probes in self._written(draft, case):
             failure = self._same_failure(small, probes)
             if failure and (best is None or _testable(probes) > _testable(best[1])):
                 best = content, probes, failure
@@ -210,8 +208,7 @@ class _Reducer:
         name = self.request.case.name
         for draft, path in self.oracle.saved_failures()[:_MOST_SAVED]:
             case = self._full(draft.case)
-            for content in self.frontend.written(draft.document):
-                probes = self._probe_everywhere(self._as_case(case, draft.document, content))
+            for content, _, probes in self._written(draft, case):
                 bad = next(probe for probe in probes if probe.revision.name == self.bad.revision.name)
                 if isinstance(bad.outcome, Failed):
                     reduced = Reduced(
@@ -233,6 +230,17 @@ class _Reducer:
         """The case with the limits and the phase of the request."""
         return replace(case, limits=self.request.case.limits, phase=self.request.case.phase)
 
+    def _written(self, draft: Draft, case: Case) -> Iterator[tuple[bytes, Case, tuple[Probe, ...]]]:
+        """Each way to write the draft, as a case of its own with its probes."""
+        for content in self.frontend.written(draft.document):
+            # A path for each content, because digests are remembered by path.
+            path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{draft.document.suffix}"
+            with disk_errors("write the reduced program"):
+                path.parent.mkdir(exist_ok=True)
+                write_whole(path, content)
+            small = replace(case, name=f"{case.name} (reduced)", input=Input(path, draft.document.kind), expect=())
+            yield content, small, self._probe_everywhere(small)
+
     def _probe_everywhere(self, small: Case) -> tuple[Probe, ...]:
         """Probe a program on every installed version, in the order of the versions."""
         registry, request = self.runner.registry, self.request
@@ -248,14 +256,6 @@ class _Reducer:
             again = {name: partial(self.runner.probe, small, ref, fresh=True) for name, ref in refs.items()}
             probes = {name: threshold.read(probes[name], again[name]) for name in refs}
         return tuple(probes[name] for name in refs)
-
-    def _as_case(self, case: Case, document: Document, content: bytes) -> Case:
-        # A path for each content, because digests are remembered by path.
-        path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{document.suffix}"
-        with disk_errors("write the reduced program"):
-            path.parent.mkdir(exist_ok=True)
-            write_whole(path, content)
-        return replace(case, name=f"{case.name} (reduced)", input=Input(path, document.kind), expect=())
 
     def _same_failure(self, small: Case, probes: tuple[Probe, ...]) -> Failure | None:
         """The failure of a full probe on the bad toolchain, if it is the same one and the good toolchain compiles."""

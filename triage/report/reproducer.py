@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,18 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "measured": failure.failure_class == METRIC,
         "headline": headline_text(failure, 400),
     }
-    family, compile_ = family_of(reduced.case), standalone_compile(reproducer)
+    family = family_of(reduced.case)
+    compile_ = StandaloneCompile(
+        case=reduced.case,
+        source=reproducer.source,
+        program=reproducer.program,
+        options=reproducer.options,
+        release=reproducer.bad.revision.name,
+        version=reproducer.bad.version,
+        requirement=reproducer.package,
+        failure_class=failure.failure_class,
+        function=reproducer.function,
+    )
     call, scripts = family.standalone_call(compile_), family.standalone_files(compile_)
     files: dict[str, str | bytes] = {reproducer.source: reproducer.text, reproducer.file: reproducer.content, **scripts}
     if reproducer.rules is not None:
@@ -163,23 +174,8 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     }
     for name, words in pages.items():
         files[name] = templates.get_template(f"reproducer/{name}.j2").render(**shared, **words)
-    files[RECORD] = json.dumps(as_json(_record(reproducer, span)), indent=2, ensure_ascii=False) + "\n"
+    files[RECORD] = json.dumps(as_json(_record(reproducer, span, call.words)), indent=2, ensure_ascii=False) + "\n"
     return files
-
-
-def standalone_compile(reproducer: Reproducer) -> StandaloneCompile:
-    """Return the failing compile, from which the compiler family writes a command."""
-    return StandaloneCompile(
-        case=reproducer.reduced.case,
-        source=reproducer.source,
-        program=reproducer.program,
-        options=reproducer.options,
-        release=reproducer.bad.revision.name,
-        version=reproducer.bad.version,
-        requirement=reproducer.package,
-        failure_class=reproducer.failure.failure_class,
-        function=reproducer.function,
-    )
 
 
 def span_text(span: VersionSpan) -> str:
@@ -218,7 +214,7 @@ def evidence_shape(probe: Probe) -> EvidenceShape:
     )
 
 
-def _record(reproducer: Reproducer, span: VersionSpan) -> RecordShape:
+def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -> RecordShape:
     reduced, effort = reproducer.reduced, reproducer.reduced.effort
     return RecordShape(
         recipe=reduced.case.recipe,
@@ -237,7 +233,7 @@ def _record(reproducer: Reproducer, span: VersionSpan) -> RecordShape:
                 ("first_good", span.first_good),
             )
         },
-        command=list(family_of(reduced.case).standalone_call(standalone_compile(reproducer)).words),
+        command=list(command),
         evidence=[evidence_shape(probe) for probe in reproducer.probes],
         operations=size_change(reduced, "operations"),
         lines=size_change(reduced, "lines"),

@@ -40,17 +40,13 @@ def kernel_keys(kernel: KernelSpec) -> Iterator[str]:
 def call(task: StandaloneCompile) -> StandaloneCall:
     """Run the script beside the kernel. pip also installs what Triton imports but its wheel does not require."""
     words = ("python3", SCRIPT)
-    install = task.requirement and " ".join((task.requirement, *_unlisted(task.version)))
+    version = _parsed(task.version)
+    unlisted = ["torch", "numpy"] if version < Version("3.0") else []
+    unlisted += ["setuptools"] if version < Version("3.3") else []
+    install = task.requirement and " ".join((task.requirement, *unlisted))
     check = '"${PYTHON:-python3}" -c "import triton" || exit 127'
     remark = "\n# Set PYTHON to the interpreter that has it."
     return StandaloneCall(install, words, f'"${{PYTHON:-python3}}" {SCRIPT}', remark, (check,))
-
-
-def _unlisted(version: str | None) -> tuple[str, ...]:
-    known = _parsed(version)
-    if known < Version("3.0"):
-        return ("torch", "numpy", "setuptools")
-    return ("setuptools",) if known < Version("3.3") else ()
 
 
 def _parsed(version: str | None) -> Version:

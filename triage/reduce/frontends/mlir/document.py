@@ -65,40 +65,28 @@ def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Blo
         position=operation.position,
     )
     copy.regions = [_copy_region(region, values) for region in operation.regions]
-    copy.results = [_copy_value(value, values) for value in operation.results]
+    copy.results = [values.setdefault(value, Value(value.type)) for value in operation.results]
     return copy
 
 
 def _copy_region(region: Region, values: Values) -> Region:
-    blocks = {block: Block([_copy_value(value, values) for value in block.arguments]) for block in region.blocks}
+    blocks = {
+        block: Block([values.setdefault(value, Value(value.type)) for value in block.arguments]) for block in region.blocks
+    }
     if len(blocks) > 1:  # a value may be used in a block that stands before its definition
         for block in blocks:
             for operation in block.operations:
                 for value in operation.results:
-                    _copy_value(value, values)
+                    values.setdefault(value, Value(value.type))
     for block, copy in blocks.items():
         copy.operations = [copy_operation(operation, values, blocks) for operation in block.operations]
     return Region(list(blocks.values()))
-
-
-def _copy_value(value: Value, values: Values) -> Value:
-    if value not in values:
-        values[value] = Value(value.type)
-    return values[value]
 
 
 def copy_module(module: Module) -> tuple[Module, Values]:
     """Return a copy that may be changed, and the new value for each old one."""
     values: Values = {}
     return Module(copy_operation(module.root, values), module.aliases, module.trailer), values
-
-
-def with_body(module: Module, operations: list[Operation]) -> Module:
-    """Return the module with other operations at its top level."""
-    root = module.root
-    body = Block(list(module.body.arguments), operations)
-    copy = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.position)
-    return Module(copy, module.aliases, module.trailer)
 
 
 def without_results(module: Module, replacements: Mapping[Value, Value]) -> Module:
@@ -165,7 +153,10 @@ def cut(
     if not operations or (not returned and all(operation.results for operation in operations)):
         return None
     smaller = _function(function, block, operations, returned)
-    return with_body(module, [*_referenced(module, function, smaller), smaller])
+    root = module.root
+    body = Block(list(module.body.arguments), [*_referenced(module, function, smaller), smaller])
+    copy = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.position)
+    return Module(copy, module.aliases, module.trailer)
 
 
 def _with_requirements(block: Block, kept: set[Operation]) -> set[Operation]:

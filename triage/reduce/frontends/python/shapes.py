@@ -110,14 +110,14 @@ class Shapes:
         name = node.func.attr
         if name in _REDUCING and operands and operands[0]:
             axis = named.get("axis", node.args[1] if own is None and len(node.args) > 1 else None)
-            return _reduced(operands[0], None if axis is None else self._number(axis))
+            return _reduced(operands[0], None if axis is None else number_of(axis, self._numbers))
         if name in _ELEMENTWISE and operands:
             return reduce(_together, operands)
         match name:
             case "program_id" | "num_programs" | "cdiv":
                 return ValueShape()
             case "arange" if len(node.args) == 2:
-                low, high = map(self._number, node.args)
+                low, high = (number_of(argument, self._numbers) for argument in node.args)
                 return ValueShape((int(high - low),)) if low is not None and high is not None else None
             case "zeros" | "full" if node.args:
                 return self._shaped(node.args[0])
@@ -139,11 +139,8 @@ class Shapes:
 
     def _shaped(self, node: ast.expr) -> ValueShape | None:
         parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
-        numbers = [self._number(part) for part in parts]
+        numbers = [number_of(part, self._numbers) for part in parts]
         return ValueShape(tuple(int(number) for number in numbers if number is not None)) if None not in numbers else None
-
-    def _number(self, node: ast.expr) -> Number | None:
-        return number_of(node, self._numbers)
 
 
 def shapes_of(draft: Draft) -> Shapes | None:

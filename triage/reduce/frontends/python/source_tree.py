@@ -129,17 +129,14 @@ def _edited_field(value: Any, edits: Edits) -> Any:
 def _replaced(node: ast.AST, edits: Edits) -> list[ast.AST]:
     if node not in edits:
         copy = edited(node, edits)
-        return [] if copy is not node and isinstance(copy, _OPENED) and _is_empty(copy) else [copy]
+        empty = isinstance(copy, _OPENED) and all(isinstance(inner, ast.Pass) for inner in copy.body)
+        return [] if copy is not node and empty and not getattr(copy, "orelse", []) else [copy]
     replacement = edits[node]
     rest = {other: by for other, by in edits.items() if other is not node}
     if replacement is None:
         return []
     nodes = [replacement] if isinstance(replacement, ast.AST) else replacement
     return [new for inner in nodes for new in _replaced(inner, rest)]
-
-
-def _is_empty(node: ast.AST) -> bool:
-    return not getattr(node, "orelse", []) and all(isinstance(inner, ast.Pass) for inner in getattr(node, "body", []))
 
 
 def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -119,7 +119,8 @@ def drop_keywords(draft: Draft, test: InterestingnessTest) -> Draft:
 def take_parts(draft: Draft) -> Iterator[Draft]:
     """Replace an expression by a part of it, the largest first, or a scalar by 0; drop the last of many arguments."""
     tree, shapes = tree_of(draft), shapes_of(draft)
-    modules = {name for statement in tree.body if isinstance(statement, ast.Import) for name in _imported(statement)}
+    imports = [statement for statement in tree.body if isinstance(statement, ast.Import)]
+    modules = {name for statement in imports for name in bound_by(statement)}
     for scope in functions(tree) if kernel_of(draft) else [tree]:
         for statement in statements(scope):
             if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
@@ -135,10 +136,6 @@ def take_parts(draft: Draft) -> Iterator[Draft]:
                 scalar = shapes is not None and shapes.of(node) == ValueShape()
                 if scalar and isinstance(node, (ast.BinOp, ast.Call)):
                     yield with_edits(draft, {node: ast.Constant(0)})
-
-
-def _imported(statement: ast.Import) -> list[str]:
-    return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
 
 
 def _values_in(node: ast.expr, modules: set[str]) -> Sequence[ast.expr]:
