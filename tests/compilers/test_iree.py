@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.compilers.iree.introspect import _phases
+from triage.compilers.iree.installation import listed_phases
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Untestable
@@ -130,4 +130,4 @@ def test_phases_are_read_from_the_help_text() -> None:
   --compute-dead          - Compute dead symbols
     =other                - Of another option
 """
-    assert _phases(text) == ("start", "executable-targets")
+    assert listed_phases(text) == ("start", "executable-targets")

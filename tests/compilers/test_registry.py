@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
 import triage
+from triage.cli.app import app
+from triage.compilers import registry
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, recipe_families
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.revision import Capabilities, Revision, Toolchain
-from triage.recipes.family import RecipeFamily
 
 PACKAGE = Path(triage.__file__).parent
 
@@ -35,7 +40,6 @@ def test_no_other_package_imports_a_family() -> None:
 
 class Minimal(Compiler):
     name = "minimal"
-    recipe = RecipeFamily("minimal", any_input=True)
     folders = "any folder"
 
     def locate(self, root: Path) -> Path | None:
@@ -60,6 +64,38 @@ def test_a_minimal_family_has_defaults_for_everything_else() -> None:
     assert family.mlir_tools(toolchain) is None
     assert family.recipe_keys(case) == ("compiler: minimal",)
     assert family.program_name(case, toolchain) == "cc"
+
+
+class Copier(Compiler):
+    """Copies its input with the program `copier` of a folder."""
+
+    name = "copier"
+    folders = "a folder with the program `copier`"
+
+    def locate(self, root: Path) -> Path | None:
+        program = root / "copier"
+        return program if program.is_file() else None
+
+    def describe(self, program: Path) -> Description:
+        return Description("1.0", None, None, Capabilities())
+
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
+        return Invocation(())
+
+
+def test_a_family_with_three_methods_compiles_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setitem(registry._CLASSES, "copier", f"{__name__}:Copier")
+    program = tmp_path / "tools" / "copier"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncp "$1" "$3"\n')
+    program.chmod(0o755)
+    (tmp_path / "program.txt").write_text("text\n")
+    recipe = tmp_path / "copy.yaml"
+    recipe.write_text("name: copy\ncompiler: copier\ninput: program.txt\ntarget: {backend: none}\n")
+    done = CliRunner().invoke(app, ["run", str(recipe), "-t", f"path:{program.parent}", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    [result] = json.loads(done.stdout)["results"]
+    assert (result["case"], result["status"]) == ("copy", "passed")
 
 
 def test_the_default_family_is_the_first_of_a_recipe() -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from packaging.version import InvalidVersion, Version
+
 from triage.compilers.invocation import Invocation, RunFacts, reported_facts
 from triage.model.case import Case, CaseSpec
 from triage.model.execution import Execution
@@ -85,6 +87,14 @@ class Description:
     commit: str | None
     date: str | None
     capabilities: Capabilities
+
+
+def pep440(text: str | None) -> str | None:
+    """Normalize a version; None when the text is not one."""
+    try:
+        return str(Version(text or ""))
+    except InvalidVersion:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +175,19 @@ class KernelSpec(CaseSpec):
 
 
 class Compiler(ABC):
-    """One compiler family. A minimal family sets the attributes without a default and implements the abstract methods."""
+    """One compiler family. A minimal family sets `name` and `folders` and implements the abstract methods."""
 
     name: str
-    recipe: RecipeFamily
     folders: str  # one sentence: which ones `locate` accepts
     distribution: str = ""  # the package whose releases are the timeline; empty when there are only folders
     packaging: Packaging = Wheel()
     noun: str = "program"  # what a reproducer calls the input
     onnx_importer: Importer | None = None
+
+    @property
+    def recipe(self) -> RecipeFamily:
+        """What its recipes may contain; by default any input, target and flags, and no keys of its own."""
+        return RecipeFamily(self.name, any_input=True)
 
     @abstractmethod
     def locate(self, root: Path) -> Path | None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from triage.model.case import InputKind, Target
 
 if TYPE_CHECKING:
     from triage.recipes.schema import RecipeFormat
-
-
-def _plain_format() -> type[RecipeFormat]:
-    from triage.recipes.schema import RecipeFormat  # pydantic models are slow to import
-
-    return RecipeFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +27,7 @@ class RecipeFamily:
         sections: keys of the family's own in which a matrix replaces placeholders.
         flags: whether the compiler has flags.
         axis: a matrix key with two values, for a new recipe.
-        model: the keys of a recipe.
+        keys: `module:Class` of the model of a recipe's keys, imported on first use because pydantic models are slow to import.
     """
 
     name: str
@@ -40,16 +35,21 @@ class RecipeFamily:
     backends: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     phases: tuple[str, ...] = ()
-    inputs: Mapping[str, InputKind] = field(default_factory=dict)
+    inputs: Mapping[str, InputKind] = field(default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE})
     any_input: bool = False
     sections: tuple[str, ...] = ()
     flags: bool = True
     axis: tuple[str, str] = ("dtype", "f16, f32")
-    model: Callable[[], type[RecipeFormat]] = _plain_format
+    keys: str = "triage.recipes.schema:RecipeFormat"
 
     def kind_of(self, suffix: str) -> InputKind | None:
         """The kind of an input with that suffix (with its dot); None when the family does not accept it."""
         return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
+
+    def model(self) -> type[RecipeFormat]:
+        """The model of a recipe's keys."""
+        model: type[RecipeFormat] = resolve_name(self.keys)
+        return model
 
 
 RecipeFamilies = Mapping[str, RecipeFamily]  # by name; the first is the one of recipes without `compiler`

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
@@ -12,22 +11,13 @@ from triage.compilers.base import Compiler, Description, Environment, Packaging,
 from triage.compilers.command import layout
 from triage.compilers.command.spec import CommandSpec, VersionRule, command_keys, shell_call
 from triage.compilers.invocation import Invocation
-from triage.model.case import Case, InputKind
+from triage.model.case import Case
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes import flag_applies
 from triage.recipes.family import RecipeFamily
 
-if TYPE_CHECKING:
-    from triage.recipes.schema import RecipeFormat
-
 _PACKAGES = "command:"
-
-
-def _recipe_format() -> type[RecipeFormat]:
-    from triage.compilers.command.recipe_format import CommandFormat
-
-    return CommandFormat
 
 
 class Command(Compiler):
@@ -36,10 +26,9 @@ class Command(Compiler):
     # The input may well be Python or ONNX, so every file is passed on unchanged.
     recipe = RecipeFamily(
         name="command",
-        inputs={".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE},
         any_input=True,
         sections=("command",),
-        model=_recipe_format,
+        keys="triage.compilers.command.recipe_format:CommandFormat",
     )
     folders = "a folder, a virtual environment, or a program"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
+from triage.compilers.base import pep440
 from triage.compilers.command.spec import VersionRule
 from triage.compilers.invocation import fill_placeholders
 from triage.execution.process import capture
@@ -59,7 +59,7 @@ def package_version(program: Path, distribution: str) -> str | None:
         for found in folder.glob("*.dist-info"):
             name, _, version = found.name.removesuffix(".dist-info").partition("-")
             if canonicalize_name(name) == canonicalize_name(distribution):
-                return _pep440(version)
+                return pep440(version)
     return None
 
 
@@ -70,7 +70,7 @@ def reported_version(rule: VersionRule, places: Mapping[str, str]) -> str | None
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(f"{argv[0]} does not print its version: {answer.stderr.last_line or answer.ending}")
     found = re.search(rule.pattern, answer.stdout.text + answer.stderr.text)
-    return _pep440(found[1] if found.groups() else found[0]) if found else None
+    return pep440(found[1] if found.groups() else found[0]) if found else None
 
 
 def _site(root: Path) -> list[Path]:
@@ -81,10 +81,3 @@ def _files(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _NOT_OURS]
         yield from (path for name in names if (path := Path(place, name)).is_file() and path.suffix != ".pyc")
-
-
-def _pep440(text: str | None) -> str | None:
-    try:
-        return str(Version(text or ""))
-    except InvalidVersion:
-        return None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description, Importer, MlirTools
 from triage.compilers.invocation import Invocation, RunFacts, flag_name
-from triage.compilers.iree import introspect, layout
-from triage.compilers.iree.devices import DEVICE_FLAG, DEVICE_NAMES
+from triage.compilers.iree import installation
+from triage.compilers.iree.devices import target_flags
 from triage.compilers.iree.recipe import IREE
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
@@ -26,19 +26,11 @@ if TYPE_CHECKING:  # imported where they are used: a compile needs none of them,
     from triage.compilers.iree.remedies import IreeRemedyHints
     from triage.compilers.iree.runner import IreeRunner
 
-# Newest spelling first; the first one a version lists is used.
-CHIP_FLAGS = {
-    "rocm": ("iree-rocm-target", "iree-hip-target"),
-    "cuda": ("iree-cuda-target",),
-    "vulkan-spirv": ("iree-vulkan-target",),
-    "llvm-cpu": ("iree-llvmcpu-target-cpu",),
-}
-_NAMES_THE_TARGET = (DEVICE_FLAG, "iree-hal-target-backends")
-# A failed operation is printed whole after its error: hundreds of MB for a large model, and nothing that identifies it.
+# Without it an error is followed by the whole operation: hundreds of MB for a large model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 _NAME_PASS = ("--mlir-print-ir-after-failure", "--mlir-disable-threading", "--mlir-elide-elementsattrs-if-larger=16")
-# A crash prints no dump. The reproducer's machinery outlives it and names the pass; it copies the module before each
-# pass, which a failure without a crash can do without.
+# A crash prints no dump, but the crash reproducer names the pass. It copies the module before each pass, which is too
+# slow for failures that print a dump.
 _NAME_CRASHED_PASS = (
     f"--mlir-pass-pipeline-crash-reproducer={os.devnull}",
     "--mlir-pass-pipeline-local-reproducer",
@@ -56,16 +48,16 @@ class Iree(Compiler):
     folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
 
     def locate(self, root: Path) -> Path | None:
-        return layout.locate(root)
+        return installation.locate(root)
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        return layout.identity_files(program)
+        return installation.identity_files(program)
 
     def describe(self, program: Path) -> Description:
-        return introspect.describe(program)
+        return installation.describe(program)
 
     def dialects(self, program: Path) -> frozenset[str]:
-        return introspect.dialects(program)
+        return installation.dialects(program)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         known = toolchain.capabilities
@@ -76,19 +68,19 @@ class Iree(Compiler):
             )
         if case.phase is not None and case.phase not in known.phases:
             return Untestable(Cause.FLAG, f"{toolchain.revision.name} has no phase {case.phase}")
-        given = [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
-        target = _target_flags(case.target, known.flags, {flag_name(text) for text in given})
+        flags = [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
+        names = {flag_name(flag) for flag in flags}
+        target = target_flags(case.target, known.flags, names)
         if isinstance(target, Untestable):
             return target
         phase = [f"--compile-to={case.phase}"] if case.phase else []
-        printing = () if flag_name(_QUIET) in {flag_name(text) for text in given} else (_QUIET,)
-        # Crash dumps are written at once and unsymbolized: symbolizing a 300 MB library takes longer than the compile,
-        # and a large input's dump has been lost to it.
-        return Invocation((*target, *phase, *given), printing, {"LLVM_DISABLE_SYMBOLIZATION": "1"})
+        printing = () if flag_name(_QUIET) in names else (_QUIET,)
+        # Symbolizing the crash dump of a 300 MB library takes longer than the compile and can exceed its time limit.
+        return Invocation((*target, *phase, *flags), printing, {"LLVM_DISABLE_SYMBOLIZATION": "1"})
 
     def with_pass_reporting(self, invocation: Invocation, *, crashed: bool) -> Invocation:
-        given = {flag_name(text) for text in invocation.options}
-        extra = tuple(text for text in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(text) not in given)
+        names = {flag_name(option) for option in invocation.options}
+        extra = tuple(option for option in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(option) not in names)
         return replace(invocation, printing=(*invocation.printing, *extra))
 
     def run_facts(self, execution: Execution) -> RunFacts:
@@ -108,7 +100,7 @@ class Iree(Compiler):
         optimizer = toolchain.program.with_name("iree-opt")
         if not optimizer.is_file():  # a build tree may hold the compiler alone
             return None
-        return MlirTools(optimizer, layout.python_root(toolchain.program), "iree.compiler")
+        return MlirTools(optimizer, installation.python_root(toolchain.program), "iree.compiler")
 
     def ir(self) -> IreeIr:
         from triage.compilers.iree.passes import IreeIr
@@ -129,29 +121,3 @@ class Iree(Compiler):
         from triage.compilers.iree.runner import IreeRunner
 
         return IreeRunner()
-
-
-def _target_flags(target: Target, known: frozenset[str], given: set[str]) -> list[str] | Untestable:
-    """Backend or devices, and chip, in this version's spelling. What the recipe's own flags say is not said again."""
-    flags: list[str] = []
-    if not given & set(_NAMES_THE_TARGET):
-        flags += device_flags(target)
-    if target.chip is not None:
-        spellings = CHIP_FLAGS.get(target.backend, ())
-        spelling = next((name for name in spellings if name in known), None)
-        if spelling is None:
-            return Untestable(Cause.FLAG, f"this version has no flag that names a chip for {target.backend}")
-        if spelling not in given:
-            flags.append(f"--{spelling}={target.chip}")
-    return flags
-
-
-def device_flags(target: Target) -> list[str]:
-    """The flags that say what is compiled for: its backend, or as many devices as it has."""
-    if target.devices is None:
-        return [f"--iree-hal-target-backends={target.backend}"]
-    name = DEVICE_NAMES[target.backend]
-    flags = [f"--{DEVICE_FLAG}={name}[{ordinal}]" for ordinal in range(target.devices)]
-    if name == "local":
-        flags.append(f"--iree-hal-local-target-device-backends={target.backend}")
-    return flags

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from triage.compilers.iree.adapter import CHIP_FLAGS, device_flags
-from triage.compilers.iree.devices import DEVICE_NAMES, target_of
+from triage.compilers.iree.devices import CHIP_FLAGS, DEVICE_NAMES, device_flags, target_of
 from triage.compilers.iree.recipe import IREE
 from triage.model.case import Target
 from triage.model.errors import BadInput

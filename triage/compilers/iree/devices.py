@@ -1,4 +1,4 @@
-"""Devices in IREE: how programs name them and how options and modules declare them."""
+"""Targets and devices in IREE: how programs name them, and the options that name and declare them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.model.case import Case
+from triage.model.case import Case, Target
+from triage.model.outcome import Cause, Untestable
 
 if TYPE_CHECKING:
     from triage.mlir import Module
@@ -32,7 +33,15 @@ _REFERENCE_TEXT = r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-
 _REFERENCE = re.compile(_REFERENCE_TEXT)
 _REFERENCE_BYTES = re.compile(_REFERENCE_TEXT.encode())
 _TARGETS = "hal.device.targets"
-_CHIP_FLAGS = {"--iree-rocm-target": "rocm", "--iree-hip-target": "rocm", "--iree-cuda-target": "cuda"}
+# Newest spelling first; the first one that a version lists is used.
+CHIP_FLAGS = {
+    "rocm": ("iree-rocm-target", "iree-hip-target"),
+    "cuda": ("iree-cuda-target",),
+    "vulkan-spirv": ("iree-vulkan-target",),
+    "llvm-cpu": ("iree-llvmcpu-target-cpu",),
+}
+# The chip flags that imply their backend; a program for a GPU may name the CPU of its host too.
+_GPU_CHIP_FLAGS = {f"--{name}": backend for backend in ("rocm", "cuda") for name in CHIP_FLAGS[backend]}
 _MAX_DEVICES = 256  # a larger number in a program is a mistake
 _CHUNK = 1 << 20
 _OVERLAP = 256  # bytes; longer than any reference
@@ -155,8 +164,8 @@ def _natural_order(name: str) -> tuple[str, int, str]:
 def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
     """Return the backend and the chip that a command line compiles for; None for none or several."""
     backends = {text.removeprefix(flag) for text in options for flag in (_BACKENDS, _LOCAL) if text.startswith(flag)}
-    chips = {text.partition("=")[2]: text.partition("=")[0] for text in options if text.partition("=")[0] in _CHIP_FLAGS}
-    backends |= {_CHIP_FLAGS[flag] for flag in chips.values()}
+    chips = {text.partition("=")[2]: text.partition("=")[0] for text in options if text.partition("=")[0] in _GPU_CHIP_FLAGS}
+    backends |= {_GPU_CHIP_FLAGS[flag] for flag in chips.values()}
     for text in options:
         if text.startswith(_DEVICE):
             driver = re.sub(r"^[\w$.-]+=", "", text.removeprefix(_DEVICE)).partition("[")[0]
@@ -167,3 +176,32 @@ def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
 def is_gpu(backend: str | None) -> bool:
     """Whether a backend's programs run on a GPU."""
     return backend in DEVICE_NAMES and DEVICE_NAMES[backend] != "local"
+
+
+def target_flags(target: Target, known: frozenset[str], present: set[str]) -> list[str] | Untestable:
+    """Return the flags for backend or devices, and chip, or why the version has none.
+
+    known: the flags of the version; present: the flags of the recipe, which are not repeated.
+    """
+    flags: list[str] = []
+    if present.isdisjoint((DEVICE_FLAG, "iree-hal-target-backends")):
+        flags += device_flags(target)
+    if target.chip is not None:
+        spellings = CHIP_FLAGS.get(target.backend, ())
+        spelling = next((name for name in spellings if name in known), None)
+        if spelling is None:
+            return Untestable(Cause.FLAG, f"this version has no flag that names a chip for {target.backend}")
+        if spelling not in present:
+            flags.append(f"--{spelling}={target.chip}")
+    return flags
+
+
+def device_flags(target: Target) -> list[str]:
+    """Return the flags that name the target's backend or declare its devices."""
+    if target.devices is None:
+        return [f"{_BACKENDS}{target.backend}"]
+    name = DEVICE_NAMES[target.backend]
+    flags = [f"{_DEVICE}{name}[{ordinal}]" for ordinal in range(target.devices)]
+    if name == "local":
+        flags.append(f"{_LOCAL}{target.backend}")
+    return flags

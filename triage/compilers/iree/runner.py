@@ -23,22 +23,22 @@ class IreeRunner:
         return case.target.backend == "llvm-cpu" and case.target.devices in (None, 1)
 
     def program(self, root: Path) -> Path | None:
-        found = root / _PROGRAM
-        return found if found.is_file() else None
+        program = root / _PROGRAM
+        return program if program.is_file() else None
 
     def argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
-        found = [_ARGUMENT.fullmatch(text) for text in types]
-        given = [f"--input={one[1]}" if one[1] else f"--input={one[2]}=0" for one in found if one]
-        if len(given) < len(types):
+        matches = [_ARGUMENT.fullmatch(text) for text in types]
+        inputs = [f"--input={match[1]}" if match[1] else f"--input={match[2]}=0" for match in matches if match]
+        if len(inputs) < len(types):
             return None
-        many = [f"--benchmark_repetitions={REPETITIONS}", "--benchmark_min_time=0.2s", "--benchmark_format=json"]
-        return [str(program), f"--module={module}", "--device=local-task", f"--function={function}", *given, *many]
+        measuring = [f"--benchmark_repetitions={REPETITIONS}", "--benchmark_min_time=0.2s", "--benchmark_format=json"]
+        return [str(program), f"--module={module}", "--device=local-task", f"--function={function}", *inputs, *measuring]
 
-    def seconds(self, said: str) -> list[float]:
-        begin = said.find("{")
+    def seconds(self, output: str) -> list[float]:
+        begin = output.find("{")
         try:
-            told = json.loads(said[begin:]) if begin >= 0 else {}
+            report = json.loads(output[begin:]) if begin >= 0 else {}
         except ValueError:
             return []
-        runs = [one for one in told.get("benchmarks", []) if one.get("run_type") == "iteration"]
-        return [one["real_time"] / _PER_SECOND[one["time_unit"]] for one in runs]
+        runs = [run for run in report.get("benchmarks", []) if run.get("run_type") == "iteration"]
+        return [run["real_time"] / _PER_SECOND[run["time_unit"]] for run in runs]

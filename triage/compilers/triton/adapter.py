@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -21,18 +20,9 @@ from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily, RecipeStart
 
-if TYPE_CHECKING:
-    from triage.recipes.schema import RecipeFormat
-
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
-
-
-def _recipe_format() -> type[RecipeFormat]:
-    from triage.compilers.triton.recipe_format import TritonFormat
-
-    return TritonFormat
 
 
 class Triton(Compiler):
@@ -52,7 +42,7 @@ class Triton(Compiler):
         sections=("kernel", "signature", "constexprs", "hints", "options"),
         flags=False,
         axis=("num_warps", "4, 8"),
-        model=_recipe_format,
+        keys="triage.compilers.triton.recipe_format:TritonFormat",
     )
     noun = "kernel"
     folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
