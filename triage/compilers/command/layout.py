@@ -18,7 +18,7 @@ from triage.model.execution import Ending
 
 _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
 _NOT_OURS = {"__pycache__", "CMakeFiles", ".git", ".cache"}
-_PATIENCE = 60.0  # seconds that one may take to say its version
+_TIMEOUT = 60.0  # seconds for printing the version
 
 
 def locate(root: Path) -> Path | None:
@@ -36,8 +36,8 @@ def environment_of(program: Path) -> Path | None:
 
 
 def identity_files(program: Path) -> tuple[Path, ...]:
-    """All that is installed in a virtual environment, which names its interpreter; the programs, libraries and scripts
-    of a folder; a program alone.
+    """Return the files that decide what the compiler does: all of a virtual environment; the programs, libraries and scripts
+    of a folder; or the program.
     """
     root = environment_of(program)
     if root is not None:
@@ -56,21 +56,21 @@ def package_version(program: Path, distribution: str) -> str | None:
     """The version of a distribution in a virtual environment; None where it is not in there."""
     root = environment_of(program)
     for folder in _site(root) if root else ():
-        for found in folder.glob("*.dist-info"):
-            name, _, version = found.name.removesuffix(".dist-info").partition("-")
+        for metadata in folder.glob("*.dist-info"):
+            name, _, version = metadata.name.removesuffix(".dist-info").partition("-")
             if canonicalize_name(name) == canonicalize_name(distribution):
                 return pep440(version)
     return None
 
 
 def reported_version(rule: VersionRule, places: Mapping[str, str]) -> str | None:
-    """What the compiler answers. EnvironmentFailure when it does not run; None when the answer holds no version."""
+    """Return the version that the compiler prints. EnvironmentFailure when it does not run; None without a version in it."""
     argv = [fill_placeholders(word, places) for word in rule.run]
-    answer = capture(argv, _PATIENCE)
+    answer = capture(argv, _TIMEOUT)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(f"{argv[0]} does not print its version: {answer.stderr.last_line or answer.ending}")
-    found = re.search(rule.pattern, answer.stdout.text + answer.stderr.text)
-    return pep440(found[1] if found.groups() else found[0]) if found else None
+    match = re.search(rule.pattern, answer.stdout.text + answer.stderr.text)
+    return pep440(match[1] if match.groups() else match[0]) if match else None
 
 
 def _site(root: Path) -> list[Path]:
@@ -78,6 +78,6 @@ def _site(root: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _NOT_OURS]
-        yield from (path for name in names if (path := Path(place, name)).is_file() and path.suffix != ".pyc")
+        yield from (path for name in names if (path := Path(parent, name)).is_file() and path.suffix != ".pyc")

@@ -1,4 +1,4 @@
-"""How IREE's IR is made to be printed, and what its words mean."""
+"""How IREE prints its IR, and the vocabulary of that IR."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.tree import UnbalancedError, closing, entries, split
 from triage.model.revision import Toolchain
 
-# Before them the IR is what was given; after them it is the host's program alone.
+# Before these phases the IR is the input; after them only the host's program remains.
 _FIRST, _LAST = "global-optimization", "vm"
-# Types spelled out where they stand, and constants of no more than a line.
+# Print types inline, and constants on at most a line.
 _PLAIN = ("--mlir-print-local-scope", "--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
 _GENERIC = "--mlir-print-op-generic"
 
@@ -55,10 +55,10 @@ class IreeIr:
             return footprint(lines, self.words.counts["dispatches"], gpu=is_gpu(backend))
 
     def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
-        which = f"--mlir-print-ir-after={only}" if only else "--mlir-print-ir-after-all"
+        filter_option = f"--mlir-print-ir-after={only}" if only else "--mlir-print-ir-after-all"
         # In one thread passes follow each other as they do in the source, and no two dumps are mixed.
         printing = (
-            which,
+            filter_option,
             "--mlir-print-ir-after-change",
             "--mlir-disable-threading",
             *_PLAIN,
@@ -69,20 +69,20 @@ class IreeIr:
 
 @cache
 def _vocabulary() -> Vocabulary:
-    told: dict[str, Any] = yaml.safe_load(files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8"))
+    words: dict[str, Any] = yaml.safe_load(files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8"))
     return Vocabulary(
-        functions=frozenset(told["functions"]),
-        executables=frozenset(told["executables"]),
-        inert=frozenset(told["inert"]),
-        bookkeeping=re.compile(told["bookkeeping"]),
-        operations=told["operations"],
-        passes=told["passes"],
-        spellings=tuple((re.compile(pattern), replacement) for pattern, replacement in told["spellings"]),
-        decisions=tuple(told["decisions"]),
-        counts={name: frozenset(operations) for name, operations in told["counts"].items()},
-        allocates=frozenset(told["allocates"]),
-        shared=re.compile(told["shared"]),
-        sources={name: tuple(paths) for name, paths in told["sources"].items()},
+        functions=frozenset(words["functions"]),
+        executables=frozenset(words["executables"]),
+        inert=frozenset(words["inert"]),
+        bookkeeping=re.compile(words["bookkeeping"]),
+        operations=words["operations"],
+        passes=words["passes"],
+        spellings=tuple((re.compile(pattern), replacement) for pattern, replacement in words["spellings"]),
+        decisions=tuple(words["decisions"]),
+        counts={name: frozenset(operations) for name, operations in words["counts"].items()},
+        allocates=frozenset(words["allocates"]),
+        shared=re.compile(words["shared"]),
+        sources={name: tuple(paths) for name, paths in words["sources"].items()},
     )
 
 
@@ -102,10 +102,10 @@ def footprint(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) 
     """
     dispatches, kernels, unknown = 0, [0], False
     for line in lines:
-        found = _OPERATION.match(line)
-        if found is None:
+        match = _OPERATION.match(line)
+        if match is None:
             continue
-        name = found[1]
+        name = match[1]
         if name in dispatching:
             dispatches += 1
         elif name == "builtin.module":  # each kernel has one of its own
@@ -114,8 +114,8 @@ def footprint(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) 
             size = _global_bytes(line, _GLOBALS[name])
             kernels[-1] += size or 0
             unknown = unknown or size is None
-    told = {"dispatches": float(dispatches)}
-    return {**told, "shared_bytes": float(max(kernels))} if gpu and not unknown else told
+    metrics = {"dispatches": float(dispatches)}
+    return {**metrics, "shared_bytes": float(max(kernels))} if gpu and not unknown else metrics
 
 
 def type_bytes(text: str) -> int | None:
@@ -138,12 +138,12 @@ def type_bytes(text: str) -> int | None:
             fields = [type_bytes(re.sub(r" \[\d+[^\]]*\]$", "", field)) for field in split(inside[1 : closing(inside, 0) - 1])]
             return None if None in fields else sum(field or 0 for field in fields)
         case "array" | "vector" | "!vector":
-            sizes, at = [], 0
+            sizes, position = [], 0
             inside = split(inside)[0]
-            while found := _DIMENSION.match(inside, at):
-                sizes.append(int(found[1]))
-                at = found.end()
-            element = type_bytes(inside[at:])
+            while match := _DIMENSION.match(inside, position):
+                sizes.append(int(match[1]))
+                position = match.end()
+            element = type_bytes(inside[position:])
             return None if element is None or not sizes else prod(sizes) * element
     return None
 
@@ -151,7 +151,7 @@ def type_bytes(text: str) -> int | None:
 def _global_bytes(line: str, key: str) -> int | None:
     begin = line.find("<{")
     try:
-        given = entries(line[begin + 2 : closing(line, begin) - 2]) if begin >= 0 else {}
-        return type_bytes(given[key]) if key in given else None
+        properties = entries(line[begin + 2 : closing(line, begin) - 2]) if begin >= 0 else {}
+        return type_bytes(properties[key]) if key in properties else None
     except UnbalancedError:
         return None

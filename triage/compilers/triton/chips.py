@@ -32,8 +32,8 @@ _HIP = re.compile(r"gfx[0-9a-f]{3,4}")
 def chip_of(backend: str, name: str) -> Chip | None:
     """`sm_90` of cuda, `gfx942` of hip; None for a name that is neither."""
     if backend == "cuda":
-        found = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
-        return Chip(found[1], 32, _CUDA_SHARED.get(int(found[1]))) if found else None
+        match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
+        return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1]))) if match else None
     if not _HIP.fullmatch(name):
         return None
     return Chip(name, 32 if _WAVE_32.fullmatch(name) else 64, 163840 if name == "gfx950" else 65536)

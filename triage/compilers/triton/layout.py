@@ -22,8 +22,8 @@ def locate(root: Path) -> Path | None:
     """`libtriton.so` of an unpacked wheel, a virtual environment, a source tree built in place, or the library itself."""
     if root.is_file():
         return root.absolute() if root.match("libtriton*.so") else None
-    found = (path.absolute() for pattern in _PLACES for path in sorted(root.glob(pattern)))
-    return next(found, None)
+    paths = (path.absolute() for pattern in _PLACES for path in sorted(root.glob(pattern)))
+    return next(paths, None)
 
 
 def import_root(program: Path) -> Path:
@@ -32,7 +32,7 @@ def import_root(program: Path) -> Path:
 
 
 def identity_files(program: Path) -> tuple[Path, ...]:
-    """The library, and what of the package beside it takes part in a compile."""
+    """Return the library and the files of its package that affect the result of a compile."""
     package = program.parents[1]
     return (program, *sorted(path for pattern in _PARTS for path in package.glob(pattern) if path.is_file()))
 
@@ -40,22 +40,22 @@ def identity_files(program: Path) -> tuple[Path, ...]:
 def version(program: Path) -> str | None:
     """The package's version, PEP 440."""
     try:
-        found = _VERSION.search((program.parents[1] / "__init__.py").read_text("utf-8", "replace"))
+        match = _VERSION.search((program.parents[1] / "__init__.py").read_text("utf-8", "replace"))
     except OSError:
         return None
-    told = [found[1]] if found else []
-    # A nightly's wheel knows the commit, its source does not.
-    told = [folder.name.removesuffix(".dist-info").split("-")[1] for folder in _metadata(program)] or told
+    versions = [match[1]] if match else []
+    # The metadata of a nightly's wheel contains the commit, its source does not.
+    versions = [folder.name.removesuffix(".dist-info").split("-")[1] for folder in _metadata(program)] or versions
     try:
-        return str(Version(told[0])) if told else None
+        return str(Version(versions[0])) if versions else None
     except InvalidVersion:
         return None
 
 
 def commit(program: Path) -> str | None:
     """The commit in a development version; None for a release."""
-    found = _COMMIT.search(" ".join(path.name for path in _metadata(program)))
-    return found[1] if found else None
+    match = _COMMIT.search(" ".join(path.name for path in _metadata(program)))
+    return match[1] if match else None
 
 
 def python(program: Path) -> tuple[int, int] | None:
@@ -65,15 +65,15 @@ def python(program: Path) -> tuple[int, int] | None:
             tags = (folder / "WHEEL").read_text("utf-8", "replace")
         except OSError:
             continue
-        if found := re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE):
-            return int(found[1]), int(found[2])
-    if found := re.search(r"/lib/python(3\.\d+)/site-packages/", str(program)):
-        return version_of(found[1])
+        if match := re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE):
+            return int(match[1]), int(match[2])
+    if match := re.search(r"/lib/python(3\.\d+)/site-packages/", str(program)):
+        return version_of(match[1])
     return None
 
 
 def backends(program: Path) -> frozenset[str]:
-    """What it can generate code for."""
+    """Return the backends that it can generate code for."""
     package = program.parents[1]
     names = {"cuda"} | ({"hip"} if (package / "backends" / "amd").is_dir() else set())
     return frozenset(names)

@@ -109,7 +109,7 @@ class TritonFormat(RecipeFormat):
         return self
 
     def spec(self) -> KernelSpec:
-        hints = {name: dict(given) for name, given in self.hints.items()}
+        hints = {name: dict(values) for name, values in self.hints.items()}
         types: dict[str, str] = {}
         for name, text in self.signature.items():
             kind, _, divisibility = (part.strip() for part in text.partition(":"))

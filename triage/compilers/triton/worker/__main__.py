@@ -32,12 +32,12 @@ def main() -> int:
     parser.add_argument("--name-pass", action="store_true")
     parser.add_argument("source")
     parser.add_argument("-o", dest="output", type=Path, required=True)
-    given = parser.parse_args()
-    prepare(name_pass=given.name_pass)
-    report = KernelReport(given.phase)
+    options = parser.parse_args()
+    prepare(name_pass=options.name_pass)
+    report = KernelReport(options.phase)
     read_assembler(report)
     try:
-        compile_kernel(given.source, given.spec, report)
+        compile_kernel(options.source, options.spec, report)
     except Ended:
         pass
     except Unsupported as error:
@@ -49,13 +49,13 @@ def main() -> int:
     except Exception as error:
         _explain(error)
         return 1
-    report.write(given.output)
-    return report.within(given.spec["shared_limit"])
+    report.write(options.output)
+    return report.within(options.spec["shared_limit"])
 
 
 def _explain(error: BaseException) -> None:
-    """An error of the compiler as it is; one of the kernel's language by what it says last and innermost, where the
-    call that failed stands.
+    """Print an error of the compiler with its traceback, and an error of the kernel's language as the message of the
+    innermost call that failed.
     """
     from triton.compiler.errors import CompilationError
 
@@ -71,8 +71,8 @@ def _explain(error: BaseException) -> None:
     print(text, file=sys.stderr)
     lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
     # Some releases put what went wrong into the text, others leave it to the cause.
-    said = repr(error.__cause__) if error.__cause__ is not None else lines[-1] if lines else type(error).__name__
-    print(f"error: the kernel's language refuses it: {said}", file=sys.stderr)
+    message = repr(error.__cause__) if error.__cause__ is not None else lines[-1] if lines else type(error).__name__
+    print(f"error: the kernel's language refuses it: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def _compile_2_1(triton: Any, kernel: Specialised, spec: dict[str, Any], report:
 
 
 class _Driverless:
-    """Stands for a GPU's backend where only its version enters the key of a cache."""
+    """Replaces a GPU's backend where only its version is read, for a cache key."""
 
     def get_version_key(self) -> str:
         return ""
@@ -93,7 +93,7 @@ def _compile_2_3(triton: Any, kernel: Specialised, spec: dict[str, Any], report:
 
 
 def _source_3_0(kernel: Specialised, version: tuple[int, ...]) -> Any:
-    """3.0 and later: arguments by name. What is known of them has been told in three ways."""
+    """3.0 and later: arguments by name. Their hints have had three different formats."""
     compiler = sys.modules["triton.compiler.compiler"]
     divisible, ranged = kernel.with_hint("divisibility", 16), kernel.with_hint("pointer_range", 32)
     ones = kernel.with_hint("divisibility", 1)
@@ -133,8 +133,8 @@ def _run(
 
 
 def _watch(backend: Any, report: KernelReport, options: dict[str, Any], last: str | None) -> None:
-    """Have a backend's stages watched, and the key of the cache made of nothing: the cache is empty, and the key would
-    hash the whole compiler and ask for a linker.
+    """Watch a backend's stages, and replace the cache key by an empty one: the cache is empty, and computing the key would
+    hash the whole compiler and need a linker.
     """
     plain = backend.add_stages
     module = plain.__globals__
@@ -152,7 +152,7 @@ def _watch(backend: Any, report: KernelReport, options: dict[str, Any], last: st
 
 
 def _check_options(options: dict[str, Any], known: set[str]) -> None:
-    """Triton passes over an option that it does not know."""
+    """Raise Unsupported for an unknown option, which Triton would ignore."""
     unknown = next((name for name in options if name not in known), None)
     if unknown is not None:
         raise Unsupported(f"option {unknown}")

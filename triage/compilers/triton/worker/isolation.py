@@ -1,4 +1,4 @@
-"""The process in which a kernel is compiled: only the toolchain and the recipe decide, and what is written stays here."""
+"""Isolate the process that compiles a kernel, so that only the toolchain and the recipe affect the result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 from .report import KernelReport
 
-# Triton's own switches change what is compiled, and no key of the evidence knows them.
+# Triton's own variables change the result, and no evidence key contains them.
 _SWITCHES = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "NVPTX_", "DISABLE_", "ALLOW_", "USE_", "PROTON_", "ENABLE_", "OPTIMIZE_")
-# Imported by Triton, or by the program around a kernel, and needed by no compile.
+# Imported by Triton or by the program around a kernel, but not needed to compile.
 _NOT_NEEDED = ("torch", "numpy", "setuptools", "filelock")
 
 
@@ -36,7 +36,7 @@ def prepare(*, name_pass: bool) -> None:
 
 
 def read_assembler(report: KernelReport) -> None:
-    """Triton has ptxas write to a file that it throws away; here the file is read first."""
+    """Read the log that ptxas writes before Triton deletes it."""
     plain = subprocess.run
 
     def run(command: Any, *rest: Any, **options: Any) -> Any:
@@ -53,7 +53,7 @@ def read_assembler(report: KernelReport) -> None:
 
 
 class _Finder:
-    """Finds what is not needed where nobody else does."""
+    """Finds modules that a compile does not need, when no other finder does."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name.partition(".")[0] not in _NOT_NEEDED:
@@ -68,7 +68,7 @@ class _Finder:
 
 
 class _Module(types.ModuleType):
-    """A module in which every name is there and means nothing."""
+    """A module that has every name; each is a placeholder."""
 
     __version__ = "2.0.0"
 
@@ -77,7 +77,7 @@ class _Module(types.ModuleType):
 
 
 class _Class(type):
-    """Of what such a name is: it can be called, inherited from, subscribed and looked into."""
+    """The type of a placeholder, which can be called, inherited from, subscripted and has every attribute."""
 
     def __getattr__(cls, name: str) -> Any:
         return _nothing(name)
@@ -92,10 +92,10 @@ def _nothing(name: str) -> Any:
     if name == "hip":  # torch.version.hip: 2.2 takes anything else for an AMD machine
         return None
 
-    def call(_: object, *given: Any, **__: object) -> Any:
-        return given[0] if given else None  # a decorator leaves what it decorates
+    def call(_: object, *arguments: Any, **__: object) -> Any:
+        return arguments[0] if arguments else None  # a decorator leaves what it decorates
 
-    def ignore(_: object, *given: object, **__: object) -> None:
+    def ignore(_: object, *arguments: object, **__: object) -> None:
         pass
 
     def look(_: object, name: str) -> Any:
@@ -106,7 +106,7 @@ def _nothing(name: str) -> Any:
 
 
 def without_driver() -> None:
-    """From 3.0 on a tuner asks the GPU's driver for a stopwatch as soon as it is declared; compiling asks it nothing."""
+    """Replace the GPU's driver: from 3.0 on, declaring an autotuner asks it for a benchmarking function."""
     from triton.runtime.driver import driver
 
     driver.set_active(_nothing("driver")())

@@ -36,9 +36,9 @@ def specialise(source: str, spec: dict[str, Any], language: Any) -> Specialised:
     """
     function = _find(source, spec)
     names = list(function.arg_names)
-    given = (*spec["signature"], *spec["constexprs"], *spec["hints"])
-    wrong = [f"{function.__name__} has no argument {name}" for name in given if name not in names]
-    wrong += [f"{name} has no type in signature and no value in constexprs" for name in names if name not in given]
+    specified = (*spec["signature"], *spec["constexprs"], *spec["hints"])
+    wrong = [f"{function.__name__} has no argument {name}" for name in specified if name not in names]
+    wrong += [f"{name} has no type in signature and no value in constexprs" for name in names if name not in specified]
     if wrong:
         raise Mistaken(wrong[0])
     constants = {name: _constant(value, language) for name, value in spec["constexprs"].items()}
@@ -52,22 +52,22 @@ def _find(source: str, spec: dict[str, Any]) -> Any:
     """The kernel that is named, or the only one whose arguments are those of the recipe."""
     from triton.runtime.jit import JITFunction
 
-    def bare(one: Any) -> Any:
-        while type(one).__module__.startswith("triton."):
-            if isinstance(one, JITFunction):
-                return one
-            one = getattr(one, "fn", None)  # below autotune and heuristics
+    def bare(candidate: Any) -> Any:
+        while type(candidate).__module__.startswith("triton."):
+            if isinstance(candidate, JITFunction):
+                return candidate
+            candidate = getattr(candidate, "fn", None)  # below autotune and heuristics
         return None
 
-    found = ((name, bare(value)) for name, value in vars(_module(source)).items())
-    kernels = {name: one for name, one in found if one is not None}
-    wanted = spec["kernel"]
-    if wanted is not None:
-        if wanted not in kernels:
-            raise Mistaken(f"the file has no kernel {wanted}; it has: {', '.join(kernels) or 'none'}")
-        return kernels[wanted]
+    candidates = ((name, bare(value)) for name, value in vars(_module(source)).items())
+    kernels = {name: candidate for name, candidate in candidates if candidate is not None}
+    name_in_recipe = spec["kernel"]
+    if name_in_recipe is not None:
+        if name_in_recipe not in kernels:
+            raise Mistaken(f"the file has no kernel {name_in_recipe}; it has: {', '.join(kernels) or 'none'}")
+        return kernels[name_in_recipe]
     arguments = {*spec["signature"], *spec["constexprs"]}
-    fitting = [one for one in kernels.values() if set(one.arg_names) == arguments]
+    fitting = [candidate for candidate in kernels.values() if set(candidate.arg_names) == arguments]
     if len(fitting) == 1 or len(kernels) == 1:
         return (fitting or list(kernels.values()))[0]
     raise Mistaken(f"`kernel:` has to name one of the file's: {', '.join(kernels) or 'it has none'}")
@@ -92,8 +92,8 @@ def _module(source: str) -> Any:
 
 def _constant(value: Any, language: Any) -> Any:
     if isinstance(value, str) and value.startswith("tl."):
-        found = getattr(language, value[len("tl.") :], None)
-        if found is None:
+        type_ = getattr(language, value[len("tl.") :], None)
+        if type_ is None:
             raise Unsupported(f"type {value}")
-        return found
+        return type_
     return value

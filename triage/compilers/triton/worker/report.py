@@ -1,4 +1,4 @@
-"""What is told of a compile: the stages as they begin, what the last one made, and what can be measured of it."""
+"""The report of a compile: each stage as it begins, the product of the last one, and metrics."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 Stage = Callable[..., Any]
-# Not every release can make it: its linker is no part of the older wheels. The one before it is what all can be compared by.
+# Older wheels lack the linker for this stage, so releases are compared by the product of the stage before it.
 _LINKED = "hsaco"
 
 
 class Ended(BaseException):
-    """The last stage that was asked for is done; raised before anything wants a GPU."""
+    """The last requested stage is done; raised before Triton needs a GPU."""
 
 
 class Unsupported(Exception):
-    """What the recipe asks for is lacking in this release; the text names it."""
+    """The release lacks a feature that the recipe needs; the message names it."""
 
 
 class Mistaken(Exception):
-    """The recipe does not fit its kernel, whatever the release; its text says how."""
+    """The recipe does not fit its kernel on any release; the message names the mismatch."""
 
 
 class KernelReport:
@@ -36,7 +36,7 @@ class KernelReport:
         self._metrics: dict[str, float] = {}
 
     def watch(self, stages: dict[str, Stage], last: str | None = None) -> None:
-        """Have every stage announced, and the compile ended after the last: the phase, or else `last`."""
+        """Announce every stage, and end the compile after the phase, or after `last` when there is no phase."""
         names = list(stages)
         if self._phase is not None and self._phase not in names:
             raise Unsupported(f"stage {self._phase}; there is: {', '.join(names)}")
@@ -47,59 +47,59 @@ class KernelReport:
             stages[name] = self._watched(name, stages[name], ends=name == end)
 
     def assembled(self, log: str) -> None:
-        """What `ptxas -v` says of registers and spills."""
+        """Read registers and spills from the output of `ptxas -v`."""
         self._find(log, "registers", r"Used (\d+) registers")
         self._find(log, "spill_bytes", r"(\d+) bytes spill stores")
 
     def write(self, output: Path) -> None:
-        """What was made, and the metrics."""
-        made = self._product
-        output.write_bytes(made if isinstance(made, bytes) else str(made).encode())
-        _tell({"metrics": self._metrics})
+        """Write the product to a file and print the metrics."""
+        product = self._product
+        output.write_bytes(product if isinstance(product, bytes) else str(product).encode())
+        _print_report({"metrics": self._metrics})
 
     def within(self, shared_limit: int | None) -> int:
-        """The exit status: a launch would refuse what asks for more than the chip has, and no GPU is needed to know."""
+        """Return the exit status: 1 when the kernel needs more shared memory than the chip has, so that a launch would fail."""
         used = self._metrics.get("shared_bytes")
         if used is None or shared_limit is None or used <= shared_limit:
             return 0
-        _tell({"stage": "llir"})  # which allotted it
-        said = f"out of resource: shared memory, Required: {used:.0f}, Hardware limit: {shared_limit}."
-        print(f"{said} Reducing block sizes or `num_stages` may help.", file=sys.stderr)
+        _print_report({"stage": "llir"})  # the stage that allocates shared memory
+        message = f"out of resource: shared memory, Required: {used:.0f}, Hardware limit: {shared_limit}."
+        print(f"{message} Reducing block sizes or `num_stages` may help.", file=sys.stderr)
         return 1
 
     def _watched(self, name: str, make: Stage, *, ends: bool) -> Stage:
         def watched(source: Any, *metadata: dict[str, Any]) -> Any:
-            _tell({"stage": name})
-            made = make(source, *metadata)
+            _print_report({"stage": name})
+            product = make(source, *metadata)
             if name == "llir":
                 shared = metadata[0].get("shared") if metadata else _shared_of(source)
                 if shared is not None:
                     self._metrics["shared_bytes"] = int(shared)
             elif name in ("cubin", _LINKED):
-                self._metrics["binary_bytes"] = len(made)
+                self._metrics["binary_bytes"] = len(product)
             elif name == "amdgcn":
-                self._find(str(made), "registers", r"\.vgpr_count:\s+(\d+)")
-                self._find(str(made), "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", unit=4)
+                self._find(str(product), "registers", r"\.vgpr_count:\s+(\d+)")
+                self._find(str(product), "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", unit=4)
             if name != _LINKED or self._phase == name:
-                self._product = made
+                self._product = product
             if ends:
                 raise Ended
-            return made
+            return product
 
         return watched
 
     def _find(self, text: str, metric: str, pattern: str, unit: int = 1) -> None:
-        found = re.search(pattern, text)
-        if found:
-            self._metrics[metric] = int(found.group(1)) * unit
+        match = re.search(pattern, text)
+        if match:
+            self._metrics[metric] = int(match.group(1)) * unit
 
 
-def _tell(what: dict[str, Any]) -> None:
-    print("triage: " + json.dumps(what), flush=True)
+def _print_report(report: dict[str, Any]) -> None:
+    print("triage: " + json.dumps(report), flush=True)
 
 
 def _shared_of(module: Any) -> int | None:
-    """Of a module of 2.1 and 2.2, which keep it nowhere else while stages run."""
+    """Return the shared memory of a module of 2.1 and 2.2, which store it nowhere else while stages run."""
     from triton._C.libtriton.triton import get_shared_memory_size
 
     return int(get_shared_memory_size(module))
