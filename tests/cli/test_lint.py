@@ -115,6 +115,15 @@ def test_sarif_points_at_the_recipe_of_a_generated_program(home: Path, triage: T
     assert "line 2 of the generated program" in result["message"]["text"]
 
 
+def test_text_names_the_recipe_of_a_generated_program(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "work" / "made.py").write_text(f"print('''{UNKNOWN_DEVICE}''')\n")
+    (tmp_path / "work" / "made.yaml").write_text("name: device\ninput: made.py\ntarget: {backend: llvm-cpu}\n")
+    done = triage("lint", "made.yaml")
+    assert done.stdout.splitlines()[0].split()[:2] == ["device", "made.yaml"]
+    assert "2:8:" in done.stdout
+    assert str(home) not in done.stdout
+
+
 def test_bytecode_findings_have_the_positions_of_its_source(home: Path, triage: Triage, tmp_path: Path) -> None:
     import subprocess
     import sys

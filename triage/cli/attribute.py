@@ -9,7 +9,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option
+from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option, rev_option
 from triage.report.attribution import AttributionReport
 from triage.report.registry import write_report
 
@@ -18,8 +18,8 @@ from triage.report.registry import write_report
 def attribute(
     context: typer.Context,
     recipe: RecipePath,
-    good: Annotated[str, typer.Option(help="REV that compiles.")],
-    bad: Annotated[str, typer.Option(help="REV that fails.")],
+    good: Annotated[str, rev_option(text="REV that compiles.")],
+    bad: Annotated[str, rev_option(text="REV that fails.")],
     case: CaseOption = None,
     repo: Annotated[
         Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to find the pass's source files.")

@@ -9,7 +9,7 @@ import typer
 from triage.bisect.history import histories
 from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import CasesOption, FreshOption, JobsOption, RecipePaths, format_option
+from triage.cli.options import CasesOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
 from triage.report.history import HistoryReport
 from triage.report.registry import write_report
 
@@ -18,8 +18,8 @@ from triage.report.registry import write_report
 def history(
     context: typer.Context,
     paths: RecipePaths,
-    since: Annotated[str | None, typer.Option(metavar="REV", help="Oldest release (default: the first).")] = None,
-    until: Annotated[str | None, typer.Option(metavar="REV", help="Newest release (default: the last).")] = None,
+    since: Annotated[str | None, rev_option(text="Oldest release (default: the first).")] = None,
+    until: Annotated[str | None, rev_option(text="Newest release (default: the last).")] = None,
     every: Annotated[bool, typer.Option("--every", help="Compile on every release, so that no change is missed.")] = False,
     share: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Largest share of all compiles to spend without --every.")

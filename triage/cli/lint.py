@@ -11,7 +11,7 @@ import typer
 
 from triage.cli.context import load_cases, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import format_option
+from triage.cli.options import format_option, rev_option
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families
 from triage.lint import lint as lint_case
@@ -34,11 +34,10 @@ def lint(
     ],
     toolchain: Annotated[
         str | None,
-        typer.Option(
+        rev_option(
             "--toolchain",
             "-t",
-            metavar="REV",
-            help="Toolchain that parses the program and measures solver iterations (default: installed, without measuring).",
+            text="Toolchain that parses the program and measures solver iterations (default: installed, without measuring).",
         ),
     ] = None,
     flag: Annotated[

@@ -11,7 +11,7 @@ import typer
 
 from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import FreshOption, JobsOption, RecipePaths, format_option
+from triage.cli.options import FreshOption, JobsOption, RecipePaths, format_option, rev_option
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.nightly.compare import CaseChangeKind
@@ -24,12 +24,10 @@ from triage.report.registry import write_report
 def nightly(
     context: typer.Context,
     paths: RecipePaths,
-    toolchain: Annotated[
-        list[str] | None, typer.Option("--toolchain", "-t", metavar="REV", help="New toolchain (default: latest).")
-    ] = None,
+    toolchain: Annotated[list[str] | None, rev_option("--toolchain", "-t", text="New toolchain (default: latest).")] = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option("--baseline", "-b", metavar="REV", help="Toolchain to compare with (default: previous)."),
+        rev_option("--baseline", "-b", text="Toolchain to compare with (default: previous)."),
     ] = None,
     bisect: Annotated[bool, typer.Option("--bisect", help="Find the release that introduced each regression.")] = False,
     reduce: Annotated[bool, typer.Option("--reduce", help="Reduce one case of each new failure; needs --out.")] = False,

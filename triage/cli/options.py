@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from triage.cli.completion import complete_case, complete_revision
 from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
 from triage.model.outcome import Failure
 from triage.report.registry import Report, format_names
@@ -17,9 +18,16 @@ RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Reci
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
 CaseOption = Annotated[
     str | None,
-    typer.Option("--case", help="Case of a recipe with a matrix: its name, or enough `key=value,...` to identify it."),
+    typer.Option(
+        "--case",
+        help="Case of a recipe with a matrix: its name, or enough `key=value,...` to identify it.",
+        autocompletion=complete_case,
+    ),
 ]
-CasesOption = Annotated[str | None, typer.Option("--case", help="Only cases whose name contains this (default: all).")]
+CasesOption = Annotated[
+    str | None,
+    typer.Option("--case", help="Only cases whose name contains this (default: all).", autocompletion=complete_case),
+]
 JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", "-j", min=1, help="Compiles to run at once (default: one per core, as memory allows)."),
@@ -39,6 +47,11 @@ AttributeOption = Annotated[
     bool,
     typer.Option("--attribute/--no-attribute", help="Compare the passes of both ends first, to rank commits (commit bisect)."),
 ]
+
+
+def rev_option(*names: str, text: str) -> Any:
+    """Return an option that takes a REV. `names` are its spellings where they are not the parameter's name."""
+    return typer.Option(*names, metavar="REV", help=text, autocompletion=complete_revision)
 
 
 def format_option(report: type[Report], only: tuple[str, ...] = ()) -> Any:

@@ -9,7 +9,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import MATCHES, CaseOption, FailureMatch, JobsOption, RecipePath, format_option
+from triage.cli.options import MATCHES, CaseOption, FailureMatch, JobsOption, RecipePath, format_option, rev_option
 from triage.execution.metrics import Metric
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
@@ -23,8 +23,8 @@ from triage.report.reproducer import folder_for, write_reproducer
 def reduce(
     context: typer.Context,
     recipe: RecipePath,
-    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV that fails.")],
-    good: Annotated[str | None, typer.Option(help="REV that must still compile, to keep a regression.")] = None,
+    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="REV that fails.")],
+    good: Annotated[str | None, rev_option(text="REV that must still compile, to keep a regression.")] = None,
     case: CaseOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
     match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,

@@ -8,7 +8,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option
+from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option, rev_option
 from triage.execution.runner import ProbeJob
 from triage.report.registry import write_report
 from triage.report.remedy import RemedyReport, planned_lines
@@ -18,10 +18,10 @@ from triage.report.remedy import RemedyReport, planned_lines
 def remedy(
     context: typer.Context,
     recipe: RecipePath,
-    toolchain: Annotated[str, typer.Option("--toolchain", "-t", help="REV on which the case fails.")],
+    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="REV on which the case fails.")],
     good: Annotated[
         str | None,
-        typer.Option(help="REV that compiles it. Options that it lacks are tried first, and remedies are checked on it."),
+        rev_option(text="REV that compiles it. Options that it lacks are tried first, and remedies are checked on it."),
     ] = None,
     case: CaseOption = None,
     budget: Annotated[int, typer.Option(min=1, help="Maximum number of candidates to try.")] = 100,

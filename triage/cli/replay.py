@@ -10,7 +10,7 @@ import typer
 
 from triage.cli.context import check_compilers, failure_names, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import FreshOption, JobsOption, format_option
+from triage.cli.options import FreshOption, JobsOption, format_option, rev_option
 from triage.model.outcome import Untestable
 from triage.reduce.reproducer import Replay, open_reproducers
 from triage.reduce.reproducer import replay as replay_all
@@ -24,7 +24,7 @@ def replay(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reproducers, or of one reproducer.")],
     toolchain: Annotated[
         list[str] | None,
-        typer.Option("--toolchain", "-t", help="REV to compile with, repeatable (default: the recorded one and latest)."),
+        rev_option("--toolchain", "-t", text="REV to compile with, repeatable (default: the recorded one and latest)."),
     ] = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,

@@ -8,7 +8,7 @@ import typer
 
 from triage.cli.context import cases_named, load_cases, open_runner, refs_of, select_families
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import CasesOption, DryRunOption, FreshOption, JobsOption, RecipePaths, format_option
+from triage.cli.options import CasesOption, DryRunOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
 from triage.execution.runner import ProbeJob
 from triage.report.registry import write_report
 from triage.report.runs import RunReport
@@ -20,7 +20,7 @@ def run(
     paths: RecipePaths,
     toolchain: Annotated[
         list[str] | None,
-        typer.Option("--toolchain", "-t", metavar="REV", help="Toolchain to compile with; repeatable (default: installed)."),
+        rev_option("--toolchain", "-t", text="Toolchain to compile with; repeatable (default: installed)."),
     ] = None,
     case: CasesOption = None,
     jobs: JobsOption = None,

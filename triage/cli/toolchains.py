@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from triage.cli.completion import complete_revision
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
@@ -35,7 +36,12 @@ app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune 
 _GIB = 1 << 30
 Family = Annotated[str, typer.Option(help="Compiler family: iree, triton, or command:PACKAGE.")]
 Revs = Annotated[
-    list[str], typer.Argument(metavar="REV...", help="Releases such as `3.4.0`, `latest`, `previous`; `all` for all of them.")
+    list[str],
+    typer.Argument(
+        metavar="REV...",
+        help="Releases such as `3.4.0`, `latest`, `previous`; `all` for all of them.",
+        autocompletion=complete_revision,
+    ),
 ]
 
 
@@ -91,7 +97,7 @@ def install(
 @command
 def info(
     context: typer.Context,
-    rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.")] = "installed",
+    rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.", autocompletion=complete_revision)] = "installed",
     family: Family = DEFAULT_FAMILY,
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:

@@ -104,8 +104,7 @@ class LintReport(SarifReport):
         for linted in self.cases:
             if not linted.findings and not linted.notes:
                 continue
-            source = linted.source if linted.source != linted.case.name else ""
-            yield Text.assemble((linted.case.name, "bold"), "  ", source)
+            yield Text.assemble((linted.case.name, "bold"), "  ", _source(linted))
             yield Padding(_rows(linted), (0, 0, 0, 2))
         yield _counts(self.cases)
 
@@ -154,6 +153,13 @@ def _rows(linted: LintedCase) -> Table:
     return table
 
 
+def _source(linted: LintedCase) -> str:
+    """Return the file to show for a case: its program, or its recipe when the program is generated below TRIAGE_HOME."""
+    if linted.generated:
+        return f"{_below_here(linted.case.source)} (positions in the generated program)"
+    return linted.source
+
+
 def _counts(cases: Sequence[LintedCase]) -> Text:
     severities = [finding.severity for linted in cases for finding in linted.findings]
     parts = []
@@ -185,5 +191,11 @@ def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int
 
 
 def _uri(path: Path) -> str:
+    shown = _below_here(path)
+    return shown.as_uri() if shown.is_absolute() else quote(shown.as_posix())
+
+
+def _below_here(path: Path) -> Path:
+    """Return the path relative to the current folder where it is below it, else the absolute path."""
     absolute, here = path.absolute(), Path.cwd()
-    return quote(absolute.relative_to(here).as_posix()) if absolute.is_relative_to(here) else absolute.as_uri()
+    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute
