@@ -139,7 +139,7 @@ def _rows(linted: LintedCase) -> Table:
         if counts[finding.rule] <= _MAX_FINDINGS:
             severity = Text(finding.severity.value, style=_STYLES[finding.severity])
             where = position_text(finding.position)
-            if finding.position and linted.generated:  # the case's line already shows the path of a generated program
+            if finding.position and linted.generated:  # it is not in a file of the user
                 where = f"{finding.position.line}:{finding.position.column}"
             label = (f"[{finding.rule}] ", "dim")
             table.add_row(severity, Text.assemble(f"{where}: " if where else "", label, finding.message))
