@@ -13,7 +13,7 @@ import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
-from triage.toolchains.state import SCHEMA_VERSION
+from triage.toolchains.workspace import SCHEMA_VERSION
 
 # How long an example takes says nothing on a machine that does other work.
 settings.register_profile("triage", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -12,7 +12,7 @@ from tests.git_history.history import History
 from triage.git_history import Timeline, UnknownCommit
 from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
-from triage.toolchains.state import StateSection, StateStore
+from triage.toolchains.workspace import StateSection, StateStore
 
 
 def cache_in(folder: Path) -> StateSection:

@@ -12,7 +12,7 @@ from triage.model.revision import Capabilities
 from triage.toolchains.capability_cache import describe
 from triage.toolchains.install_cache import prune
 from triage.toolchains.registry import ToolchainRegistry
-from triage.toolchains.state import StateStore
+from triage.toolchains.workspace import StateStore
 
 
 class TwoFiles:

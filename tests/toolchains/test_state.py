@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triage.model.errors import EnvironmentFailure
-from triage.toolchains.state import SCHEMA_VERSION, StateSection, StateStore
+from triage.toolchains.workspace import SCHEMA_VERSION, StateSection, StateStore
 
 VALUES = [0, 1.5, "text", "nul \0 and ünïcödé 🙂", [1, [2]], {"a": None}, True]
 
@@ -41,7 +41,7 @@ def test_many_threads_and_processes_lose_no_update(path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from triage.toolchains.state import StateStore
+from triage.toolchains.workspace import StateStore
 section = StateStore(Path(sys.argv[1])).section("s")
 for _ in range(20):
     section.update("count", lambda count: (count or 0) + 1)
@@ -97,7 +97,7 @@ def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> No
     code = """
 import sys
 from pathlib import Path
-from triage.toolchains.state import StateStore
+from triage.toolchains.workspace import StateStore
 section = StateStore(Path(sys.argv[1])).section("s")
 section.put(sys.argv[2], 1)
 """

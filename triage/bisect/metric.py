@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from triage.execution.metrics import TIMES, Metric, MetricThreshold, value_of
+from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
 from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure

@@ -24,7 +24,7 @@ from triage.cli.options import (
     format_option,
 )
 from triage.cli.screen import print_stderr
-from triage.execution.metrics import Metric, MetricThreshold
+from triage.execution.judge import Metric, MetricThreshold
 from triage.model.errors import BadInput
 from triage.report.bisection import BisectReport, TwoRepositoriesReport
 from triage.report.registry import write_report

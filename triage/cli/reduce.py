@@ -10,7 +10,7 @@ import typer
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import MATCHES, CaseOption, FailureMatch, JobsOption, RecipePath, format_option, rev_option
-from triage.execution.metrics import Metric
+from triage.execution.judge import Metric
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from triage.execution.cache import Evidence
-from triage.execution.metrics import MetricThreshold
+from triage.execution.judge import MetricThreshold
 from triage.execution.prober import Prober
 from triage.execution.process import memory
 from triage.model.case import Case

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from triage.execution.judge import Match, rules_of, same_signature
-from triage.execution.metrics import TIMES, Metric, value_of
+from triage.execution.judge import TIMES, Match, Metric, rules_of, same_signature, value_of
 from triage.execution.prober import Naming, Prober
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.execution.metrics import TIMES, value_of
+from triage.execution.judge import TIMES, value_of
 from triage.execution.prober import Prober
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted

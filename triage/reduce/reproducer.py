@@ -27,8 +27,7 @@ from triage.recipes.loader import load_recipes
 from triage.reduce.draft import Draft
 from triage.reduce.frontends.python.source_tree import PythonDocument, kernel_function, parameters, parse_program
 from triage.reduce.state import Reduced
-from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.revision_syntax import parse_rev
+from triage.toolchains.registry import ToolchainRef, parse_rev
 
 LOCAL = "local build"  # the name of a compiler that only this machine has
 RECORD = "reproducer.json"

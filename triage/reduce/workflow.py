@@ -12,8 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.inputs import Prepared
-from triage.execution.judge import Match
-from triage.execution.metrics import Metric, MetricThreshold, value_of
+from triage.execution.judge import Match, Metric, MetricThreshold, value_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Naming, Scratch
 from triage.execution.runner import ProbeJob, ProbeRunner

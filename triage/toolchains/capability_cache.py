@@ -12,7 +12,7 @@ from triage.compilers.base import Compiler, Description
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Capabilities
 from triage.toolchains.home import disk_errors
-from triage.toolchains.state import StateStore
+from triage.toolchains.workspace import StateStore
 
 _LARGE = 16 << 20  # bytes; the digests of smaller files are computed again, which is faster than a transaction
 

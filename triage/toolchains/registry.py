@@ -1,7 +1,8 @@
-"""The toolchains of one machine: resolve a revision (REV) and obtain its compiler."""
+"""The toolchains of one machine: parse and resolve a revision (REV), and obtain its compiler."""
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from bisect import bisect_left
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from triage.compilers.base import Compiler
 from triage.compilers.interpreters import versions
@@ -20,11 +21,53 @@ from triage.toolchains.capability_cache import describe
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
 from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, installed_release, is_intact
-from triage.toolchains.revision_syntax import parse_rev
 from triage.toolchains.workspace import Workspace
 
 if TYPE_CHECKING:
     from packaging.version import Version
+
+
+_FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRev:
+    """A REV in parts. `family`: its prefix, None without one; `value`: the version, the path, or the day of a nightly."""
+
+    family: str | None
+    kind: Literal["version", "latest", "previous", "installed", "path", "nightly"]
+    value: str = ""
+
+
+def parse_rev(text: str, families: tuple[str, ...]) -> ParsedRev:
+    """Parse a REV such as `iree:3.4.0`. `families`: the names that may be prefixes. BadInput when the text is no REV."""
+    # The longest prefix: the name of a family may contain a colon.
+    family = max((name for name in families if text.startswith(f"{name}:")), key=len, default=None)
+    if family is not None:
+        text = text.removeprefix(f"{family}:")
+    head, colon, rest = text.partition(":")
+    match head if colon else text:
+        case "latest":
+            return ParsedRev(family, "latest")
+        case "previous":
+            return ParsedRev(family, "previous")
+        case "installed":
+            return ParsedRev(family, "installed")
+        case "path" if rest:
+            return ParsedRev(family, "path", rest)
+        case "nightly" if rest:
+            return ParsedRev(family, "nightly", rest)
+        case "commit":
+            raise BadInput(f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take with --repo; use {_FORMS}")
+    if re.match(r"v?\d", text):
+        from packaging.version import InvalidVersion, Version
+
+        try:
+            return ParsedRev(family, "version", str(Version(text)))
+        except InvalidVersion:
+            pass
+    hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
+    raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")
 
 
 @dataclass(frozen=True, slots=True)

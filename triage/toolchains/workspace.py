@@ -1,19 +1,159 @@
-"""What everything that obtains toolchains shares: the home folder, its state, the progress and the event to stop."""
+"""Where toolchains are obtained: the home folder, the state store in it (small facts that save time), and the cost model."""
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+from typing import Any, TypeVar
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.progress import Progress, Silent
-from triage.toolchains.state import StateSection, StateStore
+from triage.toolchains.home import disk_errors
+
+SCHEMA_VERSION = 1
+_TIMEOUT = 60.0  # seconds to wait for another process that writes
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
+# Files that earlier versions of the program wrote, and the section that their values belong to. The other caches of these
+# versions take seconds to fill again and are not imported.
+_OLD_FILES = (("capabilities", "described/*.json"), ("failed builds", "logs/build-*.json"))
+
+T = TypeVar("T")
+
+
+class StateStore:
+    """JSON values by section and key. Safe to use from several threads and processes; every call is one transaction.
+
+    The values are only a cache: a corrupt file is renamed to `state.db.corrupt`, and a new one is started.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_ready = False
+
+    def section(self, name: str) -> StateSection:
+        return StateSection(self, name)
+
+    def run(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of `action` on a connection of its own; a corrupt file is replaced and the action run again.
+
+        Raises:
+            EnvironmentFailure: the file cannot be read or written, or a newer version of the program wrote it.
+        """
+        try:
+            try:
+                return self._run(action)
+            except sqlite3.DatabaseError as error:
+                if not _is_corrupt(error):
+                    raise
+                self._replace_corrupt()
+                return self._run(action)
+        except sqlite3.DatabaseError as error:
+            raise EnvironmentFailure(f"cannot use the state store {self.path}: {error}") from error
+
+    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        if not (self._is_ready and self.path.exists()):
+            self._migrate()
+        with closing(self._connect()) as db:
+            return action(db)
+
+    def _connect(self) -> sqlite3.Connection:
+        # One connection a call, so that threads and forked processes share nothing. It takes less than 1 ms.
+        db = sqlite3.connect(self.path, timeout=_TIMEOUT, isolation_level=None)
+        db.execute("PRAGMA synchronous=NORMAL")
+        return db
+
+    def _migrate(self) -> None:
+        with disk_errors(f"create {self.path}"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(self._connect()) as db:
+            if db.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+                db.execute("BEGIN IMMEDIATE")
+                version = db.execute("PRAGMA user_version").fetchone()[0]  # another process may have migrated it meanwhile
+                if version > SCHEMA_VERSION:
+                    raise EnvironmentFailure(
+                        f"a newer version of triage wrote {self.path} (schema {version}; this version supports "
+                        f"{SCHEMA_VERSION}): update triage, or remove the file, which is only a cache"
+                    )
+                for migrate in _MIGRATIONS[version:]:
+                    migrate(db, self.path.parent)
+                db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                db.execute("COMMIT")
+        self._is_ready = True
+
+    def _replace_corrupt(self) -> None:
+        from filelock import FileLock  # slow to import, and rarely needed
+
+        self._is_ready = False
+        path = self.path.resolve()
+        with disk_errors(f"replace {path}"), FileLock(path.with_name(f"{path.name}.lock")):
+            try:
+                with closing(self._connect()) as db:
+                    if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                        return  # another process replaced it meanwhile
+            except sqlite3.DatabaseError as error:
+                if not _is_corrupt(error):
+                    raise
+            path.replace(path.with_name(f"{path.name}.corrupt"))
+            path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+
+
+class StateSection:
+    """The values of one kind, by key. Its calls raise what `StateStore.run` raises."""
+
+    def __init__(self, store: StateStore, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def get(self, key: str) -> Any | None:
+        return _decode(self._store.run(lambda db: self._read(db, key)))
+
+    def put(self, key: str, value: Any) -> None:
+        """Set the value of a key to any JSON value."""
+        row = (self._name, key, json.dumps(value))
+        self._store.run(lambda db: db.execute(_PUT, row))
+
+    def update(self, key: str, change: Callable[[Any | None], Any]) -> None:
+        """Set a value to what `change` returns for the value before. No other process writes in between."""
+
+        def replace(db: sqlite3.Connection) -> None:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(_PUT, (self._name, key, json.dumps(change(_decode(self._read(db, key))))))
+            db.execute("COMMIT")
+
+        self._store.run(replace)
+
+    def _read(self, db: sqlite3.Connection, key: str) -> str | None:
+        row = db.execute("SELECT value FROM entries WHERE section = ? AND key = ?", (self._name, key)).fetchone()
+        return row[0] if row else None
+
+
+def _decode(text: str | None) -> Any | None:
+    return None if text is None else json.loads(text)
+
+
+def _is_corrupt(error: sqlite3.DatabaseError) -> bool:
+    return getattr(error, "sqlite_errorcode", None) in _CORRUPT
+
+
+def _create_entries(db: sqlite3.Connection, home: Path) -> None:
+    db.execute("CREATE TABLE entries (section TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (section, key))")
+    for section, pattern in _OLD_FILES:
+        for path in home.glob(pattern):
+            with suppress(OSError, ValueError):
+                db.execute(_PUT, (section, path.stem, json.dumps(json.loads(path.read_text("utf-8")))))
+
+
+#: The migration at index N changes a file of schema N to schema N + 1; it also gets the home folder.
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection, Path], None], ...] = (_create_entries,)
 
 
 @dataclass(frozen=True)
