@@ -6,6 +6,7 @@ Runs the program with the toolchains of TRIAGE_HOME and results of its own, so t
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -63,7 +64,10 @@ def record(words: Sequence[str], answers: Sequence[str], name: str, most_lines: 
     console.print(Text(f"$ triage {' '.join(word.replace('{tmp}/', '') for word in words)}", style="bold"))
     console.print(Text.from_ansi("\n".join(lines)))
     ASSETS.mkdir(exist_ok=True)
-    console.save_svg(str(ASSETS / f"{name}.svg"), title="triage")
+    drawing = re.sub(
+        r"@font-face \{.*?\}\s*", "", console.export_svg(title="triage"), flags=re.DOTALL
+    )  # no fonts from the network
+    (ASSETS / f"{name}.svg").write_text(drawing)
 
 
 if __name__ == "__main__":

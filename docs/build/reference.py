@@ -22,6 +22,7 @@ from triage.cli.exit_codes import MEANINGS
 from triage.compilers.registry import Families, recipe_families
 from triage.recipes.schema import recipe_schema
 from triage.report.registry import Report
+from triage.report.shapes import Shape
 
 
 def option_row(param: Any) -> str:
@@ -110,6 +111,8 @@ def json_page() -> str:
     parts = ["# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"]
     for report in reports():
         shape = typing.get_type_hints(report.shape)["return"]
+        if shape is Shape:  # a report that is given its shape
+            continue
         schema = TypeAdapter(shape).json_schema(by_alias=True)
         summary = (inspect.getdoc(report) or "").splitlines()[0]
         parts.append(f"\n## {report.__name__}\n\n{summary}\n\n```json\n{json.dumps(schema, indent=1)}\n```\n")
