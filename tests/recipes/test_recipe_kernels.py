@@ -142,7 +142,7 @@ def test_the_recipe_of_a_kernel_loads(folder):
     assert case.spec.hints == {"y_ptr": {"divisibility": 16}}
 
 
-def test_what_cannot_be_guessed_is_told(package):
+def test_what_cannot_be_guessed_is_reported(package):
     several = "@triton.jit\ndef one(x): pass\n@triton.jit\ndef two(x): pass\n"
     with pytest.raises(BadInput, match="several kernels; name one with --kernel: one, two"):
         guess_kernel(several)

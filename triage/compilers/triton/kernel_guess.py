@@ -41,32 +41,34 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     except (SyntaxError, ValueError):
         return None
     marks = _marks(tree)
-    kernels = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef) and marks & _decorators(one)}
+    kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and marks & _decorators(node)}
     if not kernels:
         return None
     if name is not None and name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
     reachable = {**kernels, **{alias: kernels[name] for alias, name in _aliases(tree) if name in kernels}}
-    names = [one.func.id for kernel in kernels.values() for one in calls_in(kernel) if isinstance(one.func, ast.Name)]
+    names = [node.func.id for kernel in kernels.values() for node in calls_in(kernel) if isinstance(node.func, ast.Name)]
     called = {reachable[name].name for name in names if name in reachable}
-    outer = [one for one in kernels if one not in called] or list(kernels)
+    outer = [kernel_name for kernel_name in kernels if kernel_name not in called] or list(kernels)
     if name is None and len(outer) > 1:
         raise BadInput(f"the file has several kernels; name one with --kernel: {', '.join(outer)}")
     kernel = kernels[name or outer[0]]
-    configured, asked = _configured(kernel), _asked(kernel)
+    configured, tested = _configured(kernel), _tested_names(kernel)
     uses = uses_of(kernel, reachable)
-    given = kernel.args
-    plain = [*given.posonlyargs, *given.args]
-    usual = dict(zip([one.arg for one in plain[len(plain) - len(given.defaults) :]], given.defaults, strict=True))
-    element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of one type
+    arguments = kernel.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    with_default = positional[len(positional) - len(arguments.defaults) :]
+    defaults = dict(zip([parameter.arg for parameter in with_default], arguments.defaults, strict=True))
+    element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of node type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
-    for one in (*plain, *given.kwonlyargs):
-        if one.annotation is not None and "constexpr" in ast.unparse(one.annotation):
-            guess = False if one.arg in asked or one.arg.upper().startswith(_SWITCHES) else _SIZE
-            constexprs[one.arg] = configured.get(one.arg, _value(usual.get(one.arg), guess))
+    for parameter in (*positional, *arguments.kwonlyargs):
+        name = parameter.arg
+        if parameter.annotation is not None and "constexpr" in ast.unparse(parameter.annotation):
+            guess = False if name in tested or name.upper().startswith(_SWITCHES) else _SIZE
+            constexprs[name] = configured.get(name, _value(defaults.get(name), guess))
         else:
-            signature[one.arg] = _type(one.arg, uses, element)
+            signature[name] = _type(name, uses, element)
     options = {word: configured[word] for word in _LAUNCH if word in configured} or {"num_warps": 4}
     return KernelGuess(kernel.name, len(kernels) > 1, signature, constexprs, options)
 
@@ -86,17 +88,17 @@ def guess_keys(guess: KernelGuess) -> list[str]:
 
 def _marks(tree: ast.Module) -> set[str]:
     """The decorators that mark a kernel, by their names in this file."""
-    imports = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == "triton"]
-    return {"triton.jit", *(one.asname or one.name for given in imports for one in given.names if one.name == "jit")}
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "triton"]
+    return {"triton.jit", *(alias.asname or alias.name for node in imports for alias in node.names if alias.name == "jit")}
 
 
 def _decorators(function: ast.FunctionDef) -> set[str]:
-    return {ast.unparse(one).partition("(")[0] for one in function.decorator_list}
+    return {ast.unparse(decorator).partition("(")[0] for decorator in function.decorator_list}
 
 
 def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for one in tree.body:
-        match one:
+    for node in tree.body:
+        match node:
             case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=name)):
                 yield alias, name
 
@@ -104,37 +106,37 @@ def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def _configured(kernel: ast.FunctionDef) -> dict[str, Constant]:
     """The constants of the first `Config({...}, num_warps=...)` in the decorators."""
     for decorator in kernel.decorator_list:
-        for one in calls_in(decorator):
-            if ast.unparse(one.func).rpartition(".")[2] == "Config":
-                pairs: list[tuple[str, ast.expr]] = [(word.arg, word.value) for word in one.keywords if word.arg]
-                for given in one.args[:1]:
-                    if isinstance(given, ast.Dict):
-                        keys = [key.value if isinstance(key, ast.Constant) else None for key in given.keys]
-                        pairs += [(str(key), value) for key, value in zip(keys, given.values, strict=True) if key]
+        for call in calls_in(decorator):
+            if ast.unparse(call.func).rpartition(".")[2] == "Config":
+                pairs: list[tuple[str, ast.expr]] = [(word.arg, word.value) for word in call.keywords if word.arg]
+                for settings in call.args[:1]:
+                    if isinstance(settings, ast.Dict):
+                        keys = [key.value if isinstance(key, ast.Constant) else None for key in settings.keys]
+                        pairs += [(str(key), value) for key, value in zip(keys, settings.values, strict=True) if key]
                 known = [(name, value.value) for name, value in pairs if isinstance(value, ast.Constant)]
                 return {name: value for name, value in known if isinstance(value, (bool, int, float))}
     return {}
 
 
-def _value(usual: ast.expr | None, guess: Constant) -> Constant:
-    if isinstance(usual, ast.Constant) and (usual.value is None or isinstance(usual.value, (bool, int, float, str))):
-        return usual.value
+def _value(default: ast.expr | None, guess: Constant) -> Constant:
+    if isinstance(default, ast.Constant) and (default.value is None or isinstance(default.value, (bool, int, float, str))):
+        return default.value
     return guess
 
 
-def _asked(kernel: ast.FunctionDef) -> set[str]:
+def _tested_names(kernel: ast.FunctionDef) -> set[str]:
     """The names that branches test directly."""
-    tests = [one.test for one in ast.walk(kernel) if isinstance(one, (ast.If, ast.IfExp))]
-    found: set[str] = set()
+    tests = [node.test for node in ast.walk(kernel) if isinstance(node, (ast.If, ast.IfExp))]
+    names: set[str] = set()
     while tests:
         match tests.pop():
             case ast.Name(id=name):
-                found.add(name)
+                names.add(name)
             case ast.UnaryOp(op=ast.Not(), operand=inner):
                 tests.append(inner)
             case ast.BoolOp(values=values):
                 tests += values
-    return found
+    return names
 
 
 def _type(name: str, uses: Uses, element: str) -> str:
@@ -177,37 +179,37 @@ class Uses:
 def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], above: frozenset[str] = frozenset()) -> Uses:
     """The uses of a kernel's parameters, also in the kernels that it calls. above: the kernels that call it."""
     bound: dict[str, list[ast.expr]] = {}
-    for one in ast.walk(kernel):
-        for target, value in _bindings(one):
-            for made in ast.walk(target):
-                if isinstance(made, ast.Name):
-                    bound.setdefault(made.id, []).append(value)
+    for statement in ast.walk(kernel):
+        for target, value in _bindings(statement):
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name):
+                    bound.setdefault(node.id, []).append(value)
     addresses: list[ast.expr] = []
     wide: list[ast.expr] = []
-    places: list[ast.expr] = []  # values in addresses and loop bounds; a compared value may come from memory
-    compared: list[ast.expr] = [one for one in ast.walk(kernel) if isinstance(one, ast.Compare)]
+    positions: list[ast.expr] = []  # values in addresses and loop bounds; a compared value may come from memory
+    compared: list[ast.expr] = [node for node in ast.walk(kernel) if isinstance(node, ast.Compare)]
     for call in calls_in(kernel):
-        what = ast.unparse(call.func).rpartition(".")[2]
-        if (what in _MEMORY or what.startswith("atomic_")) and call.args:
+        callee = ast.unparse(call.func).rpartition(".")[2]
+        if (callee in _MEMORY or callee.startswith("atomic_")) and call.args:
             addresses.append(call.args[0])
             compared += [word.value for word in call.keywords if word.arg != "other"]
-            places += [call.args[0], *(call.args[1:] if what.startswith(("make", "adv")) else [])]
-        elif what in _WIDE and isinstance(call.func, ast.Attribute):
+            positions += [call.args[0], *(call.args[1:] if callee.startswith(("make", "adv")) else [])]
+        elif callee in _WIDE and isinstance(call.func, ast.Attribute):
             wide += call.args
-        elif what in ("range", "static_range", "arange", "cdiv"):
-            places += call.args
-        elif what in kernels and kernels[what].name not in {kernel.name, *above}:
-            inner = uses_of(kernels[what], kernels, above | {kernel.name})
-            names = [one.arg for one in (*kernels[what].args.posonlyargs, *kernels[what].args.args)]
+        elif callee in ("range", "static_range", "arange", "cdiv"):
+            positions += call.args
+        elif callee in kernels and kernels[callee].name not in {kernel.name, *above}:
+            inner = uses_of(kernels[callee], kernels, above | {kernel.name})
+            names = [parameter.arg for parameter in (*kernels[callee].args.posonlyargs, *kernels[callee].args.args)]
             words = {word.arg: word.value for word in call.keywords if word.arg}
             for name, value in {**dict(zip(names, call.args, strict=False)), **words}.items():
                 addresses += [value] if name in inner.pointers else []
                 compared += [value] if name in inner.whole else []
-    placing = _reached(places, bound)
-    whole = placing | _reached(compared, bound)
+    in_positions = _reached(positions, bound)
+    whole = in_positions | _reached(compared, bound)
     pointers = {name for address in addresses for name in _bases(address, bound, frozenset())}
-    indices = {name: values for name, values in bound.items() if name in placing}
-    loaded = [one for values in indices.values() for value in values for one in _loads(value)]
+    indices = {name: values for name, values in bound.items() if name in in_positions}
+    loaded = [call for values in indices.values() for value in values for call in _loads(value)]
     of_indices = {name for call in loaded for name in _bases(call.args[0], bound, frozenset())}
     of_floats = {name for call in _read_into(wide, bound) for name in _bases(call.args[0], bound, frozenset())} - of_indices
     return Uses(frozenset(pointers), frozenset(of_indices), frozenset(of_floats), frozenset(whole - pointers))
@@ -253,14 +255,14 @@ def _loads(value: ast.expr) -> Iterator[ast.Call]:
 
 def _reached(values: Sequence[ast.expr], bound: Mapping[str, list[ast.expr]]) -> set[str]:
     """The names that the values are computed from, without what is loaded from memory."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = list(values)
     while waiting:
-        for one in _without_loads(waiting.pop()):
-            if one.id not in found:
-                found.add(one.id)
-                waiting += bound.get(one.id, [])
-    return found
+        for node in _without_loads(waiting.pop()):
+            if node.id not in names:
+                names.add(node.id)
+                waiting += bound.get(node.id, [])
+    return names
 
 
 def _without_loads(value: ast.AST) -> Iterator[ast.Name]:
@@ -293,4 +295,4 @@ def _bases(address: ast.expr, bound: Mapping[str, list[ast.expr]], seen: frozens
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
     """All calls in a piece of code."""
-    return (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    return (call for call in ast.walk(node) if isinstance(call, ast.Call))

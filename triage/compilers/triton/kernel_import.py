@@ -44,7 +44,7 @@ class _Source:
         """The statement's source without indentation, and without decorators other than the one that marks a kernel."""
         lines = self.text.splitlines()[statement.lineno - 1 : statement.end_lineno]
         text = textwrap.dedent("\n".join(lines))
-        return "".join(f"@{ast.unparse(one)}\n" for one in _kept_decorators(statement)) + text
+        return "".join(f"@{ast.unparse(node)}\n" for node in _kept_decorators(statement)) + text
 
 
 def start_from_kernel(
@@ -53,7 +53,7 @@ def start_from_kernel(
     """A recipe for a kernel. One that imports from its own package is copied beside the recipe, with all that it uses.
 
     Raises:
-        BadInput: the file has several kernels or not this one, or the place of the copy is taken.
+        BadInput: the file has several kernels or not this node, or the place of the copy is taken.
     """
     text = source.read_text("utf-8", "replace")
     guess = guess_kernel(text, kernel)
@@ -75,8 +75,8 @@ def start_from_kernel(
 def is_standalone(path: Path, text: str) -> bool:
     """Whether the file imports nothing from its own package."""
     source = _Source(path, text)
-    imports = [one for one in ast.walk(source.tree) if isinstance(one, (ast.Import, ast.ImportFrom))]
-    return not any(_file_of(source, one) for one in imports)
+    imports = [node for node in ast.walk(source.tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return not any(_file_of(source, node) for node in imports)
 
 
 def standalone_kernel(path: Path, text: str, kernel: str) -> str:
@@ -123,7 +123,7 @@ class _Gathering:
             self.parts.append(f"{called} = {name}")
 
     def _take_import(self, source: _Source, statement: ast.Import | ast.ImportFrom, name: str) -> None:
-        alias = next(one for one in statement.names if (one.asname or one.name.partition(".")[0]) == name)
+        alias = next(node for node in statement.names if (node.asname or node.name.partition(".")[0]) == name)
         file = _file_of(source, statement)
         if file is None or isinstance(statement, ast.Import):
             words = ast.unparse(type(statement)(**{**dict(ast.iter_fields(statement)), "names": [alias]}))
@@ -132,16 +132,16 @@ class _Gathering:
         other = self.sources.setdefault(file, _Source(file, file.read_text("utf-8", "replace")))
         self.take(other, alias.name, name)
 
-    def _is_new(self, what: object) -> bool:
-        if what in self._seen:
+    def _is_new(self, key: object) -> bool:
+        if key in self._seen:
             return False
-        self._seen.add(what)
+        self._seen.add(key)
         return True
 
 
 def _leaves(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for one in body:
-        match one:
+    for node in body:
+        match node:
             case ast.If(body=first, orelse=last):
                 yield from _leaves(first)
                 yield from _leaves(last)
@@ -152,7 +152,7 @@ def _leaves(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             case ast.With(body=first):
                 yield from _leaves(first)
             case _:
-                yield one
+                yield node
 
 
 def _names_of(statement: ast.stmt) -> Iterator[str]:
@@ -160,16 +160,16 @@ def _names_of(statement: ast.stmt) -> Iterator[str]:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
         case ast.Import(names=names) | ast.ImportFrom(names=names):
-            yield from (one.asname or one.name.partition(".")[0] for one in names)
+            yield from (node.asname or node.name.partition(".")[0] for node in names)
         case ast.Assign() | ast.AnnAssign():
-            for one in ast.walk(statement):
-                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-                    yield one.id
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id
 
 
 def _kept_decorators(statement: ast.stmt) -> list[ast.expr]:
-    given = statement.decorator_list if isinstance(statement, ast.FunctionDef) else []
-    return [one for one in given if ast.unparse(one).partition("(")[0].rpartition(".")[2] == _JIT]
+    decorators = statement.decorator_list if isinstance(statement, ast.FunctionDef) else []
+    return [node for node in decorators if ast.unparse(node).partition("(")[0].rpartition(".")[2] == _JIT]
 
 
 def _reads(statement: ast.stmt) -> set[str]:
@@ -178,16 +178,18 @@ def _reads(statement: ast.stmt) -> set[str]:
     own: set[str] = set()
     if isinstance(statement, ast.FunctionDef):
         parts = [statement.args, *statement.body, *_kept_decorators(statement)]
-        own = {one.arg for one in ast.walk(statement.args) if isinstance(one, ast.arg)}
-        own |= {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-    read = {one.id for part in parts for one in ast.walk(part) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+        own = {node.arg for node in ast.walk(statement.args) if isinstance(node, ast.arg)}
+        own |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    read = {
+        node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
     return read - own - _ALWAYS
 
 
 def _file_of(source: _Source, statement: ast.Import | ast.ImportFrom) -> Path | None:
     """The file of the package that an import reads; None for another package."""
     if isinstance(statement, ast.Import):
-        names, level = [one.name for one in statement.names], 0
+        names, level = [node.name for node in statement.names], 0
     else:
         names, level = [statement.module or ""], statement.level
     for name in names:
