@@ -59,7 +59,7 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     positional = [*arguments.posonlyargs, *arguments.args]
     with_default = positional[len(positional) - len(arguments.defaults) :]
     defaults = dict(zip([parameter.arg for parameter in with_default], arguments.defaults, strict=True))
-    element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of node type
+    element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of one type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
     for parameter in (*positional, *arguments.kwonlyargs):
