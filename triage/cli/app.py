@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -145,13 +146,40 @@ def options(
     context.obj = AppContext(quiet=quiet)
 
 
-def _interrupt(_: int, __: FrameType | None) -> None:
-    """Treat SIGTERM, which a cancelled CI job sends, as Ctrl-C, so that no compiler is left running."""
-    raise KeyboardInterrupt
+def _handle_signals() -> None:
+    """End on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with no compiler left running.
+
+    Python runs a handler between two instructions of the main thread. If a signal arrives just before that thread blocks on a
+    lock, the handler would have to wait for the lock; another thread therefore sends the signal again until it has run.
+    """
+    handled = threading.Event()
+    main_thread = threading.main_thread().ident or 0
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        handled.set()
+        raise KeyboardInterrupt
+
+    def send_again() -> None:
+        while arrived := os.read(source, 64):
+            sent_again = False
+            while not handled.wait(0.2):
+                signal.pthread_kill(main_thread, arrived[0])
+                sent_again = True
+            if sent_again:
+                os.read(source, 64)  # the signals sent again are written here, too
+            handled.clear()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    source, sink = os.pipe()
+    os.set_blocking(sink, False)
+    signal.set_wakeup_fd(sink, warn_on_full_buffer=False)
+    threading.Thread(target=send_again, daemon=True).start()
 
 
 def main() -> None:
     """Run the program."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    _handle_signals()
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # searching every installed package for plugins slows each start
     app(prog_name="triage")
