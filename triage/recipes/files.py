@@ -100,7 +100,7 @@ class _Search:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads back to itself: looked at again as a file, and told there
+    except OSError:  # a link that leads back to itself; reading it as a file reports the error
         return False
 
 

@@ -63,7 +63,7 @@ class Command(Compiler):
         )
         if lacking is not None:
             return Untestable(Cause.RECIPE, f"{toolchain.root} is not a virtual environment, so {{{lacking}}} has no value")
-        return Invocation(options, env=_surroundings(toolchain.program), places=places)
+        return Invocation(options, env=_command_environment(toolchain.program), places=places)
 
     def named(self, name: str) -> Compiler | None:
         packages = name.removeprefix(_PACKAGES)
@@ -90,8 +90,8 @@ def _places(program: Path) -> dict[str, str]:
     return {"toolchain": str(root), "python": str(program), "site_packages": str(layout.site_packages(root))}
 
 
-def _surroundings(program: Path) -> dict[str, str]:
-    """Its own programs first, and none of the user's modules. The same hashes each time, for the same output."""
+def _command_environment(program: Path) -> dict[str, str]:
+    """Variables that put the toolchain's programs first, hide the user's modules and fix the hash seed."""
     root = layout.environment_of(program)
     first = [str(root / "bin")] if root else [str(program / "bin")] if program.is_dir() else []
     path = os.pathsep.join([*first, os.environ.get("PATH", os.defpath)])
