@@ -132,7 +132,7 @@ def select_families(cases: Sequence[Case], revs: Sequence[str]) -> list[FamilySe
     for selection in selections:
         if not selection.revs:
             count = f"{len(selection.cases)} {selection.family} case{'' if len(selection.cases) == 1 else 's'}"
-            print_stderr(f"{count} left out: no toolchain is named for it; pass for example {selection.family}:latest")
+            print_stderr(f"{count} left out: no toolchain is named; pass for example {selection.family}:latest")
     return [selection for selection in selections if selection.revs]
 
 
