@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
-from tests.conftest import Triage
+from tests.conftest import ROOT, Triage
 
 CHAIN = "".join(f"  %{number} = arith.mulf %{number - 1}, %{number - 1} : tensor<4xf32>\n" for number in range(2, 12))
 LONG = UNKNOWN_DEVICE.replace("  return %1", f"{CHAIN}  return %11")
@@ -142,3 +142,25 @@ def test_bad_arguments_end_with_the_right_code(
     assert done.returncode == code, done.stderr
     assert message in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("revs", "compiled"),
+    [
+        (["3.8.0"], {"affinity-symbol-undeclared": ["3.8.0"]}),
+        (["triton:3.2.0"], {"triton-pointer-select-gfx942": ["3.2.0"]}),
+        (["3.8.0", "triton:3.2.0"], {"affinity-symbol-undeclared": ["3.8.0"], "triton-pointer-select-gfx942": ["3.2.0"]}),
+    ],
+)
+def test_reproducers_of_two_compilers_are_replayed_each_with_its_own_revisions(
+    shared_home: Path, triage: Triage, revs: list[str], compiled: dict[str, list[str]]
+) -> None:
+    folders = [ROOT / "reproducers" / name for name in ("affinity-symbol-undeclared", "triton-pointer-select-gfx942")]
+    words = [word for rev in revs for word in ("-t", rev)]
+    done = triage("replay", *folders, *words, "--format", "json")
+    assert {
+        Path(replayed["reproducer"]).name: [version["toolchain"]["name"] for version in replayed["versions"]]
+        for replayed in json.loads(done.stdout)["reproducers"]
+    } == compiled, done.stderr
+    assert done.returncode == 0

@@ -38,7 +38,7 @@ class FakeRunner:
 
 def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
     write_reproducer(reproducer(), tmp_path)
-    [one] = replay(FakeRunner(letters), open_reproducers([tmp_path]), named)
+    [one] = replay(FakeRunner(letters), open_reproducers([tmp_path]), {"iree": named} if named else None)
     return one
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import check_compilers, failure_names, open_runner
+from triage.cli.context import check_compilers, failure_names, open_runner, select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import FreshOption, JobsOption, format_option, rev_option
 from triage.model.outcome import Untestable
@@ -35,6 +35,9 @@ def replay(
     The result is that of the last version: `reproduces`, `fixed` (it compiles), `changed` (it fails in another way) or
     `untestable`. Exit 1 when the recorded version no longer fails as recorded.
 
+    Among reproducers of several compilers, `triton:3.2.0` selects Triton; 3.2.0 alone selects IREE. Reproducers of a compiler
+    without a REV are left out.
+
     - `triage replay reproducers/` uses the recorded version and the newest release
 
     - `triage replay reproducers/ -t nightly:latest` uses only the newest nightly
@@ -42,8 +45,9 @@ def replay(
     reproducers = open_reproducers(paths, failure_names())
     cases = [reproducer.case for reproducer in reproducers]
     check_compilers(cases)
+    revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
-        replays = replay_all(runner, reproducers, toolchain or [], fresh=fresh)
+        replays = replay_all(runner, reproducers, revs_of, fresh=fresh)
     write_report(ReplayReport(replays), output)
     return _exit_of(replays)
 

@@ -414,12 +414,22 @@ class Replay:
 
 
 def replay(
-    runner: ProbeRunner, reproducers: Sequence[RecordedReproducer], named: Sequence[str] = (), *, fresh: bool = False
+    runner: ProbeRunner,
+    reproducers: Sequence[RecordedReproducer],
+    revs_of: Mapping[str, Sequence[str]] | None = None,
+    *,
+    fresh: bool = False,
 ) -> tuple[Replay, ...]:
-    """Compile each reproducer on the named revisions in order. Default: the recorded revision and the newest release."""
+    """Compile each reproducer on its family's revisions in order; a family that `revs_of` lacks is left out.
+
+    Without `revs_of`: on the recorded revision and the newest release.
+    """
     jobs: list[ProbeJob] = []
+    if revs_of is not None:
+        reproducers = [reproducer for reproducer in reproducers if reproducer.case.compiler in revs_of]
     for reproducer in reproducers:
-        texts = named or [*([reproducer.bad] if reproducer.bad else []), "latest"]
+        recorded = [reproducer.bad] if reproducer.bad else []
+        texts = revs_of[reproducer.case.compiler] if revs_of is not None else [*recorded, "latest"]
         refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, reproducer.case.compiler) for text in texts)}
         jobs += [ProbeJob(reproducer.case, ref, fresh) for ref in refs.values()]
     # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
