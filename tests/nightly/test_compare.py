@@ -11,7 +11,7 @@ from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.nightly.compare import CaseChangeKind, Night, Pair, compare, pair_up
-from triage.nightly.night import run_nightly, shard
+from triage.nightly.night import NightRun, shard
 from triage.report.junit import JUnitFormat
 from triage.report.night import NightReport, write_reports
 from triage.report.shapes import as_json
@@ -73,7 +73,10 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     runner = HistoryRunner(histories)
     runner.compiles = 7
     refs = release_refs(runner.registry.count)
-    return run_nightly(runner, [case_named(name) for name in histories], refs[new], refs[old], bisect=True)
+    run = NightRun(runner, [case_named(name) for name in histories], refs[new], refs[old])
+    run.compare()
+    run.bisect()
+    return run.night()
 
 
 @pytest.fixture

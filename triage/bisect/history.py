@@ -75,7 +75,7 @@ def _state(outcome: Outcome) -> Hashable:
 
 
 def histories(
-    runner: CaseProber, cases: Sequence[Case], refs: Sequence[ToolchainRef], *, share: float = 0.5, fresh: bool = False
+    runner: CaseProber, cases: Sequence[Case], refs: Sequence[ToolchainRef], *, share: float = 0.5, after: int = 0
 ) -> tuple[History, ...]:
     """Find the history of every case along releases, oldest first.
 
@@ -85,7 +85,7 @@ def histories(
         refs: The releases.
         share: Part of all cases x releases that may be compiled; 1 compiles all. Below 1, a window of releases between two
             that agree can be missed. Changes that were seen are narrowed down even beyond the share.
-        fresh: Ignore the cache.
+        after: Number of the last cached result to ignore.
     """
     survey = Survey(len(refs), {case.name: _hints(case, refs) for case in cases})
     by_name = {case.name: case for case in cases}
@@ -95,7 +95,7 @@ def histories(
     allowed = math.floor(share * len(cases) * len(refs))
 
     def ask(wanted: Sequence[tuple[str, int]]) -> None:
-        jobs = [ProbeJob(by_name[name], refs[index], fresh) for name, index in sorted(wanted, key=lambda key: key[1])]
+        jobs = [ProbeJob(by_name[name], refs[index], after=after) for name, index in sorted(wanted, key=lambda key: key[1])]
         for probe in runner.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,7 @@ from triage.cli.exit_codes import MEANINGS
 from triage.cli.screen import AppContext
 
 _QUIET = "Suppress progress; errors are still printed."
+_SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
 
 
@@ -149,15 +151,24 @@ def options(
 def _handle_signals() -> None:
     """End on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with no compiler left running.
 
+    A second signal ends the program at once; the watchdog of `execution.process` then ends the compilers. Programs such as
+    `timeout` send each signal twice, so that one which follows immediately does not count.
+
     Python runs a handler between two instructions of the main thread. If a signal arrives just before that thread blocks on a
     lock, the handler would have to wait for the lock; another thread therefore sends the signal again until it has run.
     """
     handled = threading.Event()
+    first: list[float] = []  # when the first signal arrived
     main_thread = threading.main_thread().ident or 0
 
     def interrupt(_: int, __: FrameType | None) -> None:
         handled.set()
-        raise KeyboardInterrupt
+        if not first:
+            first.append(time.monotonic())
+            raise KeyboardInterrupt
+        if time.monotonic() - first[0] > _SAME_SIGNAL:
+            os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")  # a progress bar hides the cursor
+            os._exit(130)
 
     def send_again() -> None:
         while arrived := os.read(source, 64):

@@ -26,25 +26,27 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 @contextmanager
 def open_runner(
-    app: AppContext, cases: Sequence[Case], jobs: int | None = None, *, fresh: bool = False
+    app: AppContext, cases: Sequence[Case], jobs: int | None = None, *, fresh: bool = False, after: int = 0
 ) -> Iterator[ProbeRunner]:
     """Open TRIAGE_HOME and yield a runner. On exit, compilers are stopped and the result store is closed.
 
-    `cases` are those to compile; their recipes may describe further compiler families.
+    `cases` are those to compile; their recipes may describe further compiler families. after: number of the last cached
+    result to ignore; fresh: ignore all that are there now.
     """
     stop = threading.Event()
     home = open_home()
     evidence = Evidence(home / "evidence.db")
     families = Families(cases)
     try:
+        app.after = after = evidence.last_number() if fresh else after
         with app.progress() as progress:
             registry = ToolchainRegistry(home, families, progress, stop)
             onnx = onnx_family()
             assert onnx.onnx_importer
             roots = partial(registry.python_roots, onnx.name)
-            inputs = Inputs(home / "inputs", stop, fresh=fresh, onnx=onnx.onnx_importer, importers=roots)
+            inputs = Inputs(home / "inputs", stop, fresh=after > 0 or fresh, onnx=onnx.onnx_importer, importers=roots)
             prober = Prober(home, families, evidence, inputs, stop)
-            yield ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress)
+            yield ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
     except BaseException:
         stop.set()
         raise

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import ParamSpec
+from typing import ParamSpec, cast
 
 import typer
 
@@ -49,14 +49,41 @@ def command(function: Callable[P, Exit]) -> Callable[P, None]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        resume = ["--resume"] if kwargs.get("resume") is False else []
-        raise typer.Exit(int(_exit_code(lambda: function(*args, **kwargs), resume)))
+        def words() -> list[str]:
+            resume = ["--resume"] if kwargs.get("resume") is False else []
+            if kwargs.get("fresh"):
+                resume += ["--after-result", str(_last_ignored(cast(typer.Context, kwargs["context"])))]
+            return _continuing(sys.argv[1:], resume)
+
+        raise typer.Exit(int(_exit_code(lambda: function(*args, **kwargs), words)))
 
     return run
 
 
-def _exit_code(call: Callable[[], Exit], resume: Sequence[str]) -> int:
-    """Call a command and return its exit code. `resume` are the options that continue it after an interruption."""
+def _last_ignored(context: typer.Context) -> int:
+    """Return the number of the last cached result that a command with --fresh ignores: all those when it started."""
+    from triage.execution.cache import Evidence
+    from triage.toolchains.home import open_home
+
+    if context.obj.after is not None:
+        return int(context.obj.after)
+    try:
+        evidence = Evidence(open_home() / "evidence.db")  # interrupted before the store was opened: nothing was added yet
+        number = evidence.last_number()
+        evidence.close()
+    except TriageError:
+        return 0
+    return number
+
+
+def _continuing(words: Sequence[str], resume: Sequence[str]) -> list[str]:
+    """Return the words of the command line that continues this one. --fresh would compile again what is finished."""
+    end = words.index("--") if "--" in words else len(words)  # what follows are paths
+    return ["triage", *(word for word in words[:end] if word != "--fresh"), *resume, *words[end:]]
+
+
+def _exit_code(call: Callable[[], Exit], continuing: Callable[[], Sequence[str]]) -> int:
+    """Call a command and return its exit code. `continuing`: the words that continue it after an interruption."""
     from triage.toolchains.home import disk_errors
 
     try:
@@ -69,8 +96,7 @@ def _exit_code(call: Callable[[], Exit], resume: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        line = shlex.join(["triage", *sys.argv[1:], *resume])
-        print_stderr(f"interrupted; finished work is cached. To continue:\n  {line}")
+        print_stderr(f"interrupted; finished work is cached. To continue:\n  {shlex.join(continuing())}")
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:

@@ -9,7 +9,7 @@ import typer
 from triage.bisect.history import histories
 from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import CasesOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
+from triage.cli.options import AfterOption, CasesOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
 from triage.report.history import HistoryReport
 from triage.report.registry import write_report
 
@@ -27,6 +27,7 @@ def history(
     case: CasesOption = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
+    after: AfterOption = 0,
     output: Annotated[str, format_option(HistoryReport)] = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
@@ -35,14 +36,14 @@ def history(
     be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
     """
     cases = cases_named(load_cases(paths), case)
-    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
         families = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
             refs = runner.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
-            found = histories(runner, family_cases, refs, share=1.0 if every else share, fresh=fresh)
+            found = histories(runner, family_cases, refs, share=1.0 if every else share, after=runner.after)
             families.append(([ref.revision.name for ref in refs], found))
     write_report(HistoryReport(families), output)
     code = exit_for_probes(probe for _, found in families for history in found for probe in history.probes)

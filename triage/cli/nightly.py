@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +12,12 @@ import typer
 
 from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import FreshOption, JobsOption, RecipePaths, format_option, rev_option
+from triage.cli.options import AfterOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
+from triage.cli.screen import print_stderr
 from triage.model.case import Case
-from triage.model.errors import BadInput
+from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.compare import CaseChangeKind
-from triage.nightly.night import run_nightly, shard, with_examples
+from triage.nightly.night import NightRun, shard
 from triage.report.night import NightReport, write_reports
 from triage.report.registry import write_report
 
@@ -37,6 +39,7 @@ def nightly(
     part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N shards.")] = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
+    after: AfterOption = 0,
     output: Annotated[str, format_option(NightReport)] = "text",
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
@@ -52,22 +55,41 @@ def nightly(
     selection = select_one_family(load_cases(paths), revs, "nightly")
     cases = shard(selection.cases, part)
     reproducers = _reproducer_folder(cases, out) if reduce else None
-    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
-        night = run_nightly(runner, cases, new, old, bisect=bisect, fresh=fresh)
-        report = write_reports(night, out) if out else NightReport(night)
-        if out and reproducers:
-            from triage.report.reproducer import write_reproducer
+        run = NightRun(runner, cases, new, old, runner.after)
+        with _partial_reports(run, out, output):
+            run.compare()
+            if bisect:
+                run.bisect()
+            report = write_reports(run.night(), out) if out else NightReport(run.night())
+            if out and reproducers:
+                from triage.report.reproducer import write_reproducer
 
-            # The reports are rewritten after each reduction, so that they are complete whenever the run is stopped.
-            for extended in with_examples(runner, night, new, old, partial(write_reproducer, out=reproducers)):
-                report = write_reports(extended, out)
+                # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
+                for extended in run.reduce(partial(write_reproducer, out=reproducers)):
+                    report = write_reports(extended, out)
     write_report(report, output)
     night = report.night
     if night.of(CaseChangeKind.REGRESSED) or night.of(CaseChangeKind.CHANGED):
         return Exit.FOUND
     code = exit_for_probes(probe for pair in night.pairs for probe in (pair.baseline, pair.probe))
     return Exit.OK if code is Exit.FOUND else code
+
+
+@contextmanager
+def _partial_reports(run: NightRun, out: Path | None, output: str) -> Iterator[None]:
+    """Report what is known, marked as partial, when the block is interrupted or the environment fails."""
+    try:
+        yield
+    except (KeyboardInterrupt, TriageError, OSError) as error:
+        is_interrupted = isinstance(error, KeyboardInterrupt | Interrupted)
+        night = run.night("interrupted" if is_interrupted else str(error))
+        try:
+            write_report(write_reports(night, out) if out else NightReport(night), output)
+        except (TriageError, OSError) as problem:
+            print_stderr(f"triage: the partial report is missing: {problem}")
+        raise
 
 
 def _single(option: str, revs: Sequence[str] | None, default: str) -> str:

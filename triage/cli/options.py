@@ -33,6 +33,15 @@ JobsOption = Annotated[
     typer.Option("--jobs", "-j", min=1, help="Compiles to run at once (default: one per core, as memory allows)."),
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Compile again instead of using cached results.")]
+AfterOption = Annotated[
+    int,
+    typer.Option(
+        "--after-result",
+        metavar="N",
+        min=0,
+        help="Use only cached results after number N (default: all); an interrupted --fresh prints this to continue.",
+    ),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the command lines and compile nothing.")]
 RepoOption = Annotated[
     Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to search commits and nightlies too.")

@@ -8,7 +8,16 @@ import typer
 
 from triage.cli.context import cases_named, load_cases, open_runner, refs_of, select_families
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import CasesOption, DryRunOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
+from triage.cli.options import (
+    AfterOption,
+    CasesOption,
+    DryRunOption,
+    FreshOption,
+    JobsOption,
+    RecipePaths,
+    format_option,
+    rev_option,
+)
 from triage.execution.runner import ProbeJob
 from triage.report.registry import write_report
 from triage.report.runs import RunReport
@@ -25,6 +34,7 @@ def run(
     case: CasesOption = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
+    after: AfterOption = 0,
     dry_run: DryRunOption = False,
     output: Annotated[str, format_option(RunReport)] = "text",
 ) -> Exit:
@@ -39,12 +49,12 @@ def run(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
     """
     cases = cases_named(load_cases(paths), case)
-    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         selections = [
             (selection.cases, refs_of(runner, selection.family, selection.revs))
             for selection in select_families(cases, toolchain or ["installed"])
         ]
-        probe_jobs = [ProbeJob(case, ref, fresh) for cases, refs in selections for ref in refs for case in cases]
+        probe_jobs = [ProbeJob(case, ref, after=runner.after) for cases, refs in selections for ref in refs for case in cases]
         if dry_run:
             for line in runner.command_lines(probe_jobs):
                 typer.echo(line)

@@ -126,11 +126,12 @@ def _fit(text: str) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AppContext:
-    """The options that hold for every command."""
+    """The options that hold for every command. `after`: number of the last cached result that --fresh ignores."""
 
     quiet: bool = False
+    after: int | None = None
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:

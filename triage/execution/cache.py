@@ -71,10 +71,14 @@ class Evidence:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
 
-    def find(self, key: str) -> Record | None:
-        """Return the newest record of a key."""
-        rows = self._rows("SELECT facts FROM probes WHERE key = ? ORDER BY id DESC LIMIT 1", key)
+    def find(self, key: str, after: int = 0) -> Record | None:
+        """Return the newest record of a key; None when its number is not greater than `after`."""
+        rows = self._rows("SELECT facts FROM probes WHERE key = ? AND id > ? ORDER BY id DESC LIMIT 1", key, after)
         return _record(json.loads(zlib.decompress(rows[0][0]))) if rows else None
+
+    def last_number(self) -> int:
+        """Return the number of the newest record, 0 when there is none. Unlike a date it always grows."""
+        return int(self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0])
 
     def add(self, record: Record) -> bool:
         """Append a record; return False when the same record is there already."""

@@ -76,15 +76,17 @@ class Prober:
         self._stop = stop
         self._scratch = Scratch(home / "scratch")
 
-    def probe(self, case: Case, toolchain: Toolchain, *, fresh: bool = False) -> Probe:
+    def probe(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, after: int = 0) -> Probe:
         """Return the outcome of a case on a toolchain, from the evidence where it is known, unless `fresh`.
+
+        after: number of the last cached result to ignore.
 
         Raises Interrupted when the stop signal is set; nothing is recorded then.
         """
         task = self._task(case, toolchain)
         if isinstance(task, Untestable):
             return _untested(case, toolchain, task)
-        if not fresh and (known := self._evidence.find(task.key())):
+        if not fresh and (known := self._evidence.find(task.key(), after)):
             return task.probe(known, cached=True)
         return self._recorded(task, self._run_until_sure(task))
 

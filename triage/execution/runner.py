@@ -30,13 +30,14 @@ _USABLE = 0.9  # share of the available memory
 @dataclass(frozen=True, slots=True)
 class ProbeJob:
     """One probe to make. fresh: ignore what the evidence knows; footprint: compile a case that compiles once more, to read
-    from its IR the resources that it needs.
+    from its IR the resources that it needs; after: number of the last cached result to ignore.
     """
 
     case: Case
     ref: ToolchainRef
     fresh: bool = False
     footprint: bool = False
+    after: int = 0
 
 
 class CaseProber(Protocol):
@@ -137,8 +138,11 @@ class ProbeRunner:
         jobs: int | None = None,
         progress: Progress | None = None,
         threshold: MetricThreshold | None = None,
+        after: int = 0,
     ) -> None:
-        """jobs: compiles at once (default: one for each core); threshold: probes above it count as failures."""
+        """jobs: compiles at once (default: one for each core); threshold: probes above it count as failures; after: number of
+        the last cached result that a command with --fresh ignores.
+        """
         self.registry = registry
         self.prober = prober
         self.evidence = evidence
@@ -146,6 +150,7 @@ class ProbeRunner:
         self.jobs = jobs or os.cpu_count() or 1
         self.progress = progress or Silent()
         self.threshold = threshold
+        self.after = after
         self._memory_mb = memory().available * _USABLE / (1 << 20)
         self.compiles = 0  # made so far, cached answers not counted
 
@@ -205,7 +210,7 @@ class ProbeRunner:
         return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
 
     def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
-        probe = self.prober.probe(job.case, toolchain, fresh=job.fresh)
+        probe = self.prober.probe(job.case, toolchain, fresh=job.fresh, after=job.after)
         if job.footprint and isinstance(probe.outcome, Compiled):
             metrics = {**probe.measured.metrics, **self.prober.footprint(job.case, toolchain)}
             probe = replace(probe, measured=replace(probe.measured, metrics=metrics))

@@ -73,7 +73,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """The result of a nightly. `compiles`: compiles made; `cached`: cache hits."""
+    """The result of a nightly. `compiles`: compiles made; `cached`: cache hits.
+
+    stopped: why the nightly ended early, None when it is complete; not_compared: cases without a result on both toolchains.
+    """
 
     toolchain: Revision
     baseline: Revision
@@ -82,6 +85,8 @@ class Night:
     compiles: int
     cached: int
     examples: tuple[Example, ...] = ()
+    stopped: str | None = None
+    not_compared: tuple[str, ...] = ()
 
     def of(self, change: CaseChangeKind | str) -> tuple[Pair, ...]:
         """Return the pairs with one kind of change, in the order of the recipes."""
@@ -128,10 +133,10 @@ def compare(baseline: Probe, probe: Probe) -> CaseChangeKind:
 
 
 def pair_up(probes: Iterable[Probe], toolchain: str, baseline: str, order: Sequence[str]) -> tuple[Pair, ...]:
-    """Pair the probes of each case in the order of the case names. Every case needs a probe of both revisions."""
+    """Pair the probes of each case in the order of the case names. Cases without a probe of both revisions are left out."""
     by_name = {(probe.case.name, probe.revision.name): probe for probe in probes}
-    pairs = ((by_name[name, baseline], by_name[name, toolchain]) for name in order)
-    return tuple(Pair(old, new, compare(old, new)) for old, new in pairs)
+    pairs = ((by_name.get((name, baseline)), by_name.get((name, toolchain))) for name in order)
+    return tuple(Pair(old, new, compare(old, new)) for old, new in pairs if old and new)
 
 
 def _signature(probe: Probe) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,39 +34,89 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     return tuple(cases[int(number) - 1 :: int(count)])
 
 
-def run_nightly(
-    runner: ProbeRunner,
-    cases: Sequence[Case],
-    toolchain: ToolchainRef,
-    baseline: ToolchainRef,
-    *,
-    bisect: bool,
-    fresh: bool = False,
-) -> Night:
-    """Probe every case on both toolchains and compare; with `bisect`, find the releases that introduced each regression."""
-    started = time.monotonic()
-    if toolchain.revision.name == baseline.revision.name:
-        raise BadInput(f"toolchain and baseline are both {baseline.revision.name}; name two different revisions")
-    jobs = [ProbeJob(case, ref, fresh) for ref in (baseline, toolchain) for case in cases]
-    probes = list(runner.probe_all(jobs, "nightly"))
-    pairs = pair_up(probes, toolchain.revision.name, baseline.revision.name, [case.name for case in cases])
-    pairs = tuple(_measure_again(runner, pair, toolchain, baseline) if pair.slower else pair for pair in pairs)
-    if bisect:
-        pairs = tuple(
-            replace(pair, bisections=find_origin(runner, pair, toolchain, baseline))
-            if pair.change is CaseChangeKind.REGRESSED
-            else pair
-            for pair in pairs
+@dataclass
+class NightRun:
+    """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
+
+    phase: what is being done; after: number of the last cached result to ignore.
+    """
+
+    runner: ProbeRunner
+    cases: Sequence[Case]
+    toolchain: ToolchainRef
+    baseline: ToolchainRef
+    after: int = 0
+    phase: str = "comparison"
+    _probes: list[Probe] = field(default_factory=list)
+    _pairs: tuple[Pair, ...] | None = None  # None until every case is compared
+    _examples: dict[str, Example] = field(default_factory=dict)
+    _started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        """Raises BadInput when both toolchains are the same."""
+        if self.toolchain.revision.name == self.baseline.revision.name:
+            name = self.baseline.revision.name
+            raise BadInput(f"toolchain and baseline are both {name}; name two different revisions")
+
+    def night(self, stopped: str | None = None) -> Night:
+        """Return what is known. `stopped`: why the run ended early."""
+        toolchain, baseline = self.toolchain.revision, self.baseline.revision
+        names = [case.name for case in self.cases]
+        pairs = self._pairs if self._pairs is not None else pair_up(self._probes, toolchain.name, baseline.name, names)
+        revisions = {probe.revision.name: probe.revision for probe in self._probes}
+        known = {pair.name for pair in pairs}
+        return Night(
+            toolchain=revisions.get(toolchain.name, toolchain),
+            baseline=revisions.get(baseline.name, baseline),
+            pairs=pairs,
+            seconds=time.monotonic() - self._started,
+            compiles=self.runner.compiles,
+            cached=sum(probe.cached for probe in self._probes),
+            examples=tuple(self._examples.values()),
+            stopped=f"{stopped} during the {self.phase}" if stopped else None,
+            not_compared=tuple(name for name in names if name not in known),
         )
-    revisions = {probe.revision.name: probe.revision for probe in probes}
-    return Night(
-        toolchain=revisions.get(toolchain.revision.name, toolchain.revision),
-        baseline=revisions.get(baseline.revision.name, baseline.revision),
-        pairs=pairs,
-        seconds=time.monotonic() - started,
-        compiles=runner.compiles,
-        cached=sum(probe.cached for probe in probes),
-    )
+
+    def compare(self) -> None:
+        """Probe every case on both toolchains and pair the probes."""
+        refs = self.baseline, self.toolchain
+        for probe in self.runner.probe_all(
+            [ProbeJob(case, ref, after=self.after) for ref in refs for case in self.cases], "nightly"
+        ):
+            self._probes.append(probe)
+        self._pairs = self.night().pairs
+        self._replace_pairs(lambda pair: _measure_again(self.runner, pair, *reversed(refs)) if pair.slower else pair)
+
+    def bisect(self) -> None:
+        """Find the releases that introduced each regression."""
+        self.phase = "bisects"
+        self._replace_pairs(
+            lambda pair: (
+                replace(pair, bisections=find_origin(self.runner, pair, self.toolchain, self.baseline))
+                if pair.change is CaseChangeKind.REGRESSED
+                else pair
+            )
+        )
+
+    def reduce(self, write: Callable[[Reproducer], Path]) -> Iterator[Night]:
+        """Reduce the first case of each new failure; yield the night after each reduction.
+
+        `write` writes a reproducer and returns its folder. The baseline must still compile each reduced program.
+        """
+        self.phase = "reductions"
+        for pair in self.night().of(CaseChangeKind.REGRESSED):
+            signature = pair.failure.signature if pair.failure else ""
+            if signature not in self._examples:
+                request = ReductionRequest(pair.probe.case, self.toolchain, self.baseline, same_signature)
+                self._examples[signature] = _example(self.runner, request, signature, write)
+                yield self.night()
+
+    def _replace_pairs(self, change: Callable[[Pair], Pair]) -> None:
+        """Replace each pair as soon as the new one is known."""
+        pairs = list(self._pairs or ())
+        for index, pair in enumerate(pairs):
+            pairs[index] = change(pair)
+            self._pairs = tuple(pairs)
 
 
 def _measure_again(runner: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> Pair:
@@ -105,22 +155,6 @@ def find_origin(runner: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseli
         if fix.after is not None:
             bisections.append(fix)
     return tuple(bisections)
-
-
-def with_examples(
-    runner: ProbeRunner, night: Night, toolchain: ToolchainRef, baseline: ToolchainRef, write: Callable[[Reproducer], Path]
-) -> Iterator[Night]:
-    """Reduce the first case of each new failure; yield the night after each reduction.
-
-    `write` writes a reproducer and returns its folder. The baseline must still compile each reduced program.
-    """
-    examples: dict[str, Example] = {}
-    for pair in night.of(CaseChangeKind.REGRESSED):
-        signature = pair.failure.signature if pair.failure else ""
-        if signature not in examples:
-            request = ReductionRequest(pair.probe.case, toolchain, baseline, same_signature)
-            examples[signature] = _example(runner, request, signature, write)
-            yield replace(night, examples=tuple(examples.values()))
 
 
 def _example(runner: ProbeRunner, request: ReductionRequest, signature: str, write: Callable[[Reproducer], Path]) -> Example:

@@ -418,11 +418,12 @@ def replay(
     reproducers: Sequence[RecordedReproducer],
     revs_of: Mapping[str, Sequence[str]] | None = None,
     *,
-    fresh: bool = False,
+    after: int = 0,
 ) -> tuple[Replay, ...]:
     """Compile each reproducer on its family's revisions in order; a family that `revs_of` lacks is left out.
 
-    Without `revs_of`: on the recorded revision and the newest release.
+    Without `revs_of`: on the recorded revision and the newest release. after: number of the last cached result
+    to ignore.
     """
     jobs: list[ProbeJob] = []
     if revs_of is not None:
@@ -431,7 +432,7 @@ def replay(
         recorded = [reproducer.bad] if reproducer.bad else []
         texts = revs_of[reproducer.case.compiler] if revs_of is not None else [*recorded, "latest"]
         refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, reproducer.case.compiler) for text in texts)}
-        jobs += [ProbeJob(reproducer.case, ref, fresh) for ref in refs.values()]
+        jobs += [ProbeJob(reproducer.case, ref, after=after) for ref in refs.values()]
     # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
     probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(jobs, "replay")}
     replays = []

@@ -14,6 +14,8 @@ class JUnitFormat(ReportFormat[SuiteReport]):
     def render(self, report: SuiteReport) -> str:
         title, cases = report.suite()
         suite = TestSuite(title)
+        for name, value in report.properties().items():
+            suite.add_property(name, value)
         for case in cases:
             test = TestCase(case.name, classname=case.group, time=case.seconds)
             if case.failed:

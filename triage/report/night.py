@@ -80,7 +80,11 @@ class ClusterShape(Shape):
 
 @dataclass(frozen=True)
 class NightShape(Shape):
-    """JSON of `triage nightly`. `reports` maps a format to the file that was written."""
+    """JSON of `triage nightly`. `reports` maps a format to the file that was written.
+
+    partial: The nightly was stopped before it was complete; `stopped` says why. not_compared: Cases without a result on both
+    toolchains.
+    """
 
     toolchain: Revision
     baseline: Revision
@@ -97,6 +101,9 @@ class NightShape(Shape):
     cached: int
     seconds: float
     reports: dict[str, str]
+    partial: bool
+    stopped: str | None
+    not_compared: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,9 @@ class NightReport(MarkdownReport, SuiteReport):
             cached=night.cached,
             seconds=round(night.seconds, 2),
             reports=dict(self.files),
+            partial=night.stopped is not None,
+            stopped=night.stopped,
+            not_compared=list(night.not_compared),
         )
 
     def blocks(self) -> Iterable[RenderableType]:
@@ -138,6 +148,8 @@ class NightReport(MarkdownReport, SuiteReport):
         night = self.night
         cases = plural(len(night.pairs), "case")
         yield Text.assemble((night.toolchain.name, "bold"), " against ", (night.baseline.name, "bold"), f": {cases}")
+        if night.stopped:
+            yield Text(partial_text(night), style="bold yellow")
         for change, (title, style) in _SECTIONS.items():
             if pairs := night.of(change):
                 yield Text(f"\n{title} ({len(pairs)})", style=style)
@@ -155,11 +167,12 @@ class NightReport(MarkdownReport, SuiteReport):
     def markdown(self) -> str:
         from triage.report.markdown import plain_templates
 
-        template = plain_templates().get_template("nightly.md.j2")
+        night, template = self.night, plain_templates().get_template("nightly.md.j2")
         return template.render(
-            night=self.night,
+            night=night,
             sections={change.value: title for change, (title, _) in _SECTIONS.items()},
             effort=effort_text(self.night),
+            partial=partial_text(night),
             plural=plural,
             headline=headline_text,
             numbers=numbers_text,
@@ -171,8 +184,12 @@ class NightReport(MarkdownReport, SuiteReport):
 
     def suite(self) -> tuple[str, Iterable[SuiteCase]]:
         night = self.night
-        cases = (_suite_case(pair, night.example_of(pair)) for pair in night.pairs)
+        cases = [_suite_case(pair, night.example_of(pair)) for pair in night.pairs]
+        cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
         return f"triage {night.toolchain.name} against {night.baseline.name}", cases
+
+    def properties(self) -> Mapping[str, str]:
+        return {"partial": self.night.stopped} if self.night.stopped else {}
 
 
 def write_reports(night: Night, folder: Path) -> NightReport:
@@ -182,6 +199,14 @@ def write_reports(night: Night, folder: Path) -> NightReport:
         for name, file in _FILES.items():
             write_whole(folder / file, format_for(NightReport, name).render(report))
     return report
+
+
+def partial_text(night: Night) -> str:
+    """Return why a nightly is partial and how many cases it did not compare; empty when it is complete."""
+    if night.stopped is None:
+        return ""
+    total = len(night.pairs) + len(night.not_compared)
+    return f"Partial: {night.stopped}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
 
 
 def effort_text(night: Night) -> str:

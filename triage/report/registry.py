@@ -71,6 +71,10 @@ class SuiteReport(Report):
     def suite(self) -> tuple[str, Iterable[SuiteCase]]:
         """Return the suite's title and its cases."""
 
+    def properties(self) -> Mapping[str, str]:
+        """Return the suite's properties by name."""
+        return {}
+
 
 R = TypeVar("R", bound=Report)
 
