@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.bisect.letters import HistoryRunner
 from tests.nightly.test_compare import night_of
 from tests.reduce.made import reproducer
 from triage.model.errors import EnvironmentFailure
 from triage.nightly import night as night_module
 from triage.nightly.compare import Night
-from triage.nightly.night import with_examples
+from triage.nightly.night import NightRun
 from triage.reduce.state import NotReproducible, Reduced
 from triage.reduce.workflow import ReductionRequest
 from triage.report.formats import TextFormat
@@ -47,8 +48,10 @@ def richer(night: Night, monkeypatch: pytest.MonkeyPatch) -> list[Night]:
 
     monkeypatch.setattr(night_module, "reduce_case", reduce_case)
     monkeypatch.setattr(night_module, "reproducer_of", lambda _, found, __: replace(reproducer(), reduced=found))
-    places = [ToolchainRef("iree", one) for one in (night.toolchain, night.baseline)]
-    found = list(with_examples(None, night, *places, lambda made: Path("out/reproducers") / made.slug))  # type: ignore[arg-type]
+    toolchain, baseline = (ToolchainRef("iree", revision) for revision in (night.toolchain, night.baseline))
+    runner = HistoryRunner({"": ""})
+    run = NightRun(runner, [pair.probe.case for pair in night.pairs], toolchain, baseline, _pairs=night.pairs)  # type: ignore[arg-type]
+    found = list(run.reduce(lambda made: Path("out/reproducers") / made.slug))
     assert orders == [(name, "1.1.0", "1.0.0") for name in ("one", "other", "broken")]
     return found
 

@@ -1,0 +1,191 @@
+"""A nightly that is stopped reports what is known, and the line that it prints continues it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
+
+CASES = {"steady": (), "breaks": ("breaks-5",), "returns": ("breaks-5", "fixed-7"), "fixed": ("breaks-0", "fixed-6")}
+NIGHTLY = ("triage", "nightly", "cases", "-t", "1.6.0", "-b", "1.1.0", "--jobs", "1", "--out", "out")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("releases")) as made:
+        yield made
+
+
+@pytest.fixture
+def releases(served: FakeReleases, tmp_path: Path) -> FakeReleases:
+    served.log.unlink(missing_ok=True)
+    for name, words in CASES.items():
+        write_case(tmp_path / "cases", name, *words)
+    return served
+
+
+def stop_when(
+    tmp_path: Path, releases: FakeReleases, words: tuple[str, ...], is_due: Callable[[], bool], number: int = signal.SIGINT
+) -> str:
+    """Start a command, send it a signal as soon as it is due, and return what it printed to stderr."""
+    env = environment(releases, tmp_path / "home")
+    running = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not is_due():
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.005)
+    running.send_signal(number)
+    _, message = running.communicate(timeout=60)
+    assert running.returncode == 130, message
+    return message
+
+
+def continued(tmp_path: Path, releases: FakeReleases, message: str) -> subprocess.CompletedProcess[str]:
+    """Run the line that an interrupted command printed, as a shell does."""
+    [line] = [line for line in message.splitlines() if line.startswith("  triage ")]
+    assert "--fresh" not in line
+    env = environment(releases, tmp_path / "home")
+    return subprocess.run(line, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+
+def report(tmp_path: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads((tmp_path / "out" / "nightly.json").read_text())
+    return answer
+
+
+def partial_property(tmp_path: Path) -> str | None:
+    suite = ElementTree.parse(tmp_path / "out" / "nightly.xml").getroot().find("testsuite")
+    assert suite is not None
+    return next((each.get("value") for each in suite.iter("property") if each.get("name") == "partial"), None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_stopped_comparison_is_reported_as_partial(releases: FakeReleases, tmp_path: Path, number: int) -> None:
+    message = stop_when(tmp_path, releases, NIGHTLY, lambda: len(releases.events("start")) >= 6, number)
+    answer = report(tmp_path)
+    assert answer["partial"]
+    assert "comparison" in answer["stopped"]
+    compared = [*answer["regressed"], *answer["fixed"], *answer["changed"], *answer["known"]]
+    assert len(compared) + answer["unchanged"] + len(answer["not_compared"]) == len(CASES)
+    assert 1 <= len(answer["not_compared"]) <= 3
+    assert partial_property(tmp_path) == answer["stopped"]
+    assert "**Partial report.**" in (tmp_path / "out" / "nightly.md").read_text()
+    done = continued(tmp_path, releases, message)
+    assert done.returncode == 1, done.stderr
+    answer = report(tmp_path)
+    assert (answer["partial"], answer["stopped"], answer["not_compared"]) == (False, None, [])
+    assert partial_property(tmp_path) is None
+    assert len(releases.events("start")) <= 2 * len(CASES) + 1  # one compile was in flight
+
+
+def test_a_fresh_nightly_is_continued_without_compiling_finished_work_again(releases: FakeReleases, tmp_path: Path) -> None:
+    env = environment(releases, tmp_path / "home")
+    assert subprocess.run(NIGHTLY, cwd=tmp_path, env=env, capture_output=True, check=False).returncode == 1
+    first = Counter(releases.events("start"))
+    assert sum(first.values()) == 2 * len(CASES)
+    message = stop_when(tmp_path, releases, (*NIGHTLY, "--fresh"), lambda: len(releases.events("start")) >= 8 + 4)
+    stopped = len(releases.events("end")) - 8
+    done = continued(tmp_path, releases, message)
+    assert done.returncode == 1, done.stderr
+    assert json.loads((tmp_path / "out" / "nightly.json").read_text())["cached"] == stopped
+    ends = Counter(releases.events("end"))
+    assert ends == Counter({key: 2 * count for key, count in first.items()})
+
+
+@pytest.mark.slow
+def test_a_stopped_bisect_keeps_the_comparison(releases: FakeReleases, tmp_path: Path) -> None:
+    def is_bisecting() -> bool:
+        return any(version not in ("1.1.0", "1.6.0") for version, _ in releases.events("start"))
+
+    message = stop_when(tmp_path, releases, (*NIGHTLY, "--bisect"), is_bisecting)
+    answer = report(tmp_path)
+    assert answer["partial"]
+    assert "bisects" in answer["stopped"]
+    assert {pair["case"] for pair in answer["regressed"]} == {"breaks", "returns"}
+    assert answer["not_compared"] == []
+    done = continued(tmp_path, releases, message)
+    assert done.returncode == 1, done.stderr
+    answer = report(tmp_path)
+    assert not answer["partial"]
+    assert all(pair["bisections"][0]["after"]["name"] == "1.5.0" for pair in answer["regressed"])
+
+
+@pytest.mark.slow
+def test_a_stopped_reduction_keeps_the_comparison(releases: FakeReleases, tmp_path: Path) -> None:
+    inputs: set[str] = set()
+
+    def is_reducing() -> bool:
+        inputs.update(digest for _, digest in releases.events("start"))
+        return len(inputs) > len(CASES)  # a candidate is compiled
+
+    message = stop_when(tmp_path, releases, (*NIGHTLY, "--reduce"), is_reducing)
+    answer = report(tmp_path)
+    assert answer["partial"]
+    assert "reductions" in answer["stopped"]
+    assert {pair["case"] for pair in answer["regressed"]} == {"breaks", "returns"}
+    done = continued(tmp_path, releases, message)
+    assert done.returncode == 1, done.stderr
+    answer = report(tmp_path)
+    assert not answer["partial"]
+    assert all(pair["example"]["reproducer"] for pair in answer["regressed"])
+
+
+def test_a_second_ctrl_c_ends_at_once(releases: FakeReleases, tmp_path: Path) -> None:
+    write_case(tmp_path / "stuck", "stuck", "hangs", "stubborn")
+    env = environment(releases, tmp_path / "home")
+    command = ["triage", "run", "stuck", "-t", "1.0.0"]
+    running = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not releases.events("start"):
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.005)
+    running.send_signal(signal.SIGINT)
+    while not releases.events("term"):  # the compiler is asked to end, and will not
+        time.sleep(0.005)
+    while running.poll() is None:  # signals that follow the first one immediately are taken for the same
+        running.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    _, message = running.communicate()
+    assert running.returncode == 130
+    assert "triage run" not in message, "the first Ctrl-C came to its end"
+    pids = [int(line.split()[4]) for line in releases.log.read_text().splitlines()]
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in set(pids) if psutil.pid_exists(pid)], timeout=20)
+    assert not alive
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["run", "RECIPE", "-t", "1.6.0", "--fresh"], 1),
+        (["history", "RECIPE", "--every", "--fresh", "--format", "json"], 0),
+        (["bisect", "RECIPE", "--good", "1.1.0", "--bad", "1.6.0"], 0),
+        (["reduce", "RECIPE", "-t", "1.6.0", "--good", "1.1.0", "--out", "small ones"], 0),
+        (["remedy", "RECIPE", "-t", "1.6.0", "--budget", "3"], 3),
+        (["variants", "RECIPE", "-t", "1.6.0", "--vary", "chip=gfx942,gfx1100"], 0),
+        (["attribute", "RECIPE", "--good", "1.1.0", "--bad", "1.6.0"], 3),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_the_printed_line_continues_every_command(releases: FakeReleases, tmp_path: Path, words: list[str], code: int) -> None:
+    recipe = write_case(tmp_path / "it's a $folder", "breaks", "breaks-5")
+    filled = tuple(str(recipe) if word == "RECIPE" else word for word in words)
+    message = stop_when(tmp_path, releases, ("triage", *filled), lambda: bool(releases.events("start")))
+    done = continued(tmp_path, releases, message)
+    assert done.returncode == code, done.stderr
+
+
+def test_a_stopped_command_with_paths_after_two_hyphens_is_continued(releases: FakeReleases, tmp_path: Path) -> None:
+    write_case(tmp_path / "-cases", "breaks", "breaks-5")
+    words = ("triage", "run", "--fresh", "-t", "1.6.0", "--", "-cases")
+    message = stop_when(tmp_path, releases, words, lambda: bool(releases.events("start")))
+    assert continued(tmp_path, releases, message).returncode == 1
