@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
 
+from triage.classify.literals import Step, may_match, required_literals
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
@@ -42,9 +43,14 @@ class Pattern:
     begins: tuple[str, ...] = ()
     anchors: tuple[str, ...] = ()
 
+    @property
+    def literals(self) -> tuple[Step, ...]:
+        """Literals that every match contains, in order."""
+        return required_literals(self.regex)
+
     def search(self, text: str) -> re.Match[str] | None:
         """Return the first match in `text`."""
-        return compiled(self.regex).search(text)
+        return compiled(self.regex).search(text) if may_match(self.literals, text) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +186,7 @@ class Rule:
         """Return the captures in one line that follows the match."""
         captures: dict[str, str] = {}
         for regex in self.context:
-            if match := compiled(regex).search(text):
+            if match := Pattern(regex).search(text):
                 captures.update(captures_of(match))
         return captures
 

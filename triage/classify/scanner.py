@@ -12,10 +12,11 @@ from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings, with_pass
+from triage.classify.literals import Step, is_digit_sensitive
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
 from triage.classify.prefilter import PIECE, Prefilter
-from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of, compiled
+from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 
@@ -55,18 +56,37 @@ _REMARK = frozenset({MatchScope.REMARK})
 _PLAIN = frozenset({MatchScope.LINE, MatchScope.CRASH})
 _EXCEPTION_LINE = frozenset({MatchScope.LINE, MatchScope.CRASH, MatchScope.EXCEPTION})
 _TRACEBACK_END = frozenset({MatchScope.EXCEPTION})
+_IN_MESSAGE = frozenset({MatchScope.ERROR, MatchScope.REMARK})
 
-_Choice = tuple[Callable[[str], "re.Match[str] | None"], Rule, Pattern]
+_Choice = tuple[tuple[str, ...], bool, Rule, Pattern]
 
 
 @cache
 def _choices(rules: RuleSet, scopes: frozenset[MatchScope]) -> tuple[_Choice, ...]:
-    """Return the compiled patterns of these scopes in the order of the rules."""
+    """Return the patterns of these scopes in the order of the rules.
+
+    Before each are literals of which a match contains one, and whether it is searched in the message alone.
+    """
     return tuple(
-        (compiled(pattern.regex).search, rule, pattern)
+        (max(pattern.literals, key=_shortest, default=("",)), pattern.scope in _IN_MESSAGE, rule, pattern)
         for rule in rules
         for pattern in rule.patterns
         if pattern.scope in scopes
+    )
+
+
+def _shortest(step: Step) -> int:
+    return min(map(len, step))
+
+
+@cache
+def _digit_sensitive(rules: RuleSet) -> tuple[tuple[str, ...], ...]:
+    """Return, for each pattern that a number decides about, the literals without digits that a match contains."""
+    return tuple(
+        tuple(step[0] for step in pattern.literals if len(step) == 1 and not _DIGITS.search(step[0]))
+        for rule in rules
+        for pattern in rule.patterns
+        if pattern.scope in _EXCEPTION_LINE and is_digit_sensitive(pattern.regex)
     )
 
 
@@ -83,8 +103,8 @@ class RuleMatch:
 def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatch | None:
     """Find the rule for the exception `text` that ends a traceback through `files`."""
     trace = "\n".join(files)
-    for search, rule, pattern in _choices(rules, _TRACEBACK_END):
-        if match := search(f"{text}\n{trace}"):
+    for _, _, rule, pattern in _choices(rules, _TRACEBACK_END):
+        if match := pattern.search(f"{text}\n{trace}"):
             return RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
     return None
 
@@ -122,9 +142,14 @@ class LineMatcher:
             scopes = _EXCEPTION_LINE if EXCEPTION.match(line.text) else _PLAIN
         else:
             scopes = _ERROR if parsed.severity == "error" else _REMARK
-        for search, rule, pattern in _choices(self._rules, scopes):
-            if search(_searched_text(pattern, line, parsed)):
-                return rule, pattern
+        message = parsed.message if parsed else ""
+        for literals, in_message, rule, pattern in _choices(self._rules, scopes):
+            text = message if in_message else line.text
+            for literal in literals:
+                if literal in text:
+                    if pattern.search(text):
+                        return rule, pattern
+                    break
         return None
 
 
@@ -136,8 +161,7 @@ def _match_key(line: LogLine, parsed: Diagnostic | None) -> str:
 
 
 def _searched_text(pattern: Pattern, line: LogLine, parsed: Diagnostic | None) -> str:
-    in_message = pattern.scope in (MatchScope.ERROR, MatchScope.REMARK)
-    return (parsed.message if parsed else "") if in_message else line.text
+    return (parsed.message if parsed else "") if pattern.scope in _IN_MESSAGE else line.text
 
 
 class Scanner:
