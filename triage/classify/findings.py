@@ -18,9 +18,12 @@ SIGNATURE_LENGTH = 160
 _MAX_FINDINGS = 500  # different signatures kept of one output
 
 _PRINTED_OPERATION = re.compile(r': (?:%[\w#:]+ = )?"[a-z_][\w.]*"\(.*')  # appended to some messages from 3.13 on
-_QUOTED_LOCATION = re.compile(r"""loc\((?:[^()]|\([^()]*\))*\)|["']?[\w./\\<>+-]+\.\w+["']?:\d+(?::\d+)?""")
+# A name is searched from its first character only: from each one, a long name without the end takes quadratic time.
+_QUOTED_LOCATION = re.compile(
+    r"""loc\((?:[^()]++|\([^()]*\))*+\)|(?:["']|(?<![\w./\\<>+-]))[\w./\\<>+-]+\.\w++["']?:\d+(?::\d+)?"""
+)
 _PATH = re.compile(r"""(?<![\w.])(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^\s'"`,;()<>]*""")
-_DISPATCH = re.compile(r"@?[\w$.-]*(?:\$async|dispatch_\d+|_dispatch)[\w$.-]*")
+_DISPATCH = re.compile(r"(?:@|(?<![\w$.-]))[\w$.-]*(?:\$async|dispatch_\d+|_dispatch)[\w$.-]*")
 _SYMBOL = re.compile(r"@(?:\"[^\"]*\"|[\w$.-]+)(?:::@(?:\"[^\"]*\"|[\w$.-]+))*")
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?")
 _ANGLES = re.compile(r"(?<=[\w\])>!])<[^<>]*>")
@@ -175,10 +178,10 @@ class Findings:
             self._without_pass.append(finding)
         return key
 
-    def repeat(self, key: str) -> None:
-        """Count a line that occurs once more."""
+    def repeat(self, key: str, times: int = 1) -> None:
+        """Count a line that occurs once more, or several times."""
         if counted := self._counted.get(key):
-            counted.count += 1
+            counted.count += times
 
     def assign_pass(self, failed: FailingPass) -> None:
         """Assign a pass that was reported as failed to the findings since the last such report."""

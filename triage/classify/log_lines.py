@@ -23,7 +23,7 @@ _SEVERITY = re.compile(r"(?:^|(?<=[:\])>] ))(?P<severity>fatal error|error|warni
 _SHOUTED_ERROR = re.compile(r"(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL): (?P<message>.+)")
 _FILE_LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z")
 _MLIR_LOCATION = re.compile(r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)')
-_FUSED_LOCATION = re.compile(r"loc\((?:[^()]|\([^()]*\))*\):\s*")
+_FUSED_LOCATION = re.compile(r"loc\((?:[^()]++|\([^()]*\))*+\):\s*")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
 # Words that test runners and loggers print where a compiler prints a file or its own name.
 _NOT_A_PROGRAM = re.compile(r"(?:PASS|PASSED|OK|XFAIL|SKIP|INFO|DEBUG|ok|expected|test\w*|note|summary|Checking)\Z", re.I)

@@ -7,7 +7,8 @@ holds one piece of the stream and the head of one line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,10 @@ HEAD = 16 << 10
 PIECE = 1 << 16
 """Bytes searched at a time; they stay in the processor's cache from one search to the next."""
 
+_DENSE = 500
+"""Bytes for each line with the first needle, up to which a piece is counted as a whole where all its lines are known."""
+
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other timestamps are prefixes
 # Prefixes of a message: `program: `, `file:7:3: `, `[12/34] `, `line 3: `, a process number, `E   `, colours,
 # `3/40 Test #3: name ....`.
@@ -61,6 +66,11 @@ def _trie(texts: Iterable[str]) -> str:
     return regex(root)
 
 
+def shape_of(data: bytes) -> bytes:
+    """Return lines with every digit as 0: lines of one shape differ in their numbers only."""
+    return data.translate(_ZEROS)
+
+
 class Prefilter:
     """Cuts a stream into lines and yields those worth reading, however the stream is cut into pieces.
 
@@ -76,6 +86,8 @@ class Prefilter:
         self._line = 1  # number of the line that `_carry` holds
         self._skipping = False  # inside a line whose head was already read
         self.follow = 0
+        self.count_known: Callable[[int, Counter[bytes]], bool] | None = None
+        """Takes the number of a first line and the shapes of many; False where it has to see the lines themselves."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield 1-based line numbers and the first `HEAD` bytes of each selected line. Exhaust the iterator."""
@@ -109,6 +121,11 @@ class Prefilter:
 
     def _region(self, data: bytes, end: int, *, last: bool = False) -> Iterator[tuple[int, bytes]]:
         """Read `data[:end]`: complete lines, each after its line break; last: the head of one longer line."""
+        if self.count_known and self.follow <= 0 and not last and data.count(self.needles[0], 0, end) * _DENSE > end:
+            shapes = Counter(shape_of(data[1:end]).split(b"\n"))
+            if self.count_known(self._line, shapes):
+                self._line += shapes.total()
+                return
         number, counted, done = self._line, 1, 0  # lines that begin before `done` were already yielded
         starts = self._starts(data, end)
         index = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings, with_pass
-from triage.classify.literals import Step, is_digit_sensitive
+from triage.classify.literals import Step, is_digit_sensitive, may_match
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
-from triage.classify.prefilter import PIECE, Prefilter
+from triage.classify.prefilter import PIECE, Prefilter, shape_of
 from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
@@ -30,6 +30,7 @@ _TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent c
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
 _DIGITS = re.compile(r"\d+")
+_NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a failure depends on the number
 _GZIP = b"\x1f\x8b"
 
 _BEGINNINGS = (
@@ -46,6 +47,8 @@ _BEGINNINGS = (
 _CONTEXT_LINES = 8  # read after an error: source line, caret, `called from`, head of the printed operation
 _REPEATED_LINES = 4096  # remembered, so that a log that repeats its errors is counted and not read again
 _REMEMBERED_MATCHES = 4096
+_ALIKE = 64  # lines of one shape that were read and had the same failure, before further ones are only counted
+_LEARNED_SHAPES = 4096
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
@@ -80,10 +83,10 @@ def _shortest(step: Step) -> int:
 
 
 @cache
-def _digit_sensitive(rules: RuleSet) -> tuple[tuple[str, ...], ...]:
+def _digit_sensitive(rules: RuleSet) -> tuple[tuple[Step, ...], ...]:
     """Return, for each pattern that a number decides about, the literals without digits that a match contains."""
     return tuple(
-        tuple(step[0] for step in pattern.literals if len(step) == 1 and not _DIGITS.search(step[0]))
+        tuple(step for step in pattern.literals if not any(map(_DIGITS.search, step)))
         for rule in rules
         for pattern in rule.patterns
         if pattern.scope in _EXCEPTION_LINE and is_digit_sensitive(pattern.regex)
@@ -164,6 +167,37 @@ def _searched_text(pattern: Pattern, line: LogLine, parsed: Diagnostic | None) -
     return (parsed.message if parsed else "") if pattern.scope in _IN_MESSAGE else line.text
 
 
+class KnownShapes:
+    """Learns which lines have the same failure, or none, whatever numbers they contain."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self._sensitive = _digit_sensitive(rules)
+        self._seen: dict[bytes, tuple[str | None, int]] = {}
+        self.trusted: dict[bytes, str] = {}
+
+    def learn(self, raw: bytes, key: str, *, located: bool) -> None:
+        """Take a line that was read, and the key of its failure, empty for none. located: it names a source location."""
+        shape = shape_of(raw)
+        before, count = self._seen.get(shape, (key, 0))
+        if before != key or not self._is_regular(shape, key, located=located):
+            self._seen[shape] = None, 0
+            return
+        if len(self._seen) >= _LEARNED_SHAPES:
+            self._seen.clear()
+        self._seen[shape] = key, count + 1
+        if count + 1 >= _ALIKE and len(self.trusted) < _LEARNED_SHAPES:
+            self.trusted[shape] = key
+
+    def _is_regular(self, shape: bytes, key: str, *, located: bool) -> bool:
+        """Whether other numbers cannot change the failure."""
+        if b"0" not in shape:
+            return True
+        if _DIGITS.search(key) or _NO_ERRORS.search(shape):
+            return False
+        text = shape.decode("utf-8", "replace")
+        return located or not any(may_match(literals, text) for literals in self._sensitive)
+
+
 class Scanner:
     """Finds failures in a stream. Call `feed` with any pieces, then `finish` once.
 
@@ -174,14 +208,16 @@ class Scanner:
         self._rules = rules
         self._matcher = LineMatcher(rules)
         self._prefilter = Prefilter(rules.needles, (*rules.beginnings, *_BEGINNINGS))
+        self._prefilter.count_known = self._count_known
+        self._shapes = KnownShapes(rules)
         self._findings = Findings()
         self._open: Finding | None = None  # waits for context in the next lines
         self._crash: Finding | None = None  # waits for its stack
         self._trace: list[str] | None = None  # files of the traceback being read
         self._trace_lines = 0
         self._repeats: dict[bytes, str] = {}  # lines that need no second reading, and the key they are counted under
-        self._current = b""  # the line being read
-        self._open_line = b""  # the line that `_open` was found in
+        self._current = self._raw = b""  # the line being read, without and with its time stamp
+        self._open_line = self._open_raw = b""  # the line that `_open` was found in
         self._cause: Finding | None = None  # the exception that the next traceback was caused by
         self._script_until = 0  # last line of the script that a CI system prints before it runs it
         self.remarks: tuple[Failure, ...] = ()
@@ -214,8 +250,23 @@ class Scanner:
                 self._settle()
                 self._findings.repeat(key)
                 continue
-            self._current = words
+            if self._count_known(number, {shape_of(raw): 1}):
+                continue
+            self._current, self._raw = words, raw
             self._line(number, clean(raw))
+
+    def _count_known(self, number: int, shapes: Mapping[bytes, int]) -> bool:
+        """Count lines whose shapes are known, if all are. number: of the first."""
+        known = self._shapes.trusted
+        if not known or self._trace is not None or number <= self._script_until or not shapes.keys() <= known.keys():
+            return False
+        if self._open and self._open.rule.context:  # the lines may belong to it
+            return False
+        self._settle()
+        for shape, count in shapes.items():
+            if key := known[shape]:
+                self._findings.repeat(key, count)
+        return True
 
     def _line(self, number: int, line: LogLine) -> None:
         if self._in_script(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
@@ -241,6 +292,8 @@ class Scanner:
                 self._begin(Finding(unknown, parsed.message, number, parsed.location))
             elif self._open and not (parsed and parsed.severity != "note"):
                 self._add_context(line.text)
+            elif self._open is None:
+                self._shapes.learn(self._raw, "", located=bool(parsed and parsed.location))
             return
         finding = Finding(match.rule, match.text, number, parsed.location if parsed else None, match.captures)
         finding.remark = match.scope is MatchScope.REMARK
@@ -256,7 +309,7 @@ class Scanner:
 
     def _begin(self, finding: Finding) -> None:
         self._settle()
-        self._open, self._open_line = finding, self._current
+        self._open, self._open_line, self._open_raw = finding, self._current, self._raw
         if finding.rule.context:
             self._prefilter.follow = max(self._prefilter.follow, _CONTEXT_LINES)
 
@@ -268,8 +321,10 @@ class Scanner:
     def _settle(self) -> None:
         if self._open:
             key = self._findings.add(self._open)
-            if not self._open.rule.context and len(self._repeats) < _REPEATED_LINES:
-                self._repeats[self._open_line] = key
+            if not self._open.rule.context:
+                self._shapes.learn(self._open_raw, key, located=self._open.location is not None)
+                if len(self._repeats) < _REPEATED_LINES:
+                    self._repeats[self._open_line] = key
             self._open = None
 
     def _settle_crash(self) -> None:
