@@ -24,7 +24,7 @@ _ERROR_WORDS = re.compile(
     re.IGNORECASE,
 )
 _PRINTED_IR = re.compile(r"[%\"{}()^#!@/]|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
-_LOCATION = re.compile(r"(?P<location>\S*[./]\S*?(?::\d+){0,2}): +(?=\S)")
+_LOCATION = re.compile(r"(?=[^\s./]*+[./])(?P<location>(?:[^\s:]|:(?! ))++): +(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)

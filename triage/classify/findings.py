@@ -108,7 +108,7 @@ class Finding:
     @property
     def source_order(self) -> tuple[str, int, int]:
         """Sort key by source location; findings without one come last."""
-        match = re.fullmatch(r"(.*?):(\d+)(?::(\d+))?", self.location or "")
+        match = re.fullmatch(r"(.*?):(\d{1,9})(?::(\d{1,9}))?", self.location or "")
         return (match[1], int(match[2]), int(match[3] or 0)) if match else ("\U0010ffff", 0, 0)
 
     def failure(self, line: int | None = None, count: int = 1) -> Failure:

@@ -32,6 +32,8 @@ _NO_ERROR = re.compile(r"(?:0\b|none\b|no errors?\b|null\b|false\b|ok\b|pip's de
 HEADLINE = 500
 """Characters kept of a message."""
 
+_HEAD, _TAIL = 3072, 1024  # characters read of a longer line
+
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
@@ -58,13 +60,15 @@ class Diagnostic:
 
 
 def clean(raw: bytes) -> LogLine:
-    """Return a line without line ending, colours, timestamp and prefixes."""
+    """Return a line without line ending, colours, timestamp and prefixes, and without the middle of a very long one."""
     text = raw.decode("utf-8", "replace").rstrip("\r\n ")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if match := _STAMP.match(text):
         text = text[match.end() :]
     text = text.rstrip()
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]} … {text[-_TAIL:]}"
     if "\r" in text:  # a progress bar overwrote itself; the last text stayed on the screen
         text = text.rsplit("\r", 1)[1]
     annotation = None

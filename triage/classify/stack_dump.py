@@ -13,17 +13,21 @@ from triage.classify.passes import compiler_names
 _FRAMES = 3  # enter a signature: more of them vary with inlining, fewer name a helper function
 _MAX_SYMBOLS = 200
 
-_NUMBERED = re.compile(r"#(?P<index>\d+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
-_COLUMNS = re.compile(r"(?P<index>\d+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
+_NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
+_COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
 _TRAILER = re.compile(
     r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|"
     r"\d+\.\s+(?:Program arguments:|Running pass)|\*\*\* Check failure stack trace"
 )
-_FILE = re.compile(r"\s+(?:\(?\S*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ \d+)\s*\Z|\s*\(\S*\+0x[0-9a-fA-F]+\)\s*\Z")
-_CLONE = re.compile(r"\s*\[(?:clone|with|abi)[^\]]*\]|\(\.[\w.]+\)")
+# Blanks are searched from the first one only: from each one, a long run takes quadratic time.
+_FILE = re.compile(
+    r"(?<!\s)\s++(?:\(?[^\s(]*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ \d+)\s*\Z|(?<!\s)\s*+\([^\s(]*\+0x[0-9a-fA-F]+\)\s*\Z"
+)
+_CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.[\w.]+\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _LAMBDA = re.compile(r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}")
 _OPERATORS = re.compile(r"operator\s*(?:<<|>>|<=>|<=|>=|->\*?|<|>)")
+_STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(r"(?:^|::)(?P<name>\w+(?:Pass|\w))::runOnOperation\Z")
 
 _SIGNALS = {
@@ -132,7 +136,7 @@ def symbol_of(text: str) -> str:
 
 def signal_name(value: str) -> str | None:
     """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such as `139` or `245`; else None."""
-    if value.lstrip("-").isdigit():
+    if _STATUS.fullmatch(value):
         number = abs(int(value))
         for candidate in (number, number - 128, 256 - number):
             if 0 < candidate < 32 and (candidate == number or candidate in _CRASHING):

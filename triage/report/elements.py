@@ -114,7 +114,7 @@ def failure_block(failure: Failure, source: Path | None = None, compiler: str | 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
     """Return the source line that the location names with a caret below its column; None when it is not available."""
-    location = re.fullmatch(r"(.*):(\d+):(\d+)", failure.location or "")
+    location = re.fullmatch(r"(.*):(\d{1,9}):(\d{1,9})", failure.location or "")
     if location is None:
         return None
     # A generated input exists only where it was generated; a cached result may come from another machine.
