@@ -83,7 +83,7 @@ recordings: setup
 
 bench: setup
 	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/classify_speed.py
+	$(BIN)/python -m benchmarks.classify_speed
 	$(BIN)/python -m benchmarks.small_bisect
 
 # Large models with one failing part each. WORDS are options of benchmarks.reduce.
