@@ -57,7 +57,7 @@ def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
 
 def test_the_runtime_is_not_demoted_for_runtime_failures() -> None:
     commits = [commit("Change it", HAL), commit("Run it", RUNTIME)]
-    assert odds(commits, Clues("runtime-error"))[1] > odds(commits, Clues("legalization"))[1]
+    assert odds(commits, Clues("run-failure"))[1] > odds(commits, Clues("legalization"))[1]
 
 
 def test_the_failing_backend_counts() -> None:

@@ -22,11 +22,11 @@ def test_times_of_repetitions_and_not_their_mean() -> None:
 
 
 def test_inputs_of_known_size_only() -> None:
-    argv = RUNNER.argv(Path("run"), Path("m.vmfb"), "f", ("tensor<4x8xf32>", "tensor<i64>", "f16", "tensor<2xbf16>"))
+    argv = RUNNER.benchmark_argv(Path("run"), Path("m.vmfb"), "f", ("tensor<4x8xf32>", "tensor<i64>", "f16", "tensor<2xbf16>"))
     assert argv
     assert [word for word in argv if "--input" in word] == ["--input=4x8xf32", "--input=i64", "--input=f16=0", "--input=2xbf16"]
     for unknown in ("tensor<?x4xf32>", "index", "!hal.buffer_view", "tensor<4xf32, #encoding>"):
-        assert RUNNER.argv(Path("run"), Path("m.vmfb"), "f", ("tensor<4xf32>", unknown)) is None
+        assert RUNNER.benchmark_argv(Path("run"), Path("m.vmfb"), "f", ("tensor<4xf32>", unknown)) is None
 
 
 def test_what_is_compiled_for_this_machine() -> None:

@@ -76,13 +76,16 @@ class Laboratory:
 
     @property
     def toolchain(self) -> Toolchain:
-        program = self.folder / "compiler"
-        return Toolchain("script", Revision("1.0.0"), "identity", self.folder, program, Capabilities(), "1.0.0")
+        return lab_toolchain(self.folder)
 
     def case(self, *flags: str, timeout: float = 60.0) -> Case:
         source = Input(self.folder / "m.mlir", InputKind.MLIR)
         target, given = Target("llvm-cpu"), tuple(map(Flag, flags))
         return Case("m", "m", "", "script", self.folder / "m.yaml", source, target, given, limits=Limits(timeout=timeout))
+
+
+def lab_toolchain(folder: Path) -> Toolchain:
+    return Toolchain("script", Revision("1.0.0"), "identity", folder, folder / "compiler", Capabilities(), "1.0.0")
 
 
 @pytest.fixture
@@ -92,7 +95,16 @@ def lab(tmp_path: Path) -> Laboratory:
     (tmp_path / "compiler").chmod(0o755)
     evidence, stop = Evidence(tmp_path / "evidence.db"), threading.Event()
     inputs = Inputs(tmp_path / "inputs", stop, fresh=False, onnx=Importer("none", ()), importers=tuple)
-    return Laboratory(tmp_path, Prober(tmp_path, {"script": ScriptFamily()}, evidence, inputs, stop), evidence, stop)
+    prober = Prober(
+        tmp_path,
+        {"script": ScriptFamily()},
+        evidence,
+        inputs,
+        stop,
+        runtime=lambda toolchain, _: toolchain.root,
+        toolchain_of=lambda _rev, _family: lab_toolchain(tmp_path),
+    )
+    return Laboratory(tmp_path, prober, evidence, stop)
 
 
 def test_a_probe_is_recalled(lab: Laboratory) -> None:

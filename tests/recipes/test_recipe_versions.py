@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
+from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.recipes import expectation_for, expectations_at, flag_applies, matches
 
@@ -75,7 +76,11 @@ def test_the_expectation_of_a_failure_is_the_one_that_names_it():
     assert expectation_for(both, "3.5.0", Failure("crash", "crash", "s", "h")) is None
 
 
-def test_a_failure_is_named_by_its_class_or_its_family():
-    assert matches("shared-memory-overflow", "shared-memory-overflow", "memory")
-    assert matches("memory", "shared-memory-overflow", "memory")
-    assert not matches("shared", "shared-memory-overflow", "memory")
+def test_a_failure_is_named_by_its_class_its_family_or_its_stage():
+    failure = Failure("shared-memory-overflow", "memory", "s", "h")
+    assert matches(Expectation("shared-memory-overflow"), failure)
+    assert matches(Expectation("memory"), failure)
+    assert not matches(Expectation("shared"), failure)
+    assert matches(Expectation(None, stage=Stage.COMPILE), failure)
+    assert not matches(Expectation(None, stage=Stage.RUN), failure)
+    assert not matches(Expectation("memory", stage=Stage.RUN), failure)

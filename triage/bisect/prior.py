@@ -32,7 +32,7 @@ _REVERT = re.compile(r"^\W*(?:\[\w+\]\s*)*revert\b\W*(.*)")
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _SWEEP_FILES, _SWEEP_LINES = 9, 12  # at least so many files, fewer than so many lines each
 _WAITED = 150  # pull requests opened since, by number
-_RUNTIME_CLASSES = frozenset({"runtime-error", "numerics", "performance", "test-expectation"})
+_RUNTIME_CLASSES = frozenset({"run-failure", "run-crash", "wrong-result", "numerics", "performance", "test-expectation"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,13 +108,9 @@ def unexpected(case: Case, failure: Failure) -> str | None:
 
     A metric above its threshold gives no hint: no recipe expects one.
     """
-    expected = dict.fromkeys(expectation.failure for expectation in case.expect)
-    if (
-        not expected
-        or failure.family == "metric"
-        or any(matches(name, failure.failure_class, failure.family) for name in expected)
-    ):
+    if not case.expect or failure.family == "metric" or any(matches(item, failure) for item in case.expect):
         return None
+    expected = dict.fromkeys(item.failure or f"a failure to {item.stage}" for item in case.expect)
     return (
         f"The recipe expects {' or '.join(expected)}, but this is {failure.failure_class}. To bisect the expected failure, "
         "pass an end that fails with it."

@@ -45,7 +45,15 @@ def open_runner(
             assert onnx.onnx_importer
             roots = partial(registry.python_roots, onnx.name)
             inputs = Inputs(home / "inputs", stop, fresh=after > 0 or fresh, onnx=onnx.onnx_importer, importers=roots)
-            prober = Prober(home, families, evidence, inputs, stop)
+            prober = Prober(
+                home,
+                families,
+                evidence,
+                inputs,
+                stop,
+                runtime=registry.runtime,
+                toolchain_of=lambda rev, family: registry.obtain(registry.resolve(rev, family)),
+            )
             yield ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
     except BaseException:
         stop.set()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from packaging.version import InvalidVersion, Version
 
 from triage.compilers.invocation import Invocation, RunFacts, reported_facts
-from triage.model.case import Case, CaseSpec
+from triage.model.case import Case, CaseSpec, RunSpec
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
@@ -138,21 +138,57 @@ class Importer:
 
 
 class Runner(Protocol):
-    """Runs a family's compiled programs on this machine, with a package that is released beside the compiler."""
+    """Runs a family's compiled programs on this machine, with a package that is released beside the compiler.
+
+    Values are texts in the family's notation; a file in them is an absolute path.
+    """
 
     distribution: str
 
-    def runs(self, case: Case) -> bool:
-        """Whether the case is compiled for this machine."""
-
     def program(self, root: Path) -> Path | None:
-        """The benchmark program in an installation of the package."""
+        """The program that runs a compiled file once, in an installation of the package or beside the compiler."""
 
-    def argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
+    def options(self, case: Case, run: RunSpec) -> list[str]:
+        """The options that decide what a run does, without its values."""
+
+    def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
+        """The options for values: what the function takes, and what it must return."""
+
+    def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
+        """The command that runs a compiled file."""
+
+    def identity(self, value: str) -> str:
+        """A text that is equal for values with equal content. OSError when a file cannot be read."""
+
+    def missing_device(self, stderr: str) -> str | None:
+        """Why the run's device is not there; None when it is."""
+
+    def unknown_flag(self, stderr: str) -> str | None:
+        """The option that this version of the program does not know."""
+
+    def results(self, stdout: str) -> int:
+        """How many results a run printed."""
+
+    def saving(self, files: Sequence[Path]) -> list[str]:
+        """The options that write the results to files."""
+
+    def saved(self, file: Path) -> str:
+        """The value in a file that `saving` wrote."""
+
+    def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
+        """Numbers on how two values differ; empty when they cannot be compared element by element."""
+
+    def runs(self, case: Case) -> bool:
+        """Whether the case is compiled for this machine, so that its run time can be measured."""
+
+    def benchmark_program(self, root: Path) -> Path | None:
+        """The program that measures run time, in an installation of the package or beside the compiler."""
+
+    def benchmark_argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
         """The command that runs a function several times on zeros; None when an argument's size is unknown."""
 
     def seconds(self, output: str) -> list[float]:
-        """Wall time of each repetition, parsed from the command's output."""
+        """Wall time of each repetition, parsed from the output of that command."""
 
 
 Constant = bool | int | float | str | None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
 from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
+from triage.compilers.base import Runner
 from triage.model.case import Case
-from triage.model.execution import Ending, Execution
+from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Status, Untestable, Verdict
 from triage.recipes import expectation_for
 
@@ -51,6 +52,56 @@ def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None
         reason = f"does not know the flag {flag}" if flag else first.headline
         return Untestable(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
+
+
+_RUN_CLASSES = {"timeout": "run-timeout", "out-of-memory": "run-out-of-memory"}
+
+
+def judge_run(
+    execution: Execution, rules: RuleSet, runner: Runner, metrics: Mapping[str, float], *, flaky: bool = False
+) -> Outcome:
+    """Turn the run of a compiled program into an outcome. metrics: numbers on a wrong result, if there is one."""
+    if (unusable := _environment(execution)) is not None:
+        return unusable
+    if execution.ok:
+        return Compiled()
+    errors = execution.stderr.text
+    if (reason := runner.missing_device(errors)) is not None:
+        return Untestable(Cause.TARGET, reason)
+    if (flag := runner.unknown_flag(errors)) is not None:
+        return Untestable(Cause.FLAG, f"does not know the flag {flag} to run a program")
+    first, *_ = diagnose(execution, rules).failures
+    if first.failure_class == "wrong-result":
+        details = {**first.details, **dict(wrong_numbers(metrics))}
+        return Failed(replace(first, stage=Stage.COMPARE, details=details), flaky=flaky)
+    if first.family == "run":
+        return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
+    crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
+    name = _RUN_CLASSES.get(first.failure_class, "run-crash" if crashed else "run-failure")
+    rule = rules.by_name[name]
+    kept = f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name
+    failure = replace(
+        first,
+        failure_class=name,
+        family=rule.family,
+        signature=kept,
+        phase=None,
+        failing_pass=None,
+        explanation=rule.explanation,
+        remedies=rule.remedies,
+        stage=Stage.RUN,
+    )
+    return Failed(failure, flaky=flaky)
+
+
+def wrong_numbers(metrics: Mapping[str, float]) -> Iterator[tuple[str, str | int]]:
+    """Yield the numbers on a wrong result as details of its failure."""
+    for name in ("mismatches", "elements", "nan", "inf"):
+        if name in metrics:
+            yield name, int(metrics[name])
+    for name in ("max_abs_error", "max_rel_error"):
+        if name in metrics:
+            yield name, f"{metrics[name]:.3g}"
 
 
 def _environment(execution: Execution) -> Untestable | None:

@@ -7,10 +7,11 @@ import shlex
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -19,9 +20,11 @@ from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.inputs import Inputs, Prepared
-from triage.execution.judge import judge, needs_pass, rules_of
+from triage.execution.judge import judge, judge_run, needs_pass, rules_of
 from triage.execution.process import StopSignal, is_running, run
-from triage.model.case import Case
+from triage.execution.run_stage import RunPlanner, RunTask
+from triage.model.case import Case, Flag, Reference
+from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Probe, Untestable
 from triage.model.revision import Toolchain
@@ -68,9 +71,21 @@ class Prober:
     """Runs cases and records them in the evidence. Safe for several threads."""
 
     def __init__(
-        self, home: Path, compilers: Mapping[str, Compiler], evidence: Evidence, inputs: Inputs, stop: threading.Event
+        self,
+        home: Path,
+        compilers: Mapping[str, Compiler],
+        evidence: Evidence,
+        inputs: Inputs,
+        stop: threading.Event,
+        *,
+        runtime: Callable[[Toolchain, str], Path],
+        toolchain_of: Callable[[str, str], Toolchain],
     ) -> None:
+        """runtime: the folder of a package that belongs to a toolchain; toolchain_of: a REV and its family -> toolchain."""
         self.compilers = compilers
+        self._runs = RunPlanner(lambda family: compilers[family].runner(), runtime)
+        self._toolchain_of = toolchain_of
+        self._results = home / "results"
         self._evidence = evidence
         self._inputs = inputs
         self._stop = stop
@@ -86,17 +101,41 @@ class Prober:
         task = self._task(case, toolchain)
         if isinstance(task, Untestable):
             return _untested(case, toolchain, task)
-        if not fresh and (known := self._evidence.find(task.key(), after)):
-            return task.probe(known, cached=True)
-        return self._recorded(task, self._run_until_sure(task))
+        if not fresh and (known := self._known(task, after)):
+            return known
+        ran: list[tuple[Execution, int]] = []
+
+        def run_compiled(module: Path) -> None:
+            if isinstance(task.run, RunTask):
+                ran.append(task.run.execute(module, module.parent, self._stop, partial(_result, case=case)))
+
+        record = self._run_until_sure(task, run_compiled if isinstance(task.run, RunTask) else None)
+        probe = self._recorded(task, record)
+        if not isinstance(probe.outcome, Compiled) or task.run is None:
+            return probe
+        if isinstance(task.run, Untestable):
+            return replace(probe, outcome=task.run)
+        execution, disagreements = ran[-1]
+        run_record = replace(task.record(task.run.key(task.key()), execution, None), disagreements=disagreements)
+        return self._recorded(task, run_record, probe)
 
     def recall(self, case: Case, toolchain: Toolchain) -> Probe | None:
         """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
         task = self._task(case, toolchain)
-        if isinstance(task, Untestable):
-            return _untested(case, toolchain, task)
-        known = self._evidence.find(task.key())
-        return task.probe(known, cached=True) if known else None
+        return _untested(case, toolchain, task) if isinstance(task, Untestable) else self._known(task)
+
+    def _known(self, task: CompileTask, after: int = 0) -> Probe | None:
+        """Return the outcome of a task from the evidence; None when its compile or its run is not in it (see `probe`)."""
+        compiled = self._evidence.find(task.key(), after)
+        if compiled is None:
+            return None
+        probe = task.probe(compiled, cached=True)
+        if not isinstance(probe.outcome, Compiled) or task.run is None:
+            return probe
+        if isinstance(task.run, Untestable):
+            return replace(probe, outcome=task.run)
+        ran = self._evidence.find(task.run.key(task.key()), after)
+        return task.ran(ran, probe, cached=True) if ran else None
 
     def trial(
         self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: StopSignal | None = None
@@ -197,22 +236,65 @@ class Prober:
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, Untestable):
             return invocation
-        return CompileTask(case, toolchain, compiler, prepared, invocation)
+        planned = self._runs.plan(case, toolchain, partial(self._reference_results, case, toolchain))
+        return CompileTask(case, toolchain, compiler, prepared, invocation, planned)
 
-    def _recorded(self, task: CompileTask, record: Record) -> Probe:
-        """Judge a new record, and keep it unless the machine was to blame."""
-        probe = task.probe(record, cached=False)
+    def _reference_results(self, case: Case, toolchain: Toolchain, reference: Reference) -> tuple[str, ...] | Untestable:
+        """Return the results of a case's reference, computed once for each content."""
+        assert case.run is not None
+        flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
+        plain = replace(case, flags=flags, run=replace(case.run, reference=None, expected=()))
+        base = toolchain
+        if reference.toolchain is not None:
+            try:
+                base = self._toolchain_of(reference.toolchain, case.compiler)
+            except TriageError as error:
+                return Untestable(Cause.TOOLCHAIN, f"the reference cannot be had: {error}")
+        task = self._task(plain, base)
+        run_task = task if isinstance(task, Untestable) else task.run
+        if isinstance(task, Untestable) or not isinstance(run_task, RunTask):
+            reason = run_task.reason if isinstance(run_task, Untestable) else "there is nothing to run"
+            return Untestable(Cause.RECIPE, f"the reference cannot be run: {reason}")
+        folder = self._results / run_task.key(task.key())
+        name = f"the reference on {base.revision.name}"
+        if not folder.is_dir():
+            problem: list[str] = []
+
+            def keep(module: Path) -> None:
+                execution, files = run_task.results(module, module.parent, self._stop)
+                if not execution.ok:
+                    problem.append(f"does not run: {execution.stderr.last_line[:200] or execution.ending}")
+                    return
+                draft = module.parent / "results"
+                draft.mkdir()
+                for file in files:
+                    file.rename(draft / file.name)
+                self._results.mkdir(exist_ok=True)
+                with suppress(OSError):  # another process was faster
+                    draft.rename(folder)
+
+            probe = task.probe(task.record("", self._run(task, self._stop, on_output=keep), None), cached=False)
+            if problem or not folder.is_dir():
+                reason = problem[0] if problem else "does not compile"
+                failed = f": {probe.outcome.failure.headline}" if isinstance(probe.outcome, Failed) else ""
+                return Untestable(Cause.RECIPE, f"{name} {reason}{failed}")
+        files = sorted(folder.iterdir(), key=lambda file: int(file.stem))
+        return tuple(run_task.runner.saved(file) for file in files)
+
+    def _recorded(self, task: CompileTask, record: Record, compiled: Probe | None = None) -> Probe:
+        """Judge a new record, and keep it unless the machine was to blame. `compiled`: set when it is the record of a run."""
+        probe = task.ran(record, compiled, cached=False) if compiled else task.probe(record, cached=False)
         if not (isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)):
             self._evidence.add(record)
         return probe
 
-    def _run_until_sure(self, task: CompileTask) -> Record:
-        """Run a task, and repeat it when one run does not prove how it ended: the majority of up to three runs counts."""
-        runs = [self._run(task, self._stop)]
+    def _run_until_sure(self, task: CompileTask, on_output: Callable[[Path], None] | None = None) -> Record:
+        """Compile, and repeat it when one run does not prove how it ended: the majority of up to three runs counts."""
+        runs = [self._run(task, self._stop, on_output=on_output)]
         if runs[0].ending in _REPEATED:
-            runs.append(self._run(task, self._stop))
+            runs.append(self._run(task, self._stop, on_output=on_output))
             if _result(runs[0], task.case) != _result(runs[1], task.case):
-                runs.append(self._run(task, self._stop))
+                runs.append(self._run(task, self._stop, on_output=on_output))
         results = [_result(execution, task.case) for execution in runs]
         chosen = max(runs, key=lambda execution: results.count(_result(execution, task.case)))
         agreeing = results.count(_result(chosen, task.case))
@@ -288,13 +370,16 @@ def _untested(case: Case, toolchain: Toolchain, why: Untestable) -> Probe:
 
 @dataclass(frozen=True, slots=True)
 class CompileTask:
-    """A compile that can be run: the input is prepared and the version knows every flag."""
+    """A compile that can be made: the input is prepared and the version knows every flag. run: what follows it, None when
+    the case is compiled only.
+    """
 
     case: Case
     toolchain: Toolchain
     compiler: Compiler
     prepared: Prepared
     invocation: Invocation
+    run: RunTask | Untestable | None = None
 
     def key(self, *marks: str) -> str:
         """Return the content address in the evidence. `marks` distinguish other ways to run the same task."""
@@ -332,6 +417,15 @@ class CompileTask:
             measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
             cached=cached,
         )
+
+    def ran(self, record: Record, compiled: Probe, *, cached: bool) -> Probe:
+        """Judge the record of the run that followed a compile."""
+        assert isinstance(self.run, RunTask)
+        outcome = judge_run(
+            record.execution, rules_of(self.case), self.run.runner, record.metrics, flaky=record.disagreements > 0
+        )
+        metrics = {**compiled.measured.metrics, **record.metrics}
+        return replace(compiled, outcome=outcome, measured=replace(compiled.measured, metrics=metrics), cached=cached)
 
     def _portable(self, argv: tuple[str, ...]) -> Iterator[str]:
         """Yield the command line without paths of this machine."""

@@ -29,7 +29,7 @@ def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) ->
         The median, least and largest wall time of the repetitions in milliseconds; the reason when it cannot be run.
     """
     toolchain = runner.registry.obtain(ref)
-    program = device.program(runner.registry.companion(ref, device.distribution))
+    program = device.benchmark_program(runner.registry.companion(ref, device.distribution))
     entry = _entry_point(runner, case, toolchain)
     if isinstance(entry, str):
         return entry
@@ -40,7 +40,7 @@ def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) ->
 
     def measure(module: Path) -> None:
         nonlocal reason
-        argv = device.argv(program, module, *entry)
+        argv = device.benchmark_argv(program, module, *entry)
         if argv is None:
             reason = "the size of an argument is not known"
             return

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from triage.model.execution import Limits
+from triage.model.execution import Limits, Stage
 
 
 class InputKind(StrEnum):
@@ -46,6 +46,35 @@ class Flag:
     until: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Another compile of a case, whose results are expected. toolchain: a REV, None for the same toolchain; flags: None for
+    the case's own.
+    """
+
+    toolchain: str | None = None
+    flags: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """How to run a compiled case, and what it must compute.
+
+    device: where it runs, None for the backend's usual device; function: None for the only one; inputs, expected: values in
+    the family's notation, with absolute paths of files; flags: further options of the program that runs it; tolerances:
+    element type, or `relative`, -> largest accepted difference; reference: whose results are expected.
+    """
+
+    device: str | None = None
+    function: str | None = None
+    inputs: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    tolerances: tuple[tuple[str, float], ...] = ()
+    reference: Reference | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
 class CaseSpec:
     """What one compiler family needs of a case beyond target and flags. Only code of that family looks inside."""
 
@@ -54,19 +83,24 @@ class CaseSpec:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A known failure of versions in [since, until): its class or class family, and the issue that tracks it."""
+    """A known failure of versions in [since, until): its class or class family, and the issue that tracks it.
 
-    failure: str
+    failure: None for every failure of the stage; stage: None for every stage.
+    """
+
+    failure: str | None
     since: str | None = None
     until: str | None = None
     issue: str | None = None
+    stage: Stage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One compile: a recipe with one combination of its matrix. name: `recipe` or `recipe[key=value,...]`, unique in a run;
-    compiler: the family; rules: the recipe's own file of failure rules, which come before the packaged ones; spec: data
-    that only the family reads.
+    """One compile, and one run where `run` is set: a recipe with one combination of its matrix.
+
+    name: `recipe` or `recipe[key=value,...]`, unique in a run; compiler: the family; rules: the recipe's own file of failure
+    rules, which come before the packaged ones; spec: data that only the family reads.
     """
 
     recipe: str
@@ -83,3 +117,4 @@ class Case:
     matrix: tuple[tuple[str, str], ...] = ()
     rules: Path | None = None
     spec: CaseSpec | None = None
+    run: RunSpec | None = None

@@ -18,6 +18,14 @@ class Ending(StrEnum):
     NOT_STARTED = "not-started"
 
 
+class Stage(StrEnum):
+    """A step of a test case. Each needs the result of the one before."""
+
+    COMPILE = "compile"
+    RUN = "run"
+    COMPARE = "compare"
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one run may use. timeout: wall seconds, without the time spent waiting for a core; memory: resident bytes of

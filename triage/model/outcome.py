@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.model.case import Case
+from triage.model.execution import Stage
 from triage.model.revision import Revision
 
 Detail = str | int
@@ -30,6 +31,7 @@ class Failure:
     headline: the compiler's most informative line, without prefixes.
     phase: an IREE `--compile-to` phase or a Triton stage; failing_pass: the pass's class name; location: `file:line:col`.
     details: the rule's captures; integers are int (bytes unless the name says otherwise).
+    stage: the step that failed;
     line: 1-based line of the log; count: how often this signature occurs in it.
     explanation: what the class means; remedies: what usually helps. Both come from the rule that matched.
     """
@@ -46,6 +48,7 @@ class Failure:
     count: int = 1
     explanation: str = ""
     remedies: tuple[Advice, ...] = ()
+    stage: Stage = Stage.COMPILE
 
     def advice(self, compiler: str | None) -> tuple[str, ...]:
         """Return what usually helps with a compiler family; for every family when the family is not known (None)."""
@@ -65,7 +68,10 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The case compiled. warnings: failures that it printed although it exited with 0."""
+    """The case compiled and, where it is run, computed what it must.
+
+    warnings: failures that it printed although it exited with 0.
+    """
 
     warnings: tuple[Failure, ...] = ()
 

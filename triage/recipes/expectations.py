@@ -26,7 +26,7 @@ def expectations_at(case: Case, version: str | None) -> tuple[Expectation, ...]:
 def expectation_for(case: Case, version: str | None, failure: Failure | None = None) -> Expectation | None:
     """The first expectation that holds for a version; with a failure, the first that also names it."""
     for item in expectations_at(case, version):
-        if failure is None or matches(item.failure, failure.failure_class, failure.family):
+        if failure is None or matches(item, failure):
             return item
     return None
 
@@ -40,9 +40,9 @@ def flag_applies(flag: Flag, version: str | None) -> bool:
     return _holds(flag.since, flag.until, version, unknown=flag.until is None)
 
 
-def matches(expected: str, failure_class: str, family: str) -> bool:
-    """Whether an expected name is the class or the family of a failure."""
-    return expected in {failure_class, family}
+def matches(item: Expectation, failure: Failure) -> bool:
+    """Whether an expectation names the failure: its stage, and its class or family, where these are given."""
+    return item.failure in (None, failure.failure_class, failure.family) and item.stage in (None, failure.stage)
 
 
 def _is_unbounded(item: Expectation) -> bool:

@@ -14,6 +14,7 @@ from pydantic import ValidationInfo
 from triage.config.document import Written
 from triage.config.suggestions import did_you_mean
 from triage.config.values import advice, as_text, as_written
+from triage.model.execution import Stage
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.matrix import has_placeholder
 
@@ -147,6 +148,14 @@ def check_failure(value: Any, info: ValidationInfo) -> str:
         guess = did_you_mean(text, known)
         raise advice(f'"{text}" is not a failure class or family{guess} Known: {", ".join(sorted(known))}.')
     return text
+
+
+def check_stage(value: Any) -> Stage:
+    """A stage of a case."""
+    text, known = as_text(value), [stage.value for stage in Stage]
+    if text not in known:
+        raise advice(f'"{text}" is not a stage{did_you_mean(text, known)} Stages: {", ".join(known)}.')
+    return Stage(text)
 
 
 def check_issue(value: Any) -> str:

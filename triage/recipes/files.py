@@ -117,6 +117,19 @@ def check_input(value: Any, info: ValidationInfo) -> str:
     return text
 
 
+def check_file(value: Any, info: ValidationInfo) -> str:
+    """The path of a file beside the recipe, as written."""
+    text = as_text(value)
+    check_existing(text, setting(info).folder)
+    return text
+
+
+def check_existing(text: str, folder: Path | None) -> None:
+    """Refuse a path at which there is no file. folder: None to skip that."""
+    if folder is not None and not has_placeholder(text) and not (folder / text).is_file():
+        raise advice(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
+
+
 def locate(folder: Path, text: str) -> Path:
     """The absolute path of an input written relative to `folder`, tidied where that leads to the same file."""
     path = (folder / text).absolute()

@@ -155,8 +155,11 @@ def _cases(document: ConfigDocument, setting: Setting, source: Path) -> list[Cas
             recipe = model.model_validate(fill(data, choice, sections), context=setting)
         except ValidationError as error:
             problems += problems_of(error, document, model)
-        else:
+            continue
+        try:
             cases.append(_case(recipe, choice, setting.family, source))
+        except BadFiles as error:  # of a file that the recipe names
+            problems += error.problems
     # A problem of every case is reported once, a wrong value of the matrix for each value.
     document.problems += dict.fromkeys(problems)
     return cases
@@ -177,10 +180,11 @@ def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, sou
         flags=tuple(_flag(entry) for entry in recipe.flags),
         phase=recipe.phase,
         limits=Limits(recipe.limits.timeout or default.timeout, recipe.limits.memory or default.memory),
-        expect=tuple(Expectation(item.failure, item.since, item.until, item.issue) for item in recipe.expect),
+        expect=tuple(Expectation(item.failure, item.since, item.until, item.issue, item.stage) for item in recipe.expect),
         matrix=choice,
         rules=recipe.failure_rules(source.parent),
         spec=recipe.spec(),
+        run=recipe.run_spec(source.parent),
     )
 
 

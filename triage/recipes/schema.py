@@ -15,7 +15,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from triage.config.schema import MappingFormat
 from triage.config.values import advice, as_duration, as_size, as_text
-from triage.model.case import CaseSpec
+from triage.model.case import CaseSpec, RunSpec
+from triage.model.execution import Stage
 from triage.recipes import fields
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.files import check_input
@@ -50,6 +51,7 @@ _Phase = Annotated[str, BeforeValidator(fields.check_phase), WithJsonSchema({"ty
 _FlagText = Annotated[str, BeforeValidator(fields.check_flag), WithJsonSchema({"type": "string", "pattern": r"^(-|\$\{)"})]
 _Version = Annotated[str, BeforeValidator(fields.check_version), WithJsonSchema(_VERSION)]
 _Failure = Annotated[str, BeforeValidator(fields.check_failure), WithJsonSchema(_NOTHING_BLANK)]
+_Stage = Annotated[Stage, BeforeValidator(fields.check_stage), WithJsonSchema({"enum": [stage.value for stage in Stage]})]
 _Issue = Annotated[
     str,
     BeforeValidator(fields.check_issue),
@@ -128,10 +130,21 @@ class ExpectFormat(BoundedFormat):
 
     noun: ClassVar[str] = "an expect entry"
 
-    failure: _Failure = Field(description="Failure class or family.", examples=["shared-memory-overflow"])
+    failure: _Failure | SkipJsonSchema[None] = Field(
+        default=None, description="Failure class or family; every failure of the stage when left out.", examples=["timeout"]
+    )
+    stage: _Stage | SkipJsonSchema[None] = Field(
+        default=None, description="Stage that fails: compile, run or compare.", examples=["run"]
+    )
     issue: _Issue | SkipJsonSchema[None] = Field(
         default=None, description="The issue that tracks it.", examples=["iree-org/iree#19575"]
     )
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if self.failure is None and self.stage is None:
+            raise advice("an expect entry needs a failure class or a stage: write `failure: timeout` or `stage: compile`.")
+        return self
 
 
 def _flag_form(value: Any) -> Literal["text", "mapping"]:
@@ -190,6 +203,10 @@ class RecipeFormat(MappingFormat):
 
     def spec(self) -> CaseSpec | None:
         """What the family needs of a case beyond target and flags."""
+        return None
+
+    def run_spec(self, folder: Path) -> RunSpec | None:  # noqa: ARG002 - only some families run what they compile
+        """How to run what was compiled, None to compile only; `folder` is the recipe's. BadFiles for mistakes in its files."""
         return None
 
     def failure_rules(self, folder: Path) -> Path | None:  # noqa: ARG002 - only some families have the key

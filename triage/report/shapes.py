@@ -38,6 +38,7 @@ class FailureShape(Shape):
     family: str
     signature: str
     headline: str
+    stage: str
     phase: str | None
     pass_: str | None
     location: str | None
@@ -70,6 +71,7 @@ def failure_shape(failure: Failure) -> FailureShape:
         family=failure.family,
         signature=failure.signature,
         headline=failure.headline,
+        stage=failure.stage.value,
         phase=failure.phase,
         pass_=failure.failing_pass,
         location=failure.location,

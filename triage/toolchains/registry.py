@@ -100,6 +100,8 @@ class ToolchainRegistry:
         self.index = Index(self.workspace)
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], Toolchain] = {}
+        self._refs: dict[tuple[str, str], ToolchainRef] = {}
+        self._companions: dict[tuple[str, str], Path] = {}
         self._in_use = InUse()
         self._lock = threading.Lock()
 
@@ -214,13 +216,26 @@ class ToolchainRegistry:
         if ref.release is None:
             raise EnvironmentFailure(f"{ref.revision.name} is not a release, so that there is no {package} for it")
         version = ref.release.version
+        if (root := self._companions.get((package, version))) is not None:
+            return root
         release = installed_release(self.folder, package, version)
         release = release or _release_of(self.index.releases(package), version)
         if release is None:
             raise EnvironmentFailure(f"the package index has no {package} {version}")
         root = install(self.workspace, package, release, self.index)
         self._in_use.add(root)
+        self._companions[package, version] = root
         return root
+
+    def runtime(self, toolchain: Toolchain, package: str) -> Path:
+        """The folder of another package that belongs to an obtained toolchain: of its release, else beside the compiler.
+
+        Raises:
+            EnvironmentFailure: the release has none, or it cannot be installed.
+        """
+        with self._lock:
+            ref = self._refs.get((toolchain.family, toolchain.revision.name))
+        return self.companion(ref, package) if ref is not None and ref.release is not None else toolchain.root
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
         """The toolchain, installed if it is missing. EnvironmentFailure when it cannot be obtained or does not run."""
@@ -230,6 +245,7 @@ class ToolchainRegistry:
                 return self._obtained[key]
         toolchain = self._obtain(ref)
         with self._lock:
+            self._refs[key] = ref
             return self._obtained.setdefault(key, toolchain)
 
     def obtain_all(self, refs: Sequence[ToolchainRef], jobs: int = 4) -> dict[str, Toolchain | EnvironmentFailure]:

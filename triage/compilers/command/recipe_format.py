@@ -14,8 +14,7 @@ from triage.compilers.command.spec import CommandSpec, VersionRule
 from triage.config.schema import MappingFormat
 from triage.config.suggestions import did_you_mean
 from triage.config.values import advice, as_list, as_text, as_written
-from triage.recipes.fields import setting
-from triage.recipes.files import locate
+from triage.recipes.files import check_file, locate
 from triage.recipes.schema import RecipeFormat, TargetFormat
 
 _PLACES = ("input", "output", "toolchain", "python", "site_packages", "flags")
@@ -47,14 +46,6 @@ def _pattern(value: Any) -> str:
         re.compile(text)
     except re.error as error:
         raise advice(f'"{text}" is not a regular expression: {error}.') from None
-    return text
-
-
-def _existing_file(value: Any, info: Any) -> str:
-    text = as_text(value)
-    folder = setting(info).folder
-    if folder is not None and not (folder / text).is_file():
-        raise advice(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
     return text
 
 
@@ -95,7 +86,7 @@ class CommandFormat(RecipeFormat):
         examples=["cython", ["numba", "numpy<2"]],
     )
     version: VersionFormat | None = Field(default=None, description="How to ask a compiler without a package for its version.")
-    rules: Annotated[str, BeforeValidator(_existing_file), WithJsonSchema(_TEXT)] | None = Field(
+    rules: Annotated[str, BeforeValidator(check_file), WithJsonSchema(_TEXT)] | None = Field(
         default=None, description="A file of your own failure rules; they take precedence over the packaged ones."
     )
 

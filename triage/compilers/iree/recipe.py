@@ -48,6 +48,8 @@ IREE = RecipeFamily(
         "vm",
         "end",
     ),
+    sections=("run",),
+    keys="triage.compilers.iree.recipe_format:IreeFormat",
     inputs={
         ".mlir": InputKind.MLIR,
         ".mlirbc": InputKind.BYTECODE,

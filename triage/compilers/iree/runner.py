@@ -1,16 +1,30 @@
-"""Run compiled programs on this machine with the benchmark tool of the runtime package."""
+"""Run compiled programs on this machine with the tools of the runtime package."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from triage.model.case import Case
+from triage.compilers.iree.values import differences, identity_of, read_value, split_value
+from triage.model.case import Case, RunSpec
 
-_PROGRAM = "iree/_runtime_libs/iree-benchmark-module"
+_TOOLS = ("iree/_runtime_libs", "tools", "install/bin", "bin", ".")
+_DEVICES = {
+    "llvm-cpu": "local-sync",
+    "vmvx": "local-sync",
+    "vmvx-inline": "local-sync",
+    "cuda": "cuda",
+    "rocm": "hip",
+    "vulkan-spirv": "vulkan",
+    "metal-spirv": "metal",
+}
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _ARGUMENT = re.compile(r"tensor<((?:\d+x)*(?:[if]\d+|bf16))>|([if]\d+)")
+_NO_DEVICE = re.compile(r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*creating driver for device '(?P<device>[^']+)'")
+_UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
+_RESULT = re.compile(r"^result\[\d+\]: ", re.MULTILINE)
 REPETITIONS = 5
 
 
@@ -23,10 +37,12 @@ class IreeRunner:
         return case.target.backend == "llvm-cpu" and case.target.devices in (None, 1)
 
     def program(self, root: Path) -> Path | None:
-        program = root / _PROGRAM
-        return program if program.is_file() else None
+        return _tool(root, "iree-run-module")
 
-    def argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
+    def benchmark_program(self, root: Path) -> Path | None:
+        return _tool(root, "iree-benchmark-module")
+
+    def benchmark_argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
         matches = [_ARGUMENT.fullmatch(text) for text in types]
         inputs = [f"--input={match[1]}" if match[1] else f"--input={match[2]}=0" for match in matches if match]
         if len(inputs) < len(types):
@@ -42,3 +58,51 @@ class IreeRunner:
             return []
         runs = [run for run in report.get("benchmarks", []) if run.get("run_type") == "iteration"]
         return [run["real_time"] / _PER_SECOND[run["time_unit"]] for run in runs]
+
+    def options(self, case: Case, run: RunSpec) -> list[str]:
+        function = [f"--function={run.function}"] if run.function else []
+        device = run.device or _DEVICES.get(case.target.backend, "local-sync")
+        # Devices that the flags name replace the usual one.
+        devices = [] if any(flag.startswith("--device=") for flag in run.flags) else [f"--device={device}"]
+        limits = [
+            f"--expected_{'rtol' if name == 'relative' else f'{name}_threshold'}={value:g}" for name, value in run.tolerances
+        ]
+        return [*devices, *function, *run.flags, *limits]
+
+    def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
+        return [*(f"--input={text}" for text in inputs), *(f"--expected_output={text}" for text in expected)]
+
+    def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
+        return [str(program), f"--module={module}", *options]
+
+    def identity(self, value: str) -> str:
+        return identity_of(value)
+
+    def missing_device(self, stderr: str) -> str | None:
+        match = _NO_DEVICE.search(stderr)
+        return f"this machine has no device {match['device']}: {match['reason'].strip()}" if match else None
+
+    def unknown_flag(self, stderr: str) -> str | None:
+        match = _UNKNOWN_FLAG.search(stderr)
+        return f"--{match[1]}" if match else None
+
+    def results(self, stdout: str) -> int:
+        return len(_RESULT.findall(stdout))
+
+    def saving(self, files: Sequence[Path]) -> list[str]:
+        return [f"--output=@{file}" for file in files]
+
+    def saved(self, file: Path) -> str:
+        return f"@{file}"
+
+    def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
+        got, want = read_value(actual), read_value(expected)
+        if got is None or want is None:
+            return {}
+        element = split_value(expected).element or {"f2": "f16", "f4": "f32", "f8": "f64"}.get(want.dtype.str[1:], "")
+        return differences(got, want, element, tolerances)
+
+
+def _tool(root: Path, name: str) -> Path | None:
+    """A program of the runtime in an installed wheel, a build tree or an install."""
+    return next((path for folder in _TOOLS if (path := root / folder / name).is_file()), None)

@@ -1,0 +1,135 @@
+"""Tensors in the notation of `iree-run-module`: `2x3xf32=1 2 3 4 5 6`, `2x3xf32=@values.bin` or `@values.npy`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+_VALUE = re.compile(r"(?:(?P<type>[\w?]+)(?:=|\Z))?(?P<content>.*)\Z", re.DOTALL)
+_TYPE = re.compile(r"(?P<shape>(?:\d+x)*)(?P<element>i1|[su]?i(?:8|16|32|64)|bf16|f16|f32|f64)\Z")
+_ELEMENTS = {
+    "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "ui8": "u1", "ui16": "<u2", "ui32": "<u4", "ui64": "<u8",
+    "f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "<u2",
+}  # fmt: skip
+# What `iree-run-module` accepts where nothing else is asked for; `relative` counts in addition, from 3.12.0 on.
+TOLERANCES: Mapping[str, float] = {"f16": 1e-3, "bf16": 1e-2, "f32": 1e-4, "f64": 1e-4, "relative": 1e-5}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueText:
+    """A value in parts. type: `2x3xf32`, empty where the file says it; file: behind `@`; literal: the elements."""
+
+    type: str
+    file: str | None
+    literal: str
+
+    @property
+    def element(self) -> str:
+        """The element type, such as `f32`; empty when it is not known here."""
+        match = _TYPE.match(self.type)
+        return match["element"] if match else ""
+
+    def __str__(self) -> str:
+        content = self.literal if self.file is None else f"@{self.file}"
+        return "=".join(part for part in (self.type, content) if part)
+
+
+def split_value(text: str) -> ValueText:
+    """Split a value. ValueError says what is wrong with it."""
+    match = _VALUE.match(text)
+    kind, content = (match["type"] or "", match["content"]) if match else ("", text)
+    if content.startswith("@"):
+        if not content[1:]:
+            raise ValueError(f'"{text}" names no file behind the @.')
+        return ValueText(kind, content[1:], "")
+    if kind and not _TYPE.match(kind):
+        raise ValueError(f'"{kind}" is not the type of a tensor: write dimensions and an element type, such as 2x3xf32.')
+    if not kind:
+        raise ValueError(f'"{text}" is not a value: write 2x3xf32=1, 2x3xf32=@file.bin or @file.npy.')
+    return ValueText(kind, None, content)
+
+
+def located(text: str, folder: Path) -> str:
+    """The value with the absolute path of its file. ValueError when there is no such file."""
+    value = split_value(text)
+    if value.file is None:
+        return text
+    file = (folder / value.file).absolute()
+    if not file.is_file():
+        raise ValueError(f'there is no file "{value.file}" in {folder}.')
+    return str(replace(value, file=str(file)))
+
+
+def identity_of(text: str) -> str:
+    """The value with the SHA-256 of its file instead of the file's name. OSError when the file cannot be read."""
+    value = split_value(text)
+    if value.file is None:
+        return text
+    with Path(value.file).open("rb") as source:
+        return f"{value.type}=@{file_digest(source, 'sha256').hexdigest()}"
+
+
+def read_value(text: str) -> Array | None:
+    """The elements of a value; None when it is not in a form that can be read here. `bf16` becomes `f32`."""
+    import numpy as np
+
+    value = split_value(text)
+    try:
+        if value.file is not None and not value.type:
+            with Path(value.file).open("rb") as source:
+                array: Array = np.load(source, allow_pickle=False)
+            return array
+        match = _TYPE.match(value.type)
+        if match is None or value.file is None:
+            return None
+        shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
+        element = match["element"].removeprefix("s")
+        array = np.fromfile(value.file, dtype=_ELEMENTS[element]).reshape(shape)
+    except (OSError, ValueError, EOFError):
+        return None
+    return _widened(array) if element == "bf16" else array
+
+
+def _widened(array: Array) -> Array:
+    """The `f32` numbers of `bf16` bits."""
+    import numpy as np
+
+    return (array.astype("<u4") << 16).view("<f4").reshape(array.shape).astype(np.float32)
+
+
+def differences(actual: Array, expected: Array, element: str, tolerances: Mapping[str, float]) -> dict[str, float]:
+    """How two results differ: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`, `max_rel_error`.
+
+    element: the element type as IREE names it; tolerances: those that differ from the defaults. `nan` and `inf` count the
+    elements that have become so. Results of different shapes have no numbers.
+    """
+    import numpy as np
+
+    if actual.shape != expected.shape:
+        return {}
+    with np.errstate(all="ignore"):
+        got, want = actual.astype(np.float64, copy=False), expected.astype(np.float64, copy=False)
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        error = np.where(same, 0.0, np.abs(got - want))
+        known = {**TOLERANCES, **tolerances}
+        accepted = known.get(element, 0.0) + (known["relative"] * np.abs(want) if element in known else 0.0)
+        wrong = ~same & ~(error <= accepted)
+        finite = error[np.isfinite(error)]
+        relative = (error / np.abs(want))[np.isfinite(error) & np.isfinite(want) & (want != 0)]
+    return {
+        "elements": float(got.size),
+        "mismatches": float(np.count_nonzero(wrong)),
+        "nan": float(np.count_nonzero(np.isnan(got) & ~np.isnan(want))),
+        "inf": float(np.count_nonzero(np.isinf(got) & ~np.isinf(want))),
+        "max_abs_error": float(finite.max(initial=0.0)),
+        "max_rel_error": float(relative.max(initial=0.0)),
+    }

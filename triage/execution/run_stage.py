@@ -1,0 +1,129 @@
+"""The run of a compiled case: execute it with the values of its recipe, and measure how far its results are off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import file_digest, sha256
+from pathlib import Path
+
+from triage.compilers.base import Runner
+from triage.execution.process import StopSignal, run
+from triage.model.case import Case, Reference, RunSpec
+from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.model.execution import Execution
+from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """A run that can be made. options: without values; inputs, expected: values; identity: decides the result, together
+    with the compiled file.
+    """
+
+    case: Case
+    spec: RunSpec
+    runner: Runner
+    program: Path
+    options: tuple[str, ...]
+    inputs: tuple[str, ...]
+    expected: tuple[str, ...]
+    identity: str
+
+    def key(self, compile_key: str) -> str:
+        """Return the content address of the run of a compile."""
+        return sha256(f"run\0{compile_key}\0{self.identity}".encode()).hexdigest()
+
+    def execute(
+        self, module: Path, scratch: Path, stop: StopSignal, result: Callable[[Execution], object]
+    ) -> tuple[Execution, int]:
+        """Run a compiled file, one that fails again. `result` is equal for executions that agree.
+
+        Returns:
+            The result that most runs have, with numbers on wrong results as its metrics, and how many runs disagree.
+        """
+        values = self.runner.value_options(self.inputs, self.expected)
+        executions = [self._run(module, values, scratch, stop)]
+        if not executions[0].ok:
+            executions.append(self._run(module, values, scratch, stop))
+            if result(executions[0]) != result(executions[1]):
+                executions.append(self._run(module, values, scratch, stop))
+        results = [result(execution) for execution in executions]
+        agreeing = max(results, key=results.count)
+        same = [execution for execution in executions if result(execution) == agreeing]
+        seconds = {"run_seconds": min(execution.seconds for execution in same)}
+        wrong = self._differences(module, scratch, stop) if self.expected and same[0].exit_code not in (0, None) else {}
+        return replace(same[0], metrics={**seconds, **wrong}), len(executions) - len(same)
+
+    def results(self, module: Path, scratch: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
+        """Run a compiled file and write its results to files in `scratch`. No files when it fails."""
+        values = self.runner.value_options(self.inputs, ())
+        printed = self._run(module, values, scratch, stop)
+        if not printed.ok:
+            return printed, []
+        files = [scratch / f"{index}.npy" for index in range(self.runner.results(printed.stdout.text))]
+        saved = self._run(module, [*values, *self.runner.saving(files)], scratch, stop)
+        return saved, files if saved.ok else []
+
+    def _run(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal) -> Execution:
+        return run(self.runner.argv(self.program, module, [*self.options, *values]), self.spec.limits, scratch, stop=stop)
+
+    def _differences(self, module: Path, scratch: Path, stop: StopSignal) -> dict[str, float]:
+        """Numbers on the first wrong result; empty when results cannot be compared."""
+        _, files = self.results(module, scratch, stop)
+        tolerances = dict(self.spec.tolerances)
+        for file, expected in zip(files, self.expected, strict=False):
+            numbers = self.runner.differences(self.runner.saved(file), expected, tolerances)
+            if numbers.get("mismatches"):
+                return numbers
+        return {}
+
+
+@dataclass(slots=True)
+class RunPlanner:
+    """Plans the runs of cases. Safe for several threads.
+
+    runners: family name -> its runner; runtime: the folder of a package that belongs to a toolchain.
+    """
+
+    runners: Callable[[str], Runner | None]
+    runtime: Callable[[Toolchain, str], Path]
+    _programs: dict[Path, str] = field(default_factory=dict)
+
+    def plan(
+        self, case: Case, toolchain: Toolchain, results: Callable[[Reference], tuple[str, ...] | Untestable]
+    ) -> RunTask | Untestable | None:
+        """Return the run of a case on a toolchain, or why it cannot be run; None when the case is compiled only.
+
+        `results` returns what a reference computes.
+        """
+        if (spec := case.run) is None:
+            return None
+        runner = self.runners(case.compiler)
+        if runner is None:
+            return Untestable(Cause.TOOLCHAIN, f"{case.compiler} has nothing that runs compiled programs here")
+        try:
+            root = self.runtime(toolchain, runner.distribution)
+        except EnvironmentFailure as error:
+            return Untestable(Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT, str(error))
+        program = runner.program(root) or runner.program(toolchain.program.parent)
+        if program is None:
+            return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} comes without the program of {runner.distribution}")
+        expected = results(spec.reference) if spec.reference else spec.expected
+        if isinstance(expected, Untestable):
+            return expected
+        options = tuple(runner.options(case, spec))
+        try:
+            parts = [self._identity(program), *options, f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
+            parts += [*map(runner.identity, spec.inputs), "expected", *map(runner.identity, expected)]
+        except OSError as error:
+            return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
+        identity = sha256("\0".join(parts).encode()).hexdigest()
+        return RunTask(case, spec, runner, program, options, spec.inputs, expected, identity)
+
+    def _identity(self, program: Path) -> str:
+        if program not in self._programs:
+            with program.open("rb") as source:
+                self._programs[program] = file_digest(source, "sha256").hexdigest()
+        return self._programs[program]
