@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryRunner, case_named
-from triage.bisect.plan import BisectRequest, bisect_between, open_session
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.plan import BisectRequest, bisect_between, ends_that_work, open_session
+from triage.bisect.result import Answer, Bisection, BisectKind, FailurePath, Transition
 from triage.bisect.search import run_search
 from triage.bisect.session import Session, from_git_log, git_log
 from triage.execution.judge import any_failure, same_family
@@ -29,7 +30,7 @@ def run(runner: HistoryRunner, before: int | None = None, after: int | None = No
     return bisect_between(BisectRequest(runner, case_named("case"), **options), *ends)
 
 
-def pair(found: Bisection) -> tuple[int, int]:
+def pair(found: Bisection | Transition) -> tuple[int, int]:
     return int(found.before.name.split(".")[1]), int(found.after.name.split(".")[1])
 
 
@@ -68,10 +69,86 @@ def test_named_ends_are_verified() -> None:
     assert "--good" in found.reason
 
 
-def test_a_passing_newest_release_is_no_regression() -> None:
+def test_a_failure_that_is_gone_has_where_it_came_and_where_it_went() -> None:
     found, _ = bisect("PPFFPP")
-    assert found.answer is Answer.INCONCLUSIVE
-    assert "1.5.0" in found.reason
+    assert (found.kind, found.answer, pair(found)) == (BisectKind.REGRESSION, Answer.CULPRIT, (1, 2))
+    assert (pair(found.path.broke), pair(found.path.fixed), found.path.changed) == ((1, 2), (3, 4), None)
+    assert found.path.fixed.answer is Answer.CULPRIT
+
+
+def test_a_failure_that_was_always_there_and_is_gone_has_its_fix_only() -> None:
+    found, _ = bisect("FFGPPP")
+    assert (found.kind, found.answer, pair(found), found.confirmed) == (BisectKind.FIX, Answer.CULPRIT, (2, 3), True)
+    assert (found.path.broke, pair(found.path.fixed), found.failure.failure_class) == (None, (2, 3), "class-G")
+
+
+def test_no_failure_at_all_is_no_regression() -> None:
+    found, runner = bisect("PPUP")
+    assert (found.answer, found.path.fixed) == (Answer.INCONCLUSIVE, None)
+    assert found.reason
+    assert len(runner.asked) == 4
+
+
+def test_a_failure_that_changed_has_where_it_broke_and_where_it_changed() -> None:
+    found, _ = bisect("PPPPPGGGFFFF")
+    assert (found.answer, pair(found), found.failure.failure_class) == (Answer.CULPRIT, (7, 8), "class-F")
+    broke, changed = found.path.broke, found.path.changed
+    assert (pair(broke), broke.failure.failure_class, broke.answer) == ((4, 5), "class-G", Answer.CULPRIT)
+    assert (pair(changed), changed.failure.failure_class, changed.answer) == ((7, 8), "class-F", Answer.CULPRIT)
+
+
+def test_a_failure_that_changed_and_is_gone_has_all_three_changes() -> None:
+    found, _ = bisect("PPGGFFPPP")
+    path = found.path
+    assert (pair(path.broke), pair(path.changed), pair(path.fixed)) == ((1, 2), (3, 4), (5, 6))
+
+
+def test_untestable_releases_beside_a_changed_failure_leave_suspects() -> None:
+    found, _ = bisect("PPPPUGGFFFF")
+    assert (found.answer, pair(found.path.broke), pair(found)) == (Answer.SUSPECTS, (3, 5), (6, 7))
+    assert [revision.name for revision, _ in found.path.broke.suspects] == ["1.4.0", "1.5.0"]
+    found, _ = bisect("PPPPGUFFFF")
+    assert (found.answer, pair(found.path.broke), pair(found)) == (Answer.SUSPECTS, (3, 4), (4, 6))
+    assert [revision.name for revision, _ in found.suspects] == ["1.5.0", "1.6.0"]
+
+
+def test_a_changed_failure_whose_probes_disagree_is_no_culprit() -> None:
+    runner = HistoryRunner({"case": "PPPGGFF"})
+    runner.flips["case", 3] = ["G", "P", "P", "P"]  # fails when searched, compiles when confirmed
+    found = run(runner)
+    assert found.answer is not Answer.CULPRIT
+
+
+@pytest.mark.parametrize(
+    ("history", "kind", "good", "bad", "expected"),
+    [
+        ("PPFFPP", BisectKind.REGRESSION, 3, 1, (BisectKind.REGRESSION, 1, 3)),  # swapped
+        ("PPFFPP", BisectKind.REGRESSION, 5, 3, (BisectKind.FIX, 5, 3)),  # a fix
+        ("PPFFPP", BisectKind.FIX, 1, 3, (BisectKind.REGRESSION, 1, 3)),
+        ("PPFFPP", BisectKind.FIX, 3, 5, (BisectKind.FIX, 5, 3)),
+        ("PPFFPP", BisectKind.REGRESSION, 2, 3, (BisectKind.REGRESSION, 1, 3)),  # both fail: an older one compiles
+        ("PPFFPP", BisectKind.FIX, 3, 2, (BisectKind.FIX, 5, 3)),
+        ("PPFFPP", BisectKind.REGRESSION, 1, 5, (BisectKind.REGRESSION, 1, 2)),  # both compile: one between fails
+        ("PPPPPF", BisectKind.REGRESSION, 1, 3, (BisectKind.REGRESSION, 1, 5)),
+        ("PPFFPP", BisectKind.REGRESSION, 4, 5, (BisectKind.FIX, 4, 3)),
+        ("PPFFPP", BisectKind.REGRESSION, None, 5, (BisectKind.FIX, 5, 3)),
+        ("PPUFUP", BisectKind.REGRESSION, 5, 2, (BisectKind.FIX, 5, 3)),  # an untestable end
+        ("PPPPPP", BisectKind.REGRESSION, 1, 3, None),
+        ("FFFFFF", BisectKind.REGRESSION, 1, 3, None),
+        ("PUUP", BisectKind.REGRESSION, 1, 2, None),
+    ],
+)
+def test_ends_that_do_not_fit_lead_to_ends_that_do(
+    history: str, kind: BisectKind, good: int | None, bad: int | None, expected: tuple[BisectKind, int, int] | None
+) -> None:
+    request = BisectRequest(HistoryRunner({"case": history}), case_named("case"), kind=kind)
+    ends = ends_that_work(request, *(None if index is None else f"1.{index}.0" for index in (good, bad)))
+    if expected is None:
+        assert isinstance(ends, str)
+        return
+    assert (ends.kind, ends.good, ends.bad) == (expected[0], f"1.{expected[1]}.0", f"1.{expected[2]}.0")
+    older, newer = (ends.good, ends.bad) if ends.kind is BisectKind.REGRESSION else (ends.bad, ends.good)
+    assert bisect_between(replace(request, kind=ends.kind), older, newer).answer in (Answer.CULPRIT, Answer.SUSPECTS)
 
 
 def test_what_never_worked_is_no_regression() -> None:
@@ -95,7 +172,7 @@ def test_untestable_releases_between_leave_suspects() -> None:
 
 
 def test_another_failure_is_never_taken_for_this_one() -> None:
-    found, _ = bisect("PPPPPGGGFFFF")
+    found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
     assert found.answer is Answer.SUSPECTS
     assert [revision.name for revision, _ in found.suspects] == ["1.5.0", "1.6.0", "1.7.0", "1.8.0"]
     assert {failure.failure_class for _, failure in found.other_failures} == {"class-G"}
@@ -165,11 +242,27 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
         return
     low, high = pair(found)
     reference = found.failure.failure_class[-1]
-    old, new = ("P", reference) if kind is BisectKind.REGRESSION else (reference, "P")
-    assert (history[low], history[high]) == (old, new)
-    assert not set(history[low + 1 : high]) & {"P", reference}
-    assert [revision.name for revision, _ in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]
-    assert (found.answer is Answer.CULPRIT) == (high == low + 1)
+    path = found.path
+    if kind is BisectKind.FIX:
+        assert (history[low], history[high]) == (reference, "P")
+        assert not set(history[low + 1 : high]) & {"P", reference}
+        assert path == FailurePath()
+        assert [revision.name for revision, _ in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]
+        assert (found.answer is Answer.CULPRIT) == (high == low + 1)
+    else:
+        main = path.changed or path.broke or path.fixed
+        assert (pair(main), main.failure) == (pair(found), found.failure)
+        assert (path.fixed is not None) == (history.rstrip("U")[-1:] == "P")
+        steps = [(path.broke, "P", "FG"), (path.changed, "FG".replace(reference, ""), reference), (path.fixed, "FG", "P")]
+        for step, old, new in steps:
+            if step is not None:
+                first, last = pair(step)
+                assert history[first] in old
+                assert history[last] in new
+                assert set(history[first + 1 : last]) <= {"U"}
+                assert (step.answer is Answer.CULPRIT) == (last == first + 1)
+        claimed = [step.answer for step in (path.broke, path.changed) if step] or [path.fixed.answer]
+        assert (found.answer is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
     assert found.confirmed
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -84,6 +86,48 @@ def test_the_release_that_fixed_a_failure(shared_home: Path, triage: Triage) -> 
     bisection = json_answer(triage, *words, code=0)
     assert (bisection["before"]["name"], bisection["after"]["name"], bisection["status"]) == ("3.6.0", "3.7.0", "culprit")
     assert bisection["confirmed"]
+
+
+@pytest.mark.slow
+def test_a_failure_that_changed_is_followed_to_the_release_that_broke_it(shared_home: Path, triage: Triage) -> None:
+    bisection = json_answer(triage, "bisect", RECIPES / "affinity-symbol-undeclared.yaml", code=0)
+    broke, changed = bisection["broke"], bisection["changed"]
+    assert (bisection["status"], bisection["kind"], bisection["confirmed"]) == ("culprit", "regression", True)
+    assert (broke["before"]["name"], broke["after"]["name"], broke["failure"]["class"]) == ("3.3.0", "3.4.0", "segfault")
+    assert (changed["before"]["name"], changed["after"]["name"]) == ("3.7.1", "3.8.0")
+    assert (bisection["before"], bisection["after"]) == (changed["before"], changed["after"])
+    assert changed["failure"]["class"] == bisection["failure"]["class"] == "undeclared-device"
+    assert bisection["fixed"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "broke", "changed", "fixed"),
+    [
+        ("paged-gather", ("3.1.0", "3.2.0"), None, ("3.3.0", "3.4.0")),
+        ("dynamic-matmul", ("3.1.0", "3.2.0"), ("3.3.0", "3.4.0"), ("3.7.1", "3.8.0")),
+        ("conv-gfx1201", None, None, ("3.2.0", "3.3.0")),
+    ],
+)
+def test_a_failure_that_is_gone_has_the_releases_where_it_came_and_went(
+    shared_home: Path, triage: Triage, recipe: str, broke: object, changed: object, fixed: object
+) -> None:
+    bisection = json_answer(triage, "bisect", RECIPES / f"{recipe}.yaml", code=0)
+
+    def names(step: dict[str, Any] | None) -> object:
+        return step and (step["before"]["name"], step["after"]["name"])
+
+    assert (names(bisection["broke"]), names(bisection["changed"]), names(bisection["fixed"])) == (broke, changed, fixed)
+    assert (bisection["status"], bisection["kind"]) == ("culprit", "regression" if broke else "fix")
+
+
+@pytest.mark.parametrize(("ends", "code"), [("--good 3.4.0 --bad 3.3.0", 2), ("--good 3.4.0 --bad 3.5.0", 3)])
+def test_wrong_ends_are_answered_with_a_command_that_works(shared_home: Path, triage: Triage, ends: str, code: int) -> None:
+    done = triage("bisect", RECIPES / "affinity-symbol-undeclared.yaml", *ends.split())
+    assert done.returncode == code
+    [line] = [line for line in (done.stdout + done.stderr).splitlines() if "triage bisect" in line]
+    bisection = json_answer(triage, *shlex.split(line.partition("triage ")[2]), code=0)
+    assert (bisection["after"]["name"], bisection["status"], bisection["broke"]) == ("3.4.0", "culprit", None)
 
 
 def test_a_local_build_is_the_same_compiler_as_its_release(shared_home: Path, triage: Triage) -> None:

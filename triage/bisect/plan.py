@@ -8,9 +8,11 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandidates, commit_candidates
+from triage.bisect.ends import WorkingEnds, find_release_ends, part_of, with_fix_alone, working_ends
+from triage.bisect.failure_path import with_path
 from triage.bisect.pass_evidence import pass_evidence
-from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, Side
-from triage.bisect.search import BisectSearch, answer, run_search, wrong_end
+from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, FailurePath
+from triage.bisect.search import BisectSearch, answer, run_search
 from triage.bisect.session import Journal, Session
 from triage.execution.judge import Match, same_signature
 from triage.execution.runner import ProbeRunner
@@ -24,6 +26,10 @@ from triage.toolchains.workspace import Workspace
 
 _MAIN_LINES = ("HEAD", "origin/HEAD", "origin/main", "origin/master", "main", "master")
 _JOURNAL_FORMAT = "2"  # changes when the meaning of its entries does
+
+
+class WrongOrder(BadInput):
+    """The old end is not older than the new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,11 @@ def bisect_between(
 ) -> Bisection:
     """Find the release or commit that changed the case between two revisions, the old one first. `report`: see `run_search`."""
     planned = plan(request, before, after)
-    return planned if isinstance(planned, Bisection) else run_search(planned, report)
+    if isinstance(planned, Bisection):
+        return with_fix_alone(planned)
+    bisection = run_search(planned, report)
+    is_open = before is None or after is None
+    return with_path(planned, bisection) if is_open and request.kind is BisectKind.REGRESSION else bisection
 
 
 def plan(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
@@ -125,7 +135,8 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
     ends = _commit_ends(request, before, after)
     if isinstance(ends, Bisection):
         return ends
-    search = search_on(request, _commits_between(request, *ends))
+    old, new, path = ends
+    search = replace(search_on(request, _commits_between(request, old, new)), path=path)
     if request.attribute:
         search.witness = partial(pass_evidence, request.runner, request.case, repository=request.repository)
     return search
@@ -148,29 +159,46 @@ def _plan_releases(request: BisectRequest, before: str | None, after: str | None
     """Plan a search along releases. Without `after` the newest testable release is the new end; without `before` the old end
     is searched backwards from it.
     """
-    releases = ReleaseCandidates(request.runner.registry.releases(request.case.compiler), request.runner.registry)
-    index_of = {ref.revision.name: index for index, ref in enumerate(releases.refs)}
-    first, last = (_release_index(request, text, index_of) if text else None for text in (before, after))
+    search, (first, last) = all_releases(request, before, after)
     if first is not None and last is not None and first >= last:
         other = "--find fix" if request.kind is BisectKind.REGRESSION else "no --find fix"
-        raise BadInput(f"{before} is not older than {after}: a {request.kind.value} needs its old state first; or pass {other}")
-    search = search_on(request, releases)
+        raise WrongOrder(
+            f"{before} is not older than {after}: a {request.kind.value} needs its old state first; or pass {other}"
+        )
     if first is None or last is None:
-        ends = _find_release_ends(search, first, last)
+        ends = find_release_ends(search, first, last)
         if ends is None:
             return answer(search)
         first, last = ends
     inside = range(first, last + 1)
     return replace(
-        search,
-        range=replace(releases, refs=releases.refs[first : last + 1]),
-        outcomes={index - first: outcomes for index, outcomes in search.outcomes.items() if index in inside},
+        part_of(search, first, last),
         untestable_outside=tuple(
-            (releases.revision(index), outcomes[-1].reason)
+            (search.range.revision(index), outcomes[-1].reason)
             for index, outcomes in sorted(search.outcomes.items())
             if index not in inside and isinstance(outcomes[-1], Untestable)
         ),
     )
+
+
+def all_releases(request: BisectRequest, *texts: str | None) -> tuple[BisectSearch, list[int | None]]:
+    """A search along all releases, and the indices of some of them.
+
+    Raises:
+        BadInput: A text is no release of the index.
+    """
+    releases = ReleaseCandidates(request.runner.registry.releases(request.case.compiler), request.runner.registry)
+    index_of = {ref.revision.name: index for index, ref in enumerate(releases.refs)}
+    return search_on(request, releases), [_release_index(request, text, index_of) if text else None for text in texts]
+
+
+def ends_that_work(request: BisectRequest, before: str | None, after: str | None) -> WorkingEnds | str | None:
+    """Ends that a search can start from, near the named ones; their states where there are none, None for commits."""
+    if request.repo is not None:
+        return None
+    search, indices = all_releases(request, before, after)
+    named = [index for index in indices if index is not None]
+    return working_ends(search, named) if named else None
 
 
 def _release_index(request: BisectRequest, text: str, index_of: Mapping[str, int]) -> int:
@@ -181,63 +209,6 @@ def _release_index(request: BisectRequest, text: str, index_of: Mapping[str, int
             f"{text!r} is no stable release of the index ({names[0]} .. {names[-1]}); commits and nightlies need --repo"
         )
     return index_of[name]
-
-
-def _find_release_ends(search: BisectSearch, first: int | None, last: int | None) -> tuple[int, int] | None:
-    """Find the missing ends among all releases; None where there are none (see the search's `reason`)."""
-    if last is None:
-        last = _newest_testable(search)
-        if last is None:
-            search.reason = "no release could be tested"
-            newest = search.outcomes[search.last][-1]
-            search.cause = newest.cause if isinstance(newest, Untestable) else None
-            return None
-    else:
-        search.ask([last])
-    if not search.verify_end(last, Side.NEW):
-        return None
-    if first is None:
-        first = _old_end(search, last)
-        if first is None:
-            search.reason = _no_old_end(search, last)
-            return None
-    if first >= last:
-        raise BadInput(
-            f"{search.range.revision(first).name} is the newest testable release: there is nothing to search after it"
-        )
-    return first, last
-
-
-def _newest_testable(search: BisectSearch) -> int | None:
-    for index in range(search.last, -1, -1):
-        search.ask([index])
-        if not isinstance(search.outcomes[index][-1], Untestable):
-            return index
-    return None
-
-
-def _old_end(search: BisectSearch, last: int) -> int | None:
-    """Find a release in the old state: 1, 2, 4, ... releases back, then all that were left out."""
-    strides = [last - (1 << power) for power in range(last.bit_length()) if last - (1 << power) > 0]
-    rest = [index for index in range(last - 1, -1, -1) if index not in strides and index != 0]
-    order = [*strides, 0, *rest] if last > 0 else []
-    jobs = search.runner.jobs
-    for start in range(0, len(order), jobs):
-        batch = order[start : start + jobs]
-        search.ask(batch)
-        for index in batch:
-            if wrong_end(search.range.revision(index).name, search.outcomes[index][-1], Side.OLD, search.kind) is None:
-                return index
-    return None
-
-
-def _no_old_end(search: BisectSearch, last: int) -> str:
-    oldest, newest = search.range.revision(0).name, search.range.revision(last).name
-    if search.kind is BisectKind.FIX:
-        return f"nothing was fixed: no release from {oldest} to {newest} fails"
-    untestable = any(isinstance(outcomes[-1], Untestable) for outcomes in search.outcomes.values())
-    detail = "some could not be tested" if untestable else "it never worked, so nothing regressed"
-    return f"no release from {oldest} to {newest} compiles it: {detail}"
 
 
 def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[ToolchainRef, ToolchainRef]:
@@ -296,19 +267,25 @@ def line_to(repository: Repository, home: Path, newest: str) -> Timeline:
     return Timeline(repository, cache, newest)
 
 
-def _commit_ends(request: BisectRequest, before: str | None, after: str | None) -> tuple[RangeEnd, RangeEnd] | Bisection:
-    """The ends as commits. A bisect over releases narrows them first where both are releases or one is not named."""
+def _commit_ends(
+    request: BisectRequest, before: str | None, after: str | None
+) -> tuple[RangeEnd, RangeEnd, FailurePath] | Bisection:
+    """The ends as commits. A bisect over releases narrows them first where both are releases or one is not named.
+
+    Commits are searched where it broke, even if the failure changed later; the path has the releases of other changes.
+    """
     old = range_end(request, before) if before else None
     new = range_end(request, after) if after else None
     if old and new and not (old.ref and old.ref.release and new.ref and new.ref.release):
-        return old, new
+        return old, new, FailurePath()
     for end in (old, new):
         if end and not (end.ref and end.ref.release):
             raise BadInput(f"{end.text} has no other end: name both --good and --bad where one of them is no release")
-    found = bisect_between(replace(request, repo=None), before, after)
-    if found.before is None or found.after is None:
-        return found
-    return range_end(request, found.before.name), range_end(request, found.after.name)
+    releases = bisect_between(replace(request, repo=None), before, after)
+    pair = releases.path.broke or releases.transition()
+    if pair is None or releases.kind is not request.kind:
+        return releases
+    return range_end(request, pair.before.name), range_end(request, pair.after.name), replace(releases.path, broke=None)
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

@@ -54,6 +54,39 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Transition:
+    """Two revisions between which the state of a case changed.
+
+    failure: the one that came, or the one that went. suspects: the revisions that may have brought the change, with
+    probabilities; confirmed: both revisions were probed again and agreed each time.
+    """
+
+    before: Revision
+    after: Revision
+    failure: Failure
+    suspects: tuple[tuple[Revision, float], ...]
+    confirmed: bool
+
+    @property
+    def answer(self) -> Answer:
+        """How precise it is."""
+        return Answer.CULPRIT if self.confirmed and len(self.suspects) == 1 else Answer.SUSPECTS
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePath:
+    """The changes of a failure's state, for a bisect whose ends were not named.
+
+    broke: from compiling to failing in any way. changed: to the present failure from another one; None where there was no
+    other. fixed: from failing to compiling, where the newest revision compiles.
+    """
+
+    broke: Transition | None = None
+    changed: Transition | None = None
+    fixed: Transition | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CommitNote:
     """Details of a suspected commit.
 
@@ -82,6 +115,8 @@ class Bisection:
     evidence: what the passes of both ends show, compared before any probe between them.
     notes: of suspects that are commits, by sha.
     other_failures, untestable: revisions whose probes were skipped.
+    path: where the failure came, changed and went; empty where both ends were named.
+    command: a command line that answers, where the named ends do not fit.
     """
 
     case: Case
@@ -101,6 +136,15 @@ class Bisection:
     cause: Cause | None = None
     evidence: str | None = None
     notes: Mapping[str, CommitNote] = field(default_factory=dict)
+    path: FailurePath = field(default_factory=FailurePath)
+    command: str | None = None
+
+    def transition(self, failure: Failure | None = None) -> Transition | None:
+        """The change between `before` and `after`; None where they are not known. failure: instead of the own one."""
+        about = failure or self.failure
+        if self.before is None or self.after is None or about is None:
+            return None
+        return Transition(self.before, self.after, about, self.suspects, self.confirmed)
 
 
 def unexpected(case: Case, failure: Failure) -> str | None:

@@ -12,7 +12,7 @@ from triage.bisect.candidates import BisectRange
 from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues
-from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind, Side, unexpected
+from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind, FailurePath, Side, unexpected
 from triage.execution.judge import Match, same_signature, verdict_of
 from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
@@ -33,9 +33,10 @@ _NOTED = 20  # suspects with details
 class BisectSearch:
     """A search in progress: what was probed and what follows from it.
 
-    match: makes, from the failure that is bisected, the test that recognises it. repeats: compiles for each probe.
+    match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
+    verdict. repeats: compiles for each probe.
     witness: compares the passes of the good and the bad end's compilers; called once. untestable_outside: revisions that were
-    probed while the ends were looked for. reason: why the search is inconclusive.
+    probed while the ends were looked for. path: changes that were found meanwhile. reason: why the search is inconclusive.
     """
 
     runner: CaseProber
@@ -43,6 +44,7 @@ class BisectSearch:
     range: BisectRange
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
+    judge: Callable[[Outcome, Match], Verdict] = verdict_of
     confidence: float = CONFIDENCE
     repeats: int = 1
     witness: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
@@ -51,6 +53,7 @@ class BisectSearch:
     failure: Failure | None = None
     evidence: PassEvidence | None = None
     untestable_outside: tuple[tuple[Revision, str], ...] = ()
+    path: FailurePath = field(default_factory=FailurePath)
     reason: str | None = None
     cause: Cause | None = None
     probes: int = 0
@@ -165,7 +168,7 @@ class BisectSearch:
     def verdict(self, outcome: Outcome) -> Verdict:
         """What an outcome says about the failure that is bisected."""
         assert self.failure is not None
-        return verdict_of(outcome, self.match(self.failure))
+        return self.judge(outcome, self.match(self.failure))
 
     def side(self, outcome: Outcome) -> Side | None:
         """The side of the change that an outcome shows; None when it is skipped."""
@@ -267,6 +270,7 @@ def answer(search: BisectSearch) -> Bisection:
         other_failures=_other_failures(search),
         reason=search.reason,
         cause=search.cause,
+        path=search.path,
     )
     if search.belief is None or search.reason:
         return inconclusive

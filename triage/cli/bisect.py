@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +105,7 @@ def bisect(
     models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
     chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe]), case)
     with open_runner(context.obj, [chosen], jobs) as runner:
-        from triage.bisect.plan import BisectRequest, bisect_between
+        from triage.bisect.plan import BisectRequest, WrongOrder, bisect_between
 
         compare = attribute and metric is None
         request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, repeats, compare)
@@ -118,7 +119,14 @@ def bisect(
             logs = (import_log, export_log)
             bisection = _with_session(request, before, after, interactive=interactive, resume=resume, logs=logs)
         else:
-            bisection = bisect_between(request, before, after)
+            try:
+                bisection = bisect_between(request, before, after)
+            except WrongOrder as error:
+                states, line = _advice(request, before, after, recipe)
+                raise BadInput(f"{error}. {states}." + (f" Run:\n  {line}" if line else "")) from error
+            if bisection.answer is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None:
+                _, line = _advice(request, before, after, recipe)
+                bisection = replace(bisection, command=line)
     write_report(BisectReport(bisection), output)
     return _exit_of([bisection])
 
@@ -149,6 +157,22 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
     if all(bisection.answer is Answer.CULPRIT for bisection in bisections):
         return Exit.OK
     return exit_without_answer(bisection.cause for bisection in bisections)
+
+
+def _advice(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> tuple[str | None, str | None]:
+    """Return the states of the named ends, and a command line whose ends fit; None for what is not known."""
+    from triage.bisect.plan import ends_that_work
+
+    ends = ends_that_work(request, before, after)
+    case = ["--case", request.case.name] if request.case.matrix else []
+    words = ["triage", "bisect", str(recipe), *case]
+    if ends is None:
+        is_failing = not (before or after or request.repo) and request.kind is BisectKind.FIX
+        return None, shlex.join(words) if is_failing else None
+    if isinstance(ends, str):
+        return ends, None
+    find = ["--find", "fix"] if ends.kind is BisectKind.FIX else []
+    return ends.states, shlex.join([*words, *find, "--good", ends.good, "--bad", ends.bad])
 
 
 def _threshold(request: BisectRequest, good: str | None, bad: str | None, metric: Metric) -> MetricThreshold:

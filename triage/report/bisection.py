@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -11,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.bisect.history import plain_status
-from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, unexpected
+from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Transition, unexpected
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.report.elements import facts_table, failure_text, numbers_text, outcome_text, plural, revision_text
+from triage.report.elements import facts_table, failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
 from triage.report.markdown import cell, fenced, ticks
 from triage.report.registry import MarkdownReport, Report
 from triage.report.shapes import FailureShape, Shape, failure_in, failure_shape, optional_failure, reason_in
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # they import numerics, which the reports do not need
 
 _UNTESTABLE_SHOWN = 8
 _SUSPECTS_SHOWN = 10
+_NAMES_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,17 @@ class UntestableShape(Shape):
 
 
 @dataclass(frozen=True)
+class TransitionShape(Shape):
+    """Two revisions between which a case broke, its failure changed, or was fixed. `failure`: the one that came or went."""
+
+    before: Revision
+    after: Revision
+    failure: FailureShape
+    confirmed: bool
+    suspects: list[BisectSuspectShape]
+
+
+@dataclass(frozen=True)
 class BisectShape(Shape):
     """JSON of `triage bisect`."""
 
@@ -90,6 +103,10 @@ class BisectShape(Shape):
     reason: str | None
     evidence: str | None
     hint: str | None
+    broke: TransitionShape | None
+    changed: TransitionShape | None
+    fixed: TransitionShape | None
+    command: str | None
 
 
 def bisect_shape(bisection: Bisection) -> BisectShape:
@@ -111,7 +128,21 @@ def bisect_shape(bisection: Bisection) -> BisectShape:
         reason=bisection.reason,
         evidence=bisection.evidence,
         hint=_hint(bisection),
+        broke=_transition(bisection.path.broke),
+        changed=_transition(bisection.path.changed),
+        fixed=_transition(bisection.path.fixed),
+        command=bisection.command,
     )
+
+
+def _transition(step: Transition | None) -> TransitionShape | None:
+    if step is None:
+        return None
+    suspects = [
+        BisectSuspectShape(revision.name, revision.commit, revision.date, revision.subject, probability)
+        for revision, probability in step.suspects
+    ]
+    return TransitionShape(step.before, step.after, failure_shape(step.failure), step.confirmed, suspects)
 
 
 def _suspect(bisection: Bisection, revision: Revision, probability: float) -> BisectSuspectShape:
@@ -148,14 +179,13 @@ class BisectReport(MarkdownReport):
 
     def markdown(self) -> str:
         bisection = self.bisection
-        old, new = _end_names(bisection)
         lines = [f"### `{bisection.case.name}`: {_verdict(bisection)}", ""]
         if bisection.failure:
             lines += ["```", fenced(bisection.failure.headline), "```", ""]
-        if bisection.before and bisection.after:
+        if rows := list(_ends(bisection)):
+            subjects = {revision_text(one): one.subject or "" for one in (bisection.before, bisection.after) if one}
             lines += ["| | revision | subject |", "|---|---|---|"]
-            for name, revision in ((old, bisection.before), (new, bisection.after)):
-                lines.append(f"| {name} | {revision_text(revision)} | {cell(revision.subject or '')} |")
+            lines += [f"| {name} | {cell(text)} | {cell(subjects.get(text, ''))} |" for name, text in rows]
             lines.append("")
         if bisection.notes:
             lines += _suspect_table(bisection)
@@ -170,7 +200,9 @@ class BisectReport(MarkdownReport):
             lines.append(f"Evidence from the passes of both ends: {bisection.evidence}.")
         if bisection.reason:
             lines.append(f"Inconclusive: {bisection.reason}.")
-        lines += [f"- {revision.name} has another failure: {failure_text(one)}" for revision, one in bisection.other_failures]
+        if bisection.command:
+            lines.append(f"Run: `{bisection.command}`")
+        lines += [f"- {text}" for text in _other_failures(bisection)]
         shown = bisection.untestable[:_UNTESTABLE_SHOWN]
         lines += [f"- {revision.name} could not be tested: {reason}" for revision, reason in shown]
         if (hidden := len(bisection.untestable) - len(shown)) > 0:
@@ -179,24 +211,42 @@ class BisectReport(MarkdownReport):
 
 
 def _verdict(bisection: Bisection) -> str:
-    verb = "introduced by" if bisection.kind is BisectKind.REGRESSION else "fixed by"
-    match bisection.answer:
-        case Answer.CULPRIT:
-            return f"{verb} {revision_text(bisection.after)}"
-        case Answer.SUSPECTS:
-            return f"{verb} one of {plural(len(bisection.suspects), 'revision')}"
-        case Answer.INCONCLUSIVE:
-            return "inconclusive"
+    path, verb = bisection.path, "introduced by" if bisection.kind is BisectKind.REGRESSION else "fixed by"
+    if bisection.answer is Answer.INCONCLUSIVE:
+        return "inconclusive"
+    if path.broke and path.changed:
+        since = "failed in its last form since" if path.fixed else "fails as today since"
+        verdict = f"{_came('broke with', path.broke)}; {_came(since, path.changed)}"
+    elif bisection.answer is Answer.CULPRIT:
+        verdict = f"{verb} {revision_text(bisection.after)}"
+    else:
+        verdict = f"{verb} {_one_of([revision for revision, _ in bisection.suspects])}"
+    if path.fixed and bisection.kind is BisectKind.REGRESSION:
+        verdict += f"; fixed by {_shown(path.fixed)}"
+    return verdict
+
+
+def _came(verb: str, step: Transition) -> str:
+    return f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})"
+
+
+def _shown(step: Transition, *, full: bool = True) -> str:
+    if step.answer is Answer.CULPRIT:
+        return revision_text(step.after) if full else step.after.name
+    return _one_of([revision for revision, _ in step.suspects])
+
+
+def _one_of(revisions: Sequence[Revision]) -> str:
+    if len(revisions) == 1:
+        return f"{revisions[0].name} (not confirmed)"
+    listed = ", ".join(revision.name for revision in revisions[:_NAMES_SHOWN])
+    more = f" and {len(revisions) - _NAMES_SHOWN} more" if len(revisions) > _NAMES_SHOWN else ""
+    return f"one of {plural(len(revisions), 'revision')}: {listed}{more}"
 
 
 def _headline(bisection: Bisection) -> Text:
     style = "yellow" if bisection.answer is Answer.INCONCLUSIVE else "bold"
-    text = Text.assemble((bisection.case.name, "bold"), ": ", (_verdict(bisection), style))
-    if bisection.answer is Answer.SUSPECTS:
-        names = [revision.name for revision, _ in bisection.suspects]
-        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-        text.append(f": {', '.join(names[:12])}{more}")
-    return text
+    return Text.assemble((bisection.case.name, "bold"), ": ", (_verdict(bisection), style))
 
 
 def _certainty(bisection: Bisection) -> str:
@@ -209,8 +259,7 @@ def _certainty(bisection: Bisection) -> str:
 def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
     if bisection.reason:
         yield "why", bisection.reason
-    if bisection.before and bisection.after:
-        yield from zip(_end_names(bisection), map(revision_text, (bisection.before, bisection.after)), strict=True)
+    yield from _ends(bisection)
     if bisection.failure:
         yield "failure", failure_text(bisection.failure, 400)
         if numbers := numbers_text(bisection.failure):
@@ -221,13 +270,34 @@ def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
             yield "commit", _commit_text(note, probability)
     if bisection.evidence:
         yield "evidence", bisection.evidence
-    for revision, failure in bisection.other_failures:
-        yield "another", f"{revision.name} has another failure: {failure_text(failure)}"
+    yield from (("another", text) for text in _other_failures(bisection))
     for revision, reason in bisection.untestable[:_UNTESTABLE_SHOWN]:
         yield "untestable", f"{revision.name}: {reason}"
     if (hidden := len(bisection.untestable) - _UNTESTABLE_SHOWN) > 0:
         yield "", f"and {hidden} more"
     yield "certainty", _certainty(bisection)
+
+
+def _other_failures(bisection: Bisection) -> Iterable[str]:
+    """Yield a sentence for each other failure with all revisions that have it."""
+    for text, group in groupby(bisection.other_failures, key=lambda pair: failure_text(pair[1])):
+        names = [revision.name for revision, _ in group]
+        yield f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another failure: {text}"
+
+
+def _ends(bisection: Bisection) -> Iterable[tuple[str, str]]:
+    """Yield the revisions around each change, with the failures of other forms."""
+    broke, changed, fixed = bisection.path.broke, bisection.path.changed, bisection.path.fixed
+    if broke and changed:
+        yield "last good", revision_text(broke.before)
+        yield "broke", f"{revision_text(broke.after)}: {failure_text(broke.failure)}"
+        yield "last other", revision_text(changed.before)
+        yield "changed", revision_text(changed.after)
+    elif bisection.before and bisection.after:
+        yield from zip(_end_names(bisection), map(revision_text, (bisection.before, bisection.after)), strict=True)
+    if fixed and bisection.kind is BisectKind.REGRESSION:
+        yield "last bad", revision_text(fixed.before)
+        yield "first good", revision_text(fixed.after)
 
 
 def _commit_text(note: CommitNote, probability: float) -> Text:
@@ -263,6 +333,8 @@ def _next_steps(bisection: Bisection) -> Iterable[str]:
     """Return what to do when the answer is not one revision, or is about a failure that the recipe does not expect."""
     if hint := _hint(bisection):
         yield hint
+    if bisection.command:
+        yield f"Run: {bisection.command}"
     suspects = {revision.name for revision, _ in bisection.suspects}
     hiding = [(revision, failure) for revision, failure in bisection.other_failures if revision.name in suspects]
     if bisection.answer is Answer.SUSPECTS and bisection.failure and hiding:
@@ -270,7 +342,10 @@ def _next_steps(bisection: Bisection) -> Iterable[str]:
             yield "The other failure has the same family; pass --match family to follow it through its change of class."
         else:
             name = hiding[0][0].name
-            yield f"Another failure hides the change; pass --bad {name} to bisect it, or --match any to accept any failure."
+            yield (
+                f"Another failure hides the change; leave out --good or --bad to follow it, pass --bad {name} to bisect it, or "
+                "--match any to accept any failure."
+            )
 
 
 def progress_bar(share: float, width: int = 16) -> Text:

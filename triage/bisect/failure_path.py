@@ -1,0 +1,71 @@
+"""Follow a failure that changed on its way: where it broke in another form, and where it took the present one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from triage.bisect.candidates import ReleaseCandidates
+from triage.bisect.ends import add_effort, is_failing, part_of
+from triage.bisect.result import Answer, Bisection
+from triage.bisect.search import BisectSearch, run_search
+from triage.execution.judge import Match, any_failure
+from triage.model.outcome import Failed, Outcome, Verdict
+
+
+def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
+    """Add where the case broke to the answer of a regression.
+
+    Where releases with other failures lie between the last that compiles and the first with the present failure, two
+    changes are searched: from compiling to failing in any way, and from another failure to the present one.
+    """
+    broke = bisection.transition()
+    if broke is None or bisection.failure is None:
+        return bisection
+    hidden = _hidden(search, bisection)
+    if not hidden:
+        return replace(bisection, path=replace(bisection.path, broke=broke))
+    low, high = _indices(search, bisection)
+    first = replace(part_of(search, low, hidden[0]), match=lambda _: any_failure)
+    broke = run_search(first).transition()
+    add_effort(search, first)
+    second = replace(part_of(search, hidden[-1], high), judge=present_or_other)
+    second.failure = bisection.failure
+    second.rebuild()  # its old end fails, which no verified end may
+    present = run_search(second)
+    add_effort(search, second)
+    changed = present.transition()
+    effort = replace(bisection, probes=search.probes, rounds=search.rounds, cached=search.cached)
+    if broke is None or changed is None:
+        return effort
+    weakest = broke if broke.answer is not Answer.CULPRIT else changed
+    return replace(
+        effort,
+        answer=weakest.answer,
+        before=changed.before,
+        after=changed.after,
+        suspects=changed.suspects,
+        confirmed=broke.confirmed and changed.confirmed,
+        path=replace(bisection.path, broke=broke, changed=changed),
+    )
+
+
+def present_or_other(outcome: Outcome, match: Match) -> Verdict:
+    """The verdict of a search for the change from another failure to the one that `match` recognises."""
+    if not isinstance(outcome, Failed) or outcome.flaky:
+        return Verdict.SKIP
+    return Verdict.BAD if any(map(match, (outcome.failure, *outcome.others))) else Verdict.GOOD
+
+
+def _hidden(search: BisectSearch, bisection: Bisection) -> list[int]:
+    """The releases between both ends of the answer that fail in another way."""
+    if not isinstance(search.range, ReleaseCandidates):
+        return []
+    low, high = _indices(search, bisection)
+    return [index for index in range(low + 1, high) if index in search.outcomes and is_failing(search.outcomes[index][-1])]
+
+
+def _indices(search: BisectSearch, bisection: Bisection) -> tuple[int, int]:
+    names = [search.range.revision(index).name for index in range(len(search.range))]
+    assert bisection.before
+    assert bisection.after
+    return names.index(bisection.before.name), names.index(bisection.after.name)
