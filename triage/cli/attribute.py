@@ -9,7 +9,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option, rev_option
+from triage.cli.options import CaseOption, JobsOption, RecipePath, SuiteOption, format_option, rev_option
 from triage.report.attribution import AttributionReport
 from triage.report.registry import write_report
 
@@ -21,6 +21,7 @@ def attribute(
     good: Annotated[str, rev_option(text="REV that compiles.")],
     bad: Annotated[str, rev_option(text="REV that fails.")],
     case: CaseOption = None,
+    suite_config: SuiteOption = None,
     repo: Annotated[
         Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to find the pass's source files.")
     ] = None,
@@ -43,7 +44,7 @@ def attribute(
     from triage.attribute.result import ComparisonResult
     from triage.git_history import Repository
 
-    chosen = one_case(load_cases([recipe]), case)
+    chosen = one_case(load_cases([recipe], suite_config), case)
     clone = Repository(repo) if repo else None
     with open_runner(context.obj, [chosen], jobs) as runner:
         older, newer = (runner.registry.resolve(text, chosen.compiler) for text in (good, bad))

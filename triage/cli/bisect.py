@@ -22,6 +22,7 @@ from triage.cli.options import (
     ProjectOption,
     RecipePath,
     RepoOption,
+    SuiteOption,
     format_option,
 )
 from triage.cli.screen import print_stderr
@@ -44,6 +45,7 @@ def bisect(
     context: typer.Context,
     recipe: RecipePath,
     case: CaseOption = None,
+    suite_config: SuiteOption = None,
     good: Annotated[
         str | None, typer.Option(help="Known-good revision, which compiles (default: found automatically).")
     ] = None,
@@ -103,7 +105,7 @@ def bisect(
     if two_repositories and (metric or interactive or import_log or export_log):
         raise BadInput("a bisect over two repositories does not work with --metric, --interactive, --import-log, --export-log")
     models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
-    chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe]), case)
+    chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe], suite_config), case)
     with open_runner(context.obj, [chosen], jobs) as runner:
         from triage.bisect.plan import BisectRequest, WrongOrder, bisect_between
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family, recipe_families
+from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family, recipe_families, suite_cases
 from triage.execution.cache import Evidence
 from triage.execution.inputs import Inputs
 from triage.execution.judge import rules_of
@@ -62,8 +62,13 @@ def open_runner(
         evidence.close()
 
 
-def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
-    """Load the cases of recipes. Raises BadFiles with every mistake, and BadInput for an unsupported compiler."""
+def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:
+    """Load the cases of recipes or, with configs, those of test suites in folders.
+
+    Raises BadFiles with every mistake, and BadInput for an unsupported compiler.
+    """
+    if suite_configs:
+        return tuple(case for path in paths for case in suite_cases(path, suite_configs))
     cases = load_recipes(paths, recipe_families(), failure_names())
     check_compilers(cases)
     return cases
@@ -92,10 +97,12 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 def one_case(cases: Sequence[Case], name: str | None) -> Case:
     """Return the only case that `name` identifies; the recipe's only case when `name` is None.
 
-    `name` is the case's name, the part in its brackets, or enough of its `key=value` pairs in any order.
+    `name` is the case's name, its part in brackets or behind the last slash, or enough `key=value` pairs in any order.
     Raises BadInput when no case or several cases fit.
     """
-    exact = [case for case in cases if name in (case.name, case.name.partition("[")[2].rstrip("]"))]
+    exact = [
+        case for case in cases if name in (case.name, case.name.partition("[")[2].rstrip("]"), case.name.rpartition("/")[2])
+    ]
     chosen = exact or [case for case in cases if name is None or _fits(name, case)]
     if len(chosen) == 1:
         return chosen[0]

@@ -9,7 +9,16 @@ import typer
 from triage.bisect.history import histories
 from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import AfterOption, CasesOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
+from triage.cli.options import (
+    AfterOption,
+    CasesOption,
+    FreshOption,
+    JobsOption,
+    RecipePaths,
+    SuiteOption,
+    format_option,
+    rev_option,
+)
 from triage.report.history import HistoryReport
 from triage.report.registry import write_report
 
@@ -25,6 +34,7 @@ def history(
         float, typer.Option(min=0.0, max=1.0, help="Largest share of all compiles to spend without --every.")
     ] = 0.5,
     case: CasesOption = None,
+    suite_config: SuiteOption = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
@@ -35,7 +45,7 @@ def history(
     Without --every, most releases between two with the same status are not compiled, so a short window of failures can
     be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
     """
-    cases = cases_named(load_cases(paths), case)
+    cases = cases_named(load_cases(paths, suite_config), case)
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []

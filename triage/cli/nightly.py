@@ -12,7 +12,7 @@ import typer
 
 from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import AfterOption, FreshOption, JobsOption, RecipePaths, format_option, rev_option
+from triage.cli.options import AfterOption, FreshOption, JobsOption, RecipePaths, SuiteOption, format_option, rev_option
 from triage.cli.screen import print_stderr
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
@@ -26,6 +26,7 @@ from triage.report.registry import write_report
 def nightly(
     context: typer.Context,
     paths: RecipePaths,
+    suite_config: SuiteOption = None,
     toolchain: Annotated[list[str] | None, rev_option("--toolchain", "-t", text="New toolchain (default: latest).")] = None,
     baseline: Annotated[
         list[str] | None,
@@ -52,7 +53,7 @@ def nightly(
     - `triage nightly recipes/ -t path:build -b latest -f markdown >> "$GITHUB_STEP_SUMMARY"` is for a CI job
     """
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
-    selection = select_one_family(load_cases(paths), revs, "nightly")
+    selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
     reproducers = _reproducer_folder(cases, out) if reduce else None
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:

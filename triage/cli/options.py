@@ -16,6 +16,14 @@ from triage.report.registry import Report, format_names
 
 RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of recipes.")]
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
+SuiteOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--suite-config",
+        metavar="FILE",
+        help="Read PATH as one of IREE's test suites, with the flags and known failures in this JSON file; repeatable.",
+    ),
+]
 CaseOption = Annotated[
     str | None,
     typer.Option(

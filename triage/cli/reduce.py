@@ -9,7 +9,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import MATCHES, CaseOption, FailureMatch, JobsOption, RecipePath, format_option, rev_option
+from triage.cli.options import MATCHES, CaseOption, FailureMatch, JobsOption, RecipePath, SuiteOption, format_option, rev_option
 from triage.execution.judge import Metric
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
@@ -26,6 +26,7 @@ def reduce(
     toolchain: Annotated[str, rev_option("--toolchain", "-t", text="REV that fails.")],
     good: Annotated[str | None, rev_option(text="REV that must still compile, to keep a regression.")] = None,
     case: CaseOption = None,
+    suite_config: SuiteOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
     match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,
     metric: Annotated[
@@ -54,7 +55,7 @@ def reduce(
 
     - `triage reduce recipes/residual-blocks-gfx942.yaml -t 3.8.0 --good 3.7.1 --metric cpu_seconds`
     """
-    chosen = one_case(load_cases([recipe]), case)
+    chosen = one_case(load_cases([recipe], suite_config), case)
     folder_for(out, chosen)
     with open_runner(context.obj, [chosen], jobs) as runner:
         bad = runner.registry.resolve(toolchain, chosen.compiler)

@@ -8,7 +8,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, JobsOption, RecipePath, format_option, rev_option
+from triage.cli.options import CaseOption, JobsOption, RecipePath, SuiteOption, format_option, rev_option
 from triage.execution.runner import ProbeJob
 from triage.report.registry import write_report
 from triage.report.remedy import RemedyReport, planned_lines
@@ -24,6 +24,7 @@ def remedy(
         rev_option(text="REV that compiles it. Options that it lacks are tried first, and remedies are checked on it."),
     ] = None,
     case: CaseOption = None,
+    suite_config: SuiteOption = None,
     budget: Annotated[int, typer.Option(min=1, help="Maximum number of candidates to try.")] = 100,
     run: Annotated[
         bool,
@@ -45,7 +46,7 @@ def remedy(
     from triage.remedy.result import NothingToRemedy
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
 
-    cases = load_cases([recipe])
+    cases = load_cases([recipe], suite_config)
     chosen = one_case(cases, case)
     with open_runner(context.obj, cases, jobs) as runner:
         bad = runner.registry.resolve(toolchain, chosen.compiler)

@@ -15,6 +15,7 @@ from triage.cli.options import (
     FreshOption,
     JobsOption,
     RecipePaths,
+    SuiteOption,
     format_option,
     rev_option,
 )
@@ -32,6 +33,7 @@ def run(
         rev_option("--toolchain", "-t", text="Toolchain to compile with; repeatable (default: installed)."),
     ] = None,
     case: CasesOption = None,
+    suite_config: SuiteOption = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
@@ -48,7 +50,7 @@ def run(
 
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
     """
-    cases = cases_named(load_cases(paths), case)
+    cases = cases_named(load_cases(paths, suite_config), case)
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         selections = [
             (selection.cases, refs_of(runner, selection.family, selection.revs))

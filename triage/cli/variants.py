@@ -9,7 +9,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import DryRunOption, JobsOption, RecipePath, format_option, rev_option
+from triage.cli.options import DryRunOption, JobsOption, RecipePath, SuiteOption, format_option, rev_option
 from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -23,6 +23,7 @@ from triage.report.variants import VariantsReport
 def variants(
     context: typer.Context,
     recipe: RecipePath,
+    suite_config: SuiteOption = None,
     toolchain: Annotated[str, rev_option("--toolchain", "-t", text="REV to compile with.")] = "installed",
     case: Annotated[
         str | None, typer.Option(help="Failing case: `name[key=value]` or `key=value` (default: the first that fails).")
@@ -46,7 +47,7 @@ def variants(
 
     - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
     """
-    cases = load_cases([recipe])
+    cases = load_cases([recipe], suite_config)
     about = one_case(cases, case) if case else None
     if vary:
         about = about or one_case(cases, None)

@@ -298,6 +298,16 @@ class Compiler(ABC):
             BadInput: the file has several kernels, or not this one.
         """
 
+    def suite_cases(self, folder: Path, configs: Sequence[Path]) -> tuple[Case, ...] | None:
+        """The cases of one of the compiler's own test suites; None when the family knows no suites.
+
+        configs: files with flags and known failures.
+
+        Raises:
+            BadFiles: with every mistake of the configs and of the tests.
+            BadInput: there is no test below the folder.
+        """
+
     def recipe_keys(self, case: Case) -> tuple[str, ...]:
         """YAML lines of the recipe keys that only this family has, `compiler:` first."""
         return (f"compiler: {self.name}",)

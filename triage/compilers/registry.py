@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from pkgutil import resolve_name
 
 from triage.compilers.base import Compiler
@@ -82,6 +83,12 @@ class _RecipeFamilies(Mapping[str, RecipeFamily]):
 def recipe_families() -> RecipeFamilies:
     """The families of `compiler` in recipes, the default first."""
     return _RecipeFamilies()
+
+
+def suite_cases(folder: Path, configs: Sequence[Path]) -> tuple[Case, ...]:
+    """The cases of a compiler's own test suite; see `Compiler.suite_cases`."""
+    answers = (family.suite_cases(folder, configs) for family in map(_family, _CLASSES))
+    return next((cases for cases in answers if cases is not None), ())
 
 
 def onnx_family() -> Compiler:

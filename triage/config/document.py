@@ -183,6 +183,20 @@ def read_document(path: str, text: str, kind: FileKind) -> ConfigDocument:
     return document
 
 
+# A text, or a comment outside of texts.
+_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def read_json5(path: str, text: str, kind: FileKind) -> ConfigDocument:
+    """Parse a JSON file that may have comments and trailing commas; the rest as `read_document`."""
+
+    def blank(match: re.Match[str]) -> str:
+        # Positions stay as they are.
+        return re.sub(r"[^\n]", " ", match[0]) if match[0].startswith("/") else match[0]
+
+    return read_document(path, _JSON_COMMENT.sub(blank, text).replace("\t", " "), kind)
+
+
 class _TooMuchError(Exception):
     """The tree exceeds a limit; nothing in it is checked."""
 

@@ -96,6 +96,11 @@ class Iree(Compiler):
     ) -> RecipeStart | None:
         return None if kernel else RecipeStart(self.name, source, Target(backend or "llvm-cpu", chip))
 
+    def suite_cases(self, folder: Path, configs: Sequence[Path]) -> tuple[Case, ...]:
+        from triage.compilers.iree.suite import suite_cases
+
+        return suite_cases(folder, configs)
+
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         optimizer = toolchain.program.with_name("iree-opt")
         if not optimizer.is_file():  # a build tree may hold the compiler alone
