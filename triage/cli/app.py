@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -165,6 +166,8 @@ def _handle_signals() -> None:
         handled.set()
         if not first:
             first.append(time.monotonic())
+            if (processes := sys.modules.get("triage.execution.process")) is not None:
+                processes.interrupt_all()  # other threads may wait for them, and this one for the threads
             raise KeyboardInterrupt
         if time.monotonic() - first[0] > _SAME_SIGNAL:
             os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")  # a progress bar hides the cursor

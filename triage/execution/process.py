@@ -27,6 +27,7 @@ from triage.model.execution import Captured, Ending, Execution, Limits
 
 _TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
+_STOP_GRACE = 0.5  # the same when the user waits for the program to end
 _DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
 _MAX_STRETCH = 4.0  # a time limit is extended to at most this many times itself on a busy machine
 _LARGEST_FILE = 2 << 30  # bytes of standard output in a file
@@ -41,6 +42,15 @@ class StopSignal(Protocol):
 
     def is_set(self) -> bool:
         """Return whether the run must end."""
+
+
+_interruptions = 0
+
+
+def interrupt_all() -> None:
+    """End each process that a thread waits for at this moment, those without a stop signal included. Does not wait."""
+    global _interruptions
+    _interruptions += 1
 
 
 def run(
@@ -162,6 +172,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.stdout, self.stderr = Capture(self.limits.output), Capture(self.limits.output)
+        self._interruptions = _interruptions
 
     def execute(self) -> Execution:
         randomised = not _disable_address_randomisation()
@@ -252,8 +263,8 @@ class _Run:
 
     def _check(self, pid: int, started: float) -> None:
         """End the group when a limit is exceeded or `stop` is set."""
-        if self.stop and self.stop.is_set():
-            _end_group(pid)
+        if self._interruptions != _interruptions or (self.stop and self.stop.is_set()):
+            _end_group(pid, _STOP_GRACE)
             raise Interrupted("stopped")
         if self.on_tick:
             self.on_tick()
@@ -307,10 +318,10 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _end_group(pid: int) -> None:
+def _end_group(pid: int, grace: float = _GRACE) -> None:
     """Send SIGTERM to the group, then SIGKILL to what is left of it after the grace period."""
     _kill_group(pid, signal.SIGTERM)
-    deadline = time.monotonic() + _GRACE
+    deadline = time.monotonic() + grace
     while time.monotonic() < deadline and not _has_ended(pid):
         time.sleep(0.01)
     _kill_group(pid, signal.SIGKILL)

@@ -57,21 +57,27 @@ class Repository:
 
     def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
         """The output of `git WORDS` with `lines` as its standard input. GitRefused when it fails."""
-        from git.exc import GitCommandError, GitCommandNotFound
+        from git.exc import GitCommandNotFound
 
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
         with TemporaryFile() as source:
             source.write("".join(f"{line}\n" for line in lines).encode())
             source.seek(0)
             try:
-                answer = self._repo.git.execute(command, istream=source, stdout_as_string=False, strip_newline_in_stdout=False)
+                running = self._repo.git.execute(command, istream=source, as_process=True)
             except GitCommandNotFound as error:
                 raise EnvironmentFailure("there is no git program on the PATH") from error
-            except GitCommandError as error:
-                # GitPython puts quotes around git's own message.
-                message = str(error.stderr).strip().removeprefix("stderr:").strip().strip("'")
-                reason = " ".join(message.split())[:400] or "git gave no reason"
-                raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}") from error
+            process = running.proc  # killed when `running` goes
+            assert process
+            try:
+                answer, message = process.communicate()
+            except BaseException:  # Ctrl-C: GitPython would leave the process running
+                process.kill()
+                process.wait()
+                raise
+        if process.returncode != 0:
+            reason = " ".join(message.decode("utf-8", "replace").split())[:400] or "git gave no reason"
+            raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}")
         assert isinstance(answer, bytes)
         return answer
 

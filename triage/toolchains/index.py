@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.compilers.interpreters import version_of
 from triage.model.errors import EnvironmentFailure
+from triage.toolchains.addresses import unusable, without_password
 from triage.toolchains.workspace import Workspace
 
-if (
-    TYPE_CHECKING
-):  # these packages, and those that read settings, are imported where they are used, because importing them takes long
+# These packages, and those that read settings, are imported where they are used, because importing them takes long.
+if TYPE_CHECKING:
     from packaging.tags import Tag
     from packaging.version import Version
     from pypi_simple import DistributionPackage
 
+    from triage.toolchains.web import Answer
+
 PythonVersion = tuple[int, int]
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")  # a file name, and no path
+_CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
+_LARGEST_SIZE = 1 << 45  # bytes; more is a mistake of the index
 _PUBLIC_INDEX = "https://pypi.org/simple/"
 
 
@@ -90,7 +99,7 @@ class Index:
         """`url`: the index; None for the one that the user's settings name."""
         self._workspace = workspace
         self._url = url
-        self._answers: dict[tuple[str, tuple[PythonVersion, ...]], tuple[Release, ...]] = {}
+        self._answers: dict[tuple[str, tuple[PythonVersion, ...]], list[ListedWheel]] = {}
 
     @property
     def url(self) -> str:
@@ -104,23 +113,35 @@ class Index:
 
         EnvironmentFailure when the index does not have the distribution, or cannot be reached and never was.
         """
-        key = (distribution, tuple(pythons))
+        return tuple(wheel.release for wheel in self._listed(distribution, tuple(pythons)))
+
+    def address(self, distribution: str, release: Release) -> str:
+        """The address of a release's wheel. EnvironmentFailure when the index lists it no more."""
+        answers = [listed for (name, _), listed in self._answers.items() if name == distribution]
+        for listed in answers or [self._listed(distribution, (version_of(release.python),))]:
+            for wheel in listed:
+                if (wheel.release.wheel, wheel.release.sha256) == (release.wheel, release.sha256):
+                    return wheel.url
+        raise EnvironmentFailure(f"the package index lists {release.wheel} no more ({without_password(self.url)})")
+
+    def _listed(self, distribution: str, pythons: tuple[PythonVersion, ...]) -> list[ListedWheel]:
+        key = (distribution, pythons)
         if key not in self._answers:
             from packaging.utils import canonicalize_name
 
-            url = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+            url, shown = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/", without_password(self.url)
             page = WheelPage(self._workspace, url, distribution)
             try:
                 listed = page.read(pythons)
             except PageNotFound as error:
-                raise EnvironmentFailure(f"the package index has no {distribution} ({self.url})") from error
+                raise EnvironmentFailure(f"the package index has no {distribution} ({shown})") from error
             except EnvironmentFailure as error:
                 if not (listed := page.stored()):
                     raise EnvironmentFailure(
-                        f"cannot reach the package index {self.url}: {error}. "
-                        "Set TRIAGE_INDEX_URL to another index, or use an installed compiler with `path:DIR`."
+                        f"cannot read the package index {shown}: {error}. Installed releases and `path:DIR` work without it; "
+                        "set TRIAGE_INDEX_URL to another index"
                     ) from error
-            self._answers[key] = tuple(wheel.release for wheel in listed)
+            self._answers[key] = listed
         return self._answers[key]
 
 
@@ -153,27 +174,53 @@ class WheelPage:
             PageNotFound: the server has no such page.
             EnvironmentFailure: the page cannot be read.
         """
-        from pypi_simple import ACCEPT_ANY, ProjectPage, UnsupportedContentTypeError
+        from pypi_simple import ACCEPT_ANY
 
         from triage.toolchains.web import Web
 
         answer = Web(self._workspace, tries=2).get(self._url, accept=ACCEPT_ANY)
-        if answer.status_code != 200:
-            error = PageNotFound if answer.status_code in (404, 410) else EnvironmentFailure
-            raise error(f"cannot read {self._url}: {answer.status_code} {answer.reason}")
-        try:
-            packages = ProjectPage.from_response(answer, self._distribution).packages
-        except (UnsupportedContentTypeError, ValueError) as error:
-            raise EnvironmentFailure(f"{self._url} is no page of links: {error}") from error
-        ours = [package for package in packages if belongs(package.project, self._distribution)]
-        urls = {package.filename: package.url for package in ours}
-        listed = [ListedWheel(release, urls[release.wheel]) for release in choose_wheels(ours, pythons)]
-        self._answers.put(self._key, [asdict(wheel) for wheel in listed])
+        if answer.status != 200:
+            error = PageNotFound if answer.status in (404, 410) else EnvironmentFailure
+            raise error(f"cannot read {without_password(self._url)}: {answer}")
+        listed = wheels_of(answer, self._distribution, pythons)
+        if listed:
+            self._answers.put(self._key, [asdict(wheel) for wheel in listed])
         return listed
 
     def stored(self) -> list[ListedWheel]:
-        """The last answer; empty when the page was never read."""
-        return [ListedWheel(Release(**entry["release"]), entry["url"]) for entry in self._answers.get(self._key) or ()]
+        """The last answer; empty when the page was never read, or another version of the program stored the answer."""
+        with suppress(TypeError, KeyError):
+            return [ListedWheel(Release(**entry["release"]), entry["url"]) for entry in self._answers.get(self._key) or ()]
+        return []
+
+
+def wheels_of(answer: Answer, distribution: str, pythons: Sequence[PythonVersion] = ()) -> list[ListedWheel]:
+    """The wheels to take here from the answer of a page. EnvironmentFailure when it is no page of links."""
+    try:
+        ours = [package for package in _packages(answer, distribution) if belongs(package.project, distribution)]
+        urls = {package.filename: package.url for package in ours}
+        return [ListedWheel(release, urls[release.wheel]) for release in choose_wheels(ours, pythons)]
+    except Exception as error:  # the parsers of HTML raise more than they document
+        reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
+        raise unusable(answer.head.url, f"it is no page of links: {reason[:300]}") from error
+
+
+def _packages(answer: Answer, distribution: str) -> list[DistributionPackage]:
+    from email.message import Message
+
+    from pydantic_core import from_json
+    from pypi_simple import ProjectPage
+
+    content = Message()
+    content["Content-Type"] = answer.head.headers.get("Content-Type", "text/html")
+    match content.get_content_type():
+        case "application/vnd.pypi.simple.v1+json":
+            return ProjectPage.from_json_data(from_json(answer.body), answer.head.url).packages
+        case "application/vnd.pypi.simple.v1+html" | "text/html":
+            charset = content.get_content_charset()
+            return ProjectPage.from_html(distribution, answer.body, answer.head.url, charset).packages
+        case other:
+            raise ValueError(f"its content type is {other}")
 
 
 def belongs(project: str | None, distribution: str) -> bool:
@@ -204,7 +251,7 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
     platforms = {tag.platform for tag in sys_tags()} | {"any"}
     best: dict[Version, tuple[tuple[int, PythonVersion], Release]] = {}
     for package in packages:
-        if package.package_type != "wheel":
+        if package.package_type != "wheel" or not _WHEEL.fullmatch(package.filename):
             continue
         try:
             _, version, _, tags = parse_wheel_filename(package.filename)
@@ -222,8 +269,8 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
             version=str(version),
             wheel=package.filename,
             python=".".join(map(str, python)),
-            sha256=(package.digests or {}).get("sha256"),
-            size=package.size,
+            sha256=_digest_of(package),
+            size=package.size if package.size and 0 < package.size < _LARGEST_SIZE else None,
             date=package.upload_time.date().isoformat() if package.upload_time else None,
             yanked=package.is_yanked,
         )
@@ -233,6 +280,14 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
     return [best[version][1] for version in sorted(best)]
 
 
+def _digest_of(package: DistributionPackage) -> str | None:
+    """The announced sha256. ValueError when it is none: it becomes a part of a folder's name."""
+    digest = (package.digests or {}).get("sha256")
+    if digest is not None and not _SHA256.fullmatch(digest.lower()):
+        raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
+    return digest and digest.lower()
+
+
 def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]) -> PythonVersion | None:
     """The Python to run a wheel with, as (3, 11): a wanted one where possible. None when the wheel is for another platform
     or not for CPython.
@@ -240,11 +295,10 @@ def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[Python
     for tag in tags:
         if tag.platform not in platforms:
             continue
-        digits = tag.interpreter.removeprefix("cp").removeprefix("py")
-        if tag.interpreter.startswith("cp") and digits.isdigit() and len(digits) > 1:
+        if version := _CPYTHON.fullmatch(tag.interpreter):
             if tag.abi.endswith("t"):  # uv needs another request for free-threaded builds
                 continue
-            exact = (int(digits[0]), int(digits[1:]))
+            exact = (int(version[1]), int(version[2]))
             if tag.abi == "abi3":  # for that version and every later one
                 return next((python for python in wanted if python >= exact), exact)
             return exact

@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
 
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
-from triage.execution.process import capture, run_logged
+from triage.execution.process import run_logged
 from triage.execution.streams import Log
 from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.model.execution import Ending
+from triage.toolchains.addresses import host_of
+from triage.toolchains.archives import check_wheel
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install_cache import PLAIN_WHEEL, fill_folder, folder_of
 from triage.toolchains.workspace import Workspace
 
 _UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
 _TYPICAL_WHEEL = 110 << 20  # bytes
-_VENV_TIMEOUT = 120.0  # seconds
+_LARGEST_INSTALL = 32 << 30  # bytes of an install and the wheels that it is made of
+_UV_TIMEOUT = 3600.0  # seconds; dependencies may come over a slow network
 _TICKS = 4  # of a run between updates of the installed size
 _SIBLINGS = timedelta(days=3)  # packages that are released together are uploaded one after another
 # The package cannot be installed here, today or tomorrow; other errors of uv may be the network's.
@@ -42,60 +47,78 @@ def install(
     def fill(root: Path, scratch: Path) -> Release:
         if packaging != PLAIN_WHEEL and interpreter(version_of(release.python)) is None:
             raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
-        _require_space(release.size or _TYPICAL_WHEEL, root, name)
-        requirement = f"{distribution}=={release.version}"
-        requirements = scratch / "requirements.txt"
-        as_of: list[str] = []
+        _require_space(int((release.size or _TYPICAL_WHEEL) * _UNPACKED_PER_WHEEL_BYTE), root, name)
+        url = index.address(distribution, release)
+        wheel = download(workspace, url, release, scratch, name)
         match packaging:
             case Wheel():
-                command = _unpack_command(root, scratch, release.python)
-                command.append("--require-hashes" if release.sha256 else "--no-verify-hashes")
-                requirements.write_text(requirement + (f" --hash=sha256:{release.sha256}\n" if release.sha256 else "\n"))
+                unpack(wheel, host_of(url), release, root, scratch, workspace)
             case Environment(beside):
-                _make_environment(root, release.python, name)
-                command = [*_pip_install(scratch), "--python", str(root / "bin" / "python")]
-                requirements.write_text("\n".join((requirement, *beside)) + "\n")
-                if release.date is not None:  # every install of the release gets the dependencies of its day
-                    until = date.fromisoformat(release.date) + _SIBLINGS
-                    as_of = ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
-        command += ["--default-index", index.url, "-r", str(requirements)]
-        try:
-            _run_uv([*command, *as_of], name, root, scratch, workspace)
-        except Unobtainable:
-            if not as_of:
-                raise
-            # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
-            _run_uv(command, name, root, scratch, workspace)
+                check_wheel(wheel, f"{wheel.name} from {host_of(url)}")
+                _fill_environment(workspace, wheel, release, beside, root, scratch, index.url)
         return release
 
     return fill_folder(workspace, folder.name, name, fill)
 
 
-def unpack(wheel: Path, release: Release, root: Path, scratch: Path, workspace: Workspace) -> None:
-    """Install a wheel file into `root`.
+def download(workspace: Workspace, url: str, release: Release, scratch: Path, name: str) -> Path:
+    """Download a release's wheel into `scratch`. Raises what `Web.download` raises."""
+    from triage.toolchains.web import Web  # slow to import
+
+    wheel = scratch / release.wheel
+    Web(workspace).download(url, wheel, name, release.sha256, release.size)
+    return wheel
+
+
+def unpack(wheel: Path, origin: str, release: Release, root: Path, scratch: Path, workspace: Workspace) -> None:
+    """Install a wheel file into `root`. `origin`: the host it comes from, for messages.
 
     Raises:
-        Unobtainable: the file is damaged.
+        Unobtainable: the file is damaged or malicious.
         EnvironmentFailure: the disk is full.
     """
-    _require_space(wheel.stat().st_size, root, wheel.name)
-    command = [*_unpack_command(root, scratch, release.python), "--no-index", "--offline", "--no-config", str(wheel)]
+    name = f"{wheel.name} from {origin}"
+    _require_space(check_wheel(wheel, name), root, name)
+    command = [*_pip_install(scratch), "--no-deps", "--target", str(root), "--python-version", release.python]
+    command += ["--no-index", "--offline", "--no-config", str(wheel)]
     try:
-        _run_uv(command, wheel.name, root, scratch, workspace)
+        _run_uv(command, name, root, scratch, workspace)
     except EnvironmentFailure as error:
         if "no space left" in str(error):
             raise
         raise Unobtainable(str(error)) from error
 
 
-def _make_environment(root: Path, python: str, name: str) -> None:
+def _fill_environment(
+    workspace: Workspace, wheel: Path, release: Release, beside: Sequence[str], root: Path, scratch: Path, index: str
+) -> None:
+    """Make a virtual environment of a wheel and its dependencies, which uv takes from the index."""
+    from triage.toolchains.web import network_seconds  # slow to import
+
+    _make_environment(root, release.python, scratch, workspace)
+    requirements = scratch / "requirements.txt"
+    requirements.write_text("\n".join((wheel.as_uri(), *beside)) + "\n")
+    command = [*_pip_install(scratch), "--python", str(root / "bin" / "python"), "--default-index", index]
+    command += ["-r", str(requirements)]
+    as_of: list[str] = []
+    if release.date is not None:  # every install of the release gets the dependencies of its day
+        until = date.fromisoformat(release.date) + _SIBLINGS
+        as_of = ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
+    name, seconds = f"{wheel.name} with its dependencies from {host_of(index)}", network_seconds() or _UV_TIMEOUT
+    try:
+        _run_uv([*command, *as_of], name, root, scratch, workspace, seconds)
+    except Unobtainable:
+        if not as_of:
+            raise
+        # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
+        _run_uv(command, name, root, scratch, workspace, seconds)
+
+
+def _make_environment(root: Path, python: str, scratch: Path, workspace: Workspace) -> None:
     """A virtual environment that may be moved, because the install cache moves complete folders."""
     program = interpreter(version_of(python))
     command = [uv_program(), "venv", "--relocatable", "--no-project", "--no-config", "--clear"]
-    answer = capture([*command, "--python", str(program), str(root)], _VENV_TIMEOUT)
-    if not answer.ok:
-        reason = answer.stderr.text.strip()[-300:]
-        raise EnvironmentFailure(f"cannot install {name}: no virtual environment of Python {python}: {reason}")
+    _run_uv([*command, "--python", str(program), str(root)], f"Python {python}", root, scratch, workspace)
 
 
 def _pip_install(scratch: Path) -> list[str]:
@@ -105,24 +128,28 @@ def _pip_install(scratch: Path) -> list[str]:
     return [*command, "--no-progress", "--color", "never"]
 
 
-def _unpack_command(root: Path, scratch: Path, python: str) -> list[str]:
-    """The uv command that unpacks a wheel for a Python version into `root`; its requirement follows."""
-    return [*_pip_install(scratch), "--no-deps", "--target", str(root), "--python-version", python]
-
-
-def _run_uv(command: list[str], name: str, root: Path, scratch: Path, workspace: Workspace) -> None:
+def _run_uv(
+    command: list[str], name: str, root: Path, scratch: Path, workspace: Workspace, timeout: float = _UV_TIMEOUT
+) -> None:
     task = workspace.progress.task(f"install {name}", total=None)
     ticks = count()
 
-    def show_size() -> None:
+    def watch_size() -> None:
         if next(ticks) % _TICKS == 0:
-            task.describe(f"install {name}  {_size(root.parent) >> 20} MiB")
+            size = _size(root.parent)
+            if size > _LARGEST_INSTALL:
+                raise EnvironmentFailure(f"cannot install {name}: it has more than {_LARGEST_INSTALL >> 30} GiB")
+            task.describe(f"install {name}  {size >> 20} MiB")
 
     try:
         with Log(scratch / "uv.log") as log:
-            execution = run_logged(command, log, scratch, env=os.environ, stop=workspace.stop, on_tick=show_size)
+            execution = run_logged(
+                command, log, scratch, env=os.environ, stop=workspace.stop, timeout=timeout, on_tick=watch_size
+            )
     finally:
         task.finish()
+    if execution.ending is Ending.TIMED_OUT:
+        raise EnvironmentFailure(f"cannot install {name}: it takes more than {timeout:.0f} s")
     if not execution.ok:
         reason = _reason(log.path, root.parent)
         error = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
@@ -138,9 +165,8 @@ def _reason(log: Path, staging: Path) -> str:
     return " ".join(reasons[-6:])[:600] or "uv gave no reason"
 
 
-def _require_space(wheel_bytes: int, root: Path, name: str) -> None:
-    """EnvironmentFailure when the disk of `root` has no space for the files of a wheel of this size."""
-    need = int(wheel_bytes * _UNPACKED_PER_WHEEL_BYTE)
+def _require_space(need: int, root: Path, name: str) -> None:
+    """EnvironmentFailure when the disk of `root` has no space for so many bytes."""
     free = shutil.disk_usage(root).free
     if free < need:
         raise EnvironmentFailure(

@@ -21,6 +21,7 @@ from triage.toolchains.workspace import Workspace
 MANIFEST = "toolchain.json"
 _USE = ".used"  # its time of change is the last use; a lock on it means that a process uses the toolchain
 PLAIN_WHEEL = Wheel()
+_DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)  # reading a manifest raises
 
 
 def folder_of(toolchains: Path, distribution: str, release: Release, packaging: Packaging = PLAIN_WHEEL) -> Path:
@@ -50,9 +51,13 @@ def installed_release(toolchains: Path, distribution: str, version: str, packagi
 
 def _manifests(toolchains: Path, distribution: str, packaging: Packaging) -> Iterator[tuple[Release, Path]]:
     """Yield the release and the folder of each install that has a manifest."""
+    from packaging.version import Version
+
     for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            yield Release(**json.loads((folder / MANIFEST).read_text())["release"]), folder
+        with suppress(*_DAMAGED):
+            release = Release(**json.loads((folder / MANIFEST).read_text())["release"])
+            Version(release.version)
+            yield release, folder
 
 
 def _prefix(distribution: str, packaging: Packaging) -> str:
@@ -70,8 +75,8 @@ def is_intact(folder: Path) -> bool:
     """Whether an install is complete: it has a manifest, and every file has the size that it was installed with."""
     try:
         sizes = json.loads((folder / MANIFEST).read_text())["files"]
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError, AttributeError):
+        return bool(sizes) and all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except _DAMAGED:
         return False
 
 
@@ -86,16 +91,14 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
     folder = toolchains / name
     if is_intact(folder):
         return folder
-    from filelock import FileLock  # slow to import, and only needed to change the cache
-
     with disk_errors(f"install {what}"):
         toolchains.mkdir(parents=True, exist_ok=True)
-        with FileLock(toolchains / f".{name}.lock"):
+        with workspace.locked(toolchains / f".{name}.lock", f"install {what}"):
             if is_intact(folder):  # another process did it while this one waited
                 return folder
             if folder.exists():
                 workspace.progress.note(f"{what} is damaged and is installed again")
-                shutil.rmtree(folder)
+                shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
             staging = toolchains / f".{name}.staging"
             shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed: this one has the lock
             root, scratch = staging / "root", staging / "scratch"
@@ -189,7 +192,7 @@ def _remove(toolchains: Path, folder: Path) -> bool:
 def _bytes(folder: Path) -> int:
     try:
         return sum(json.loads((folder / MANIFEST).read_text())["files"].values())
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+    except _DAMAGED:
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

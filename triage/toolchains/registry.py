@@ -7,7 +7,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -253,19 +253,14 @@ class ToolchainRegistry:
         answers: dict[str, Toolchain | EnvironmentFailure] = {}
         is_missing = any(not self.is_installed(ref) for ref in refs)
         task = self.workspace.progress.task("toolchains", total=len(refs)) if is_missing else Silent().task("")
-        with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        with self.workspace.threads(max(1, jobs)) as pool:
             waiting = {pool.submit(self.obtain, ref): ref for ref in refs}
-            try:
-                for done in as_completed(waiting):
-                    try:
-                        answers[waiting[done].revision.name] = done.result()
-                    except EnvironmentFailure as error:
-                        answers[waiting[done].revision.name] = error
-                    task.advance()
-            except BaseException:
-                self.workspace.stop.set()  # the pool waits for its threads, which must not wait for their downloads
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            for done in as_completed(waiting):
+                try:
+                    answers[waiting[done].revision.name] = done.result()
+                except EnvironmentFailure as error:
+                    answers[waiting[done].revision.name] = error
+                task.advance()
         task.finish()
         return answers
 

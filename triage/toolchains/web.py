@@ -1,32 +1,77 @@
-"""HTTP requests to servers that are slow, limit their callers or break off. Nothing else in the program uses the network."""
+"""HTTP requests to servers that are slow, limit their callers, break off or lie."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlencode
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3 import BaseHTTPResponse
-from urllib3.exceptions import InvalidHeader, MaxRetryError
+from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry
 
-from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
+from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
+from triage.toolchains.addresses import host_of, unusable
+from triage.toolchains.exchange import BrokenOff, Exchange, Head
 from triage.toolchains.home import disk_errors
 from triage.toolchains.workspace import Workspace
 
+if TYPE_CHECKING:  # slow to import
+    from pydantic import BaseModel
+
+    Model = TypeVar("Model", bound=BaseModel)
+
 TRIES = 4
+_BACKOFF = (0.0, 1.0, 2.0)  # seconds before the second try, the third, and each later one
 _PATIENCE = 90.0  # seconds; a rate limit that lasts longer is reported instead of waited for
 _DEFAULT_WAIT = 60.0  # seconds, for a limit that does not say when it ends
-_TIMEOUT = (10, 60)  # seconds to connect; seconds between two bytes
-_CHUNK = 1 << 18
+_LONGEST_WAIT = 366 * 86400.0  # seconds
+_SECONDS = 120.0  # for a request, and more for a long answer
+_SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
+_LARGEST_PAGE = 64 << 20  # bytes
+_LARGEST_FILE = 4 << 30  # bytes, where nothing announces the size
 
-Response = requests.Response
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of any status but a server error or a rate limit."""
+
+    head: Head
+    body: bytes = b""
+
+    @property
+    def status(self) -> int:
+        return self.head.status
+
+    def parse(self, model: type[Model]) -> Model:
+        """The body as JSON. EnvironmentFailure when it has another form."""
+        from pydantic import ValidationError
+
+        try:
+            return model.model_validate_json(self.body)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = ".".join(str(part) for part in problem["loc"])
+            raise unusable(self.head.url, f"{place}: {problem['msg']}" if place else problem["msg"]) from error
+
+    @property
+    def message(self) -> str:
+        """The server's own message behind a colon; nothing where it does not answer with one in JSON."""
+        from pydantic_core import from_json
+
+        try:
+            content = from_json(self.body)
+        except ValueError:
+            return ""
+        return f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.head.reason}"
 
 
 class Web:
@@ -38,116 +83,100 @@ class Web:
         self._token = token
         self._tries = tries
 
-    def get(
-        self, url: str, params: Mapping[str, str | int] | None = None, accept: str | None = None, *, stream: bool = False
-    ) -> Response:
-        """The answer, which may have any status but a server error or a rate limit.
+    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str | None = None) -> Answer:
+        """The answer of a page or an API.
 
         Raises:
-            EnvironmentFailure: the server cannot be reached, or still answers with an error or a rate limit.
+            EnvironmentFailure: the server cannot be reached, is too slow, still answers with an error or a rate limit, or its
+                answer is too long or not HTTP.
         """
-        headers = {"Accept": accept} if accept else {}
-        try:
-            with requests.Session() as session:
-                for scheme in ("https://", "http://"):
-                    session.mount(scheme, HTTPAdapter(max_retries=LimitRetry(self._tries - 1, self._workspace.pause)))
-                answer = session.get(
-                    url,
-                    params=params,
-                    headers=headers,
-                    auth=self._sign if self._token else None,
-                    timeout=_TIMEOUT,
-                    stream=stream,
-                )
-        except (requests.ConnectionError, requests.Timeout) as error:
-            raise EnvironmentFailure(f"cannot reach {_host(url)}: {_reason(error)}") from error
-        except requests.RequestException as error:
-            raise EnvironmentFailure(f"cannot request {url}: {error}") from error
-        if (wait := _limit_seconds(answer.status_code, answer.headers)) is not None:
-            until = datetime.fromtimestamp(time.time() + wait).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
-            raise EnvironmentFailure(f"rate limit of {_host(url)} exceeded until {until}{_message(answer)}")
-        if answer.status_code >= 500:
-            raise EnvironmentFailure(f"{_host(url)} has an error: {answer.status_code} {answer.reason}")
-        return answer
+        address = f"{url}?{urlencode(params)}" if params else url
+        return self._persist(address, {"Accept": accept} if accept else {}, _read)
 
-    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
-
-    def download(self, url: str, target: Path, name: str, sha256: str | None = None) -> None:
-        """Download a file. `name` stands for it in messages.
+    def download(self, url: str, target: Path, name: str, sha256: str | None = None, size: int | None = None) -> None:
+        """Download a file. `name` stands for it in messages; `size`: its bytes, where a list announced them.
 
         Raises:
             Unobtainable: the file is gone, or has another digest than `sha256`.
-            EnvironmentFailure: the server refuses it, or breaks off each time.
+            EnvironmentFailure: the server refuses it, is too slow, sends too much, or breaks off each time.
         """
-        for _ in range(self._tries):
-            answer = self.get(url, stream=True)
-            if answer.status_code in (404, 410):
-                raise Unobtainable(f"{name} is gone from {_host(url)} ({answer.status_code})")
-            if answer.status_code != 200:
-                raise EnvironmentFailure(f"{_host(url)} refuses {name}: {answer.status_code} {answer.reason}{_message(answer)}")
-            digest = self._save(answer, target, name)
-            if digest is not None:
-                if sha256 and digest != sha256:
-                    raise Unobtainable(f"{name} is another file than announced: its sha256 is {digest}, not {sha256}")
-                return
-            self._workspace.pause(1.0)
-        raise EnvironmentFailure(f"{_host(url)} broke off {self._tries} times while sending {name}")
 
-    def _save(self, answer: Response, target: Path, name: str) -> str | None:
-        """The sha256 of the bytes that were saved; None when the server broke off."""
-        size = int(answer.headers.get("Content-Length") or 0)
-        task = self._workspace.progress.task(f"download {name}", total=size or None)
+        def save(exchange: Exchange) -> Answer:
+            head = exchange.head()
+            if head.status != 200:
+                return Answer(head, b"".join(exchange.parts(_LARGEST_PAGE)))
+            digest = self._save(exchange, head, target, name, size or _LARGEST_FILE)
+            if sha256 and digest != sha256:
+                raise Unobtainable(
+                    f"{name} from {host_of(head.url)} is another file than announced: its sha256 is {digest}, not {sha256}"
+                )
+            return Answer(head)
+
+        answer = self._persist(url, {"Accept-Encoding": "identity"}, save)
+        if answer.status in (404, 410):
+            raise Unobtainable(f"{name} is gone from {host_of(url)} ({answer.status})")
+        if answer.status != 200:
+            raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {answer}{answer.message}")
+
+    def _persist(self, url: str, headers: Mapping[str, str], attempt: Callable[[Exchange], Answer]) -> Answer:
+        for number in range(1, self._tries + 1):
+            is_last, wait = number == self._tries, _BACKOFF[min(number, len(_BACKOFF)) - 1]
+            try:
+                with Exchange(url, headers, self._token, self._workspace.stop, _time_limit()) as exchange:
+                    answer = attempt(exchange)
+            except BrokenOff as error:
+                if is_last:
+                    raise EnvironmentFailure(f"{error} ({number} attempts)") from error
+            else:
+                limit = _limit_seconds(answer.status, answer.head.headers)
+                if limit is None and answer.status < 500:
+                    return answer
+                if limit is not None and (is_last or limit > _PATIENCE):
+                    until = datetime.fromtimestamp(time.time() + limit).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+                    raise EnvironmentFailure(f"rate limit of {host_of(url)} exceeded until {until}{answer.message}")
+                if is_last:
+                    raise EnvironmentFailure(f"{host_of(url)} has an error: {answer}{answer.message}")
+                wait = wait if limit is None else limit
+            self._workspace.pause(wait)
+        raise AssertionError
+
+    def _save(self, exchange: Exchange, head: Head, target: Path, name: str, limit: int) -> str:
+        """The sha256 of the bytes that were saved."""
+        length = _number(head.headers.get("Content-Length", ""))
+        if length is not None and length > limit:
+            raise EnvironmentFailure(f"{host_of(head.url)} sends {length} bytes for {name}; {limit} are allowed")
+        task = self._workspace.progress.task(f"download {name}", total=length)
         digest = hashlib.sha256()
         try:
-            with answer, target.open("wb") as sink:
-                for chunk in answer.iter_content(_CHUNK):
-                    if self._workspace.stop.is_set():
-                        raise Interrupted("stopped")
-                    with disk_errors(f"download {name}"):
-                        sink.write(chunk)
-                    digest.update(chunk)
-                    task.advance(len(chunk))
-        except requests.RequestException:  # also when fewer bytes arrive than were announced
-            return None
+            with disk_errors(f"download {name}"), target.open("wb") as sink:
+                for part in exchange.parts(limit):
+                    sink.write(part)
+                    digest.update(part)
+                    task.advance(len(part))
         finally:
             task.finish()
         return digest.hexdigest()
 
 
-class LimitRetry(Retry):
-    """Also waits for GitHub's rate limits, which have status 403, and waits with `pause`, which can be interrupted."""
+def _read(exchange: Exchange) -> Answer:
+    return Answer(exchange.head(), b"".join(exchange.parts(_LARGEST_PAGE)))
 
-    def __init__(self, total: int, pause: Callable[[float], None], **choices: Any) -> None:
-        settings: dict[str, Any] = {"status_forcelist": [403, 429, 500, 502, 503, 504], "backoff_factor": 0.5}
-        super().__init__(total, **(settings | choices | {"raise_on_status": False}))
-        self._pause = pause
 
-    def new(self, **changes: Any) -> LimitRetry:
-        return super().new(pause=self._pause, **changes)
+def _time_limit() -> Callable[[int], float]:
+    """The seconds that one request may take, from the bytes that it has received."""
+    seconds = network_seconds()
+    return lambda received: seconds or _SECONDS + received / _SLOWEST
 
-    def increment(
-        self,
-        method: str | None = None,
-        url: str | None = None,
-        response: BaseHTTPResponse | None = None,
-        *args: Any,
-        **more: Any,
-    ) -> LimitRetry:
-        """A refusal that is no limit, and a limit that lasts long, are answers and end the attempts."""
-        if response is not None and response.status in (403, 429):
-            wait = self.get_retry_after(response)
-            if wait is None or wait > _PATIENCE:
-                raise MaxRetryError(more["_pool"], url or "")
-        return super().increment(method, url, response, *args, **more)
 
-    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        return _limit_seconds(response.status, response.headers)
+def network_seconds() -> float | None:
+    """The limit that the user sets for one request. BadInput when it is no duration."""
+    from triage.config.values import parse_duration
 
-    def sleep(self, response: BaseHTTPResponse | None = None) -> None:
-        wait = self.get_retry_after(response) if response else None
-        self._pause(self.get_backoff_time() if wait is None else wait)
+    text = os.environ.get("TRIAGE_NETWORK_TIMEOUT")
+    try:
+        return parse_duration(text) if text else None
+    except ValueError as error:
+        raise BadInput(f"TRIAGE_NETWORK_TIMEOUT: {error}") from error
 
 
 def _limit_seconds(status: int, headers: Mapping[str, str]) -> float | None:
@@ -156,28 +185,15 @@ def _limit_seconds(status: int, headers: Mapping[str, str]) -> float | None:
         return None
     if after := headers.get("Retry-After"):
         try:
-            return Retry().parse_retry_after(after)
-        except InvalidHeader:
+            return min(Retry().parse_retry_after(after), _LONGEST_WAIT)
+        except (InvalidHeader, ValueError, TypeError, OverflowError):
             return _DEFAULT_WAIT
-    if headers.get("X-RateLimit-Remaining") == "0" and (reset := headers.get("X-RateLimit-Reset", "")):
-        return max(float(reset) - time.time(), 0) + 1 if reset.isdigit() else _DEFAULT_WAIT
+    if headers.get("X-RateLimit-Remaining") == "0" and "X-RateLimit-Reset" in headers:
+        reset = _number(headers["X-RateLimit-Reset"])
+        return _DEFAULT_WAIT if reset is None else min(max(reset - time.time(), 0) + 1, _LONGEST_WAIT)
     return _DEFAULT_WAIT if status == 429 else None
 
 
-def _message(answer: Response) -> str:
-    """The server's own message behind a colon; nothing where it does not answer with one in JSON."""
-    try:
-        return f": {str(answer.json()['message'])[:200]}"
-    except (ValueError, KeyError, TypeError):
-        return ""
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).netloc
-
-
-def _reason(error: Exception) -> str:
-    """The part of a long network error that says what happened."""
-    text = str(error)
-    known = ("Connection refused", "Name or service not known", "timed out", "certificate", "Connection reset")
-    return next((part for part in known if part in text), text[:200])
+def _number(text: str) -> int | None:
+    """A number in a header; None where it is none that makes sense."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,7 @@ from triage.toolchains.home import disk_errors
 
 SCHEMA_VERSION = 1
 _TIMEOUT = 60.0  # seconds to wait for another process that writes
+_LOCK_TICK = 0.2  # seconds between looks at the stop signal
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
 # Files that earlier versions of the program wrote, and the section that their values belong to. The other caches of these
@@ -183,6 +185,37 @@ class Workspace:
     def histories(self) -> StateSection:
         """The cache of the histories of repositories."""
         return self.state.section("histories")
+
+    @contextmanager
+    def locked(self, path: Path, what: str) -> Iterator[None]:
+        """Hold the lock of a file, which another process may have for long. Interrupted when `stop` is set meanwhile."""
+        from filelock import FileLock, Timeout  # slow to import, and only needed to change the cache
+
+        lock, is_noted = FileLock(path), False
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=_LOCK_TICK)
+            except Timeout:
+                if not is_noted:
+                    self.progress.note(f"waiting for another process: {what}")
+                is_noted = True
+                self.pause(0)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def threads(self, count: int) -> Iterator[ThreadPoolExecutor]:
+        """Open a pool of threads. An error or Ctrl-C sets `stop` first, which ends what they do."""
+        pool = ThreadPoolExecutor(count)
+        try:
+            yield pool
+        except BaseException:
+            self.stop.set()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def pause(self, seconds: float) -> None:
         """Wait. Interrupted when `stop` is set."""

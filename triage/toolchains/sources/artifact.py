@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import BeforeValidator, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, ValidationError
 
 from triage.config.values import as_text
 from triage.git_history import Timeline
 from triage.git_history.refs import links_of
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.toolchains.home import disk_errors
+from triage.toolchains.addresses import host_of, unusable
+from triage.toolchains.archives import extract
 from triage.toolchains.index import Release, newest_wheel
 from triage.toolchains.install import unpack
 from triage.toolchains.install_cache import fill_folder, is_intact
@@ -42,6 +38,8 @@ _JSON = "application/vnd.github+json"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _PAGE_SIZE = 100
 _MAX_RESULTS = 1000  # that the API lists for a search by date
+_MAX_PAGES = 500  # of all searches for the commits of a range
+_MAX_RUNS = 10  # of one commit
 
 
 class ArtifactsSection(SourceSection):
@@ -112,7 +110,7 @@ class CommitArtifacts:
                 self._actions.download(int(offer.item), archive, name)
                 release = self._extract(archive, scratch, name)
                 archive.unlink()
-                unpack(scratch / release.wheel, release, root, scratch, self._workspace)
+                unpack(scratch / release.wheel, name, release, root, scratch, self._workspace)
 
         return fill_folder(self._workspace, self._folder(offer.item).name, name, fill)
 
@@ -126,7 +124,9 @@ class CommitArtifacts:
         runs: dict[str, list[WorkflowRun]] = {}
         for run in self._actions.runs(self._settings.workflow, since, until, self._settings.branch):
             if run.sha in shas:
-                runs.setdefault(run.sha, []).append(run)
+                known = runs.setdefault(run.sha, [])
+                if run not in known and len(known) < _MAX_RUNS:
+                    known.append(run)
         return runs
 
     def _is_ready(self, run: WorkflowRun) -> bool:
@@ -135,18 +135,21 @@ class CommitArtifacts:
     def _artifacts_of(self, runs: Sequence[WorkflowRun]) -> dict[int, WorkflowArtifact]:
         """The artifact by run. Stored ones are not requested again: they change only by expiring."""
         key = f"{self._actions.slug} {self._settings.artifact}"
-        known = {attempt: WorkflowArtifact(**entry) for attempt, entry in (self._known.get(key) or {}).items()}
+        known: dict[str, WorkflowArtifact] = {}
+        for attempt, entry in (self._known.get(key) or {}).items():
+            with suppress(ValidationError):  # stored by another version of the program
+                known[attempt] = WorkflowArtifact.model_validate(entry)
         missing = [run for run in runs if run.attempt not in known]
         if missing:
             task = self._workspace.progress.task("artifacts", total=len(missing))
-            with ThreadPoolExecutor(_PARALLEL) as pool:
+            with self._workspace.threads(_PARALLEL) as pool:
                 for run, artifact in zip(missing, pool.map(self._request, missing), strict=True):
                     if artifact is not None:
                         known[run.attempt] = artifact
                     task.advance()
             task.finish()
             with suppress(EnvironmentFailure):
-                self._known.put(key, {attempt: asdict(artifact) for attempt, artifact in known.items()})
+                self._known.put(key, {attempt: artifact.model_dump(mode="json") for attempt, artifact in known.items()})
         return {run.id: known[run.attempt] for run in runs if run.attempt in known}
 
     def _request(self, run: WorkflowRun) -> WorkflowArtifact | None:
@@ -170,64 +173,81 @@ class CommitArtifacts:
     def _why_not(self, runs: Sequence[WorkflowRun], expired: Sequence[WorkflowArtifact]) -> str:
         workflow, artifact = self._settings.workflow, self._settings.artifact
         if expired:
-            when = expired[0].expires
-            return f"its {artifact} expired" + (f" on {when[:10]}" if when else "")
+            when = expired[0].expires_at
+            return f"its {artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
         newest = runs[0]
         if newest.status != "completed":
-            return f"its run of {workflow} is not finished ({newest.status.replace('_', ' ')})"
+            return f"its run of {workflow} is not finished ({(newest.status or 'unknown').replace('_', ' ')})"
         if not self._is_ready(newest):
             return f"its run of {workflow} ended as {newest.conclusion}"
         return f"its run of {workflow} left no {artifact}"
 
     def _extract(self, archive: Path, scratch: Path, name: str) -> Release:
-        """Extract the wheel from an archive. Other files are not extracted, and folders in member names are ignored."""
-        try:
-            with zipfile.ZipFile(archive) as inside:
-                members = {Path(member.filename).name: member for member in inside.infolist() if not member.is_dir()}
-                pattern = self._settings.wheel
-                release = newest_wheel((name for name in members if fnmatchcase(name, pattern)), self._distribution)
-                if release is None:
-                    listed = ", ".join(sorted(members)[:5]) or "nothing"
-                    raise Unobtainable(f"{name} has no {pattern} for this platform; it contains {listed}")
-                member = members[release.wheel]
-                if shutil.disk_usage(scratch).free < member.file_size:
-                    raise EnvironmentFailure(f"cannot extract {name}: no space left on the disk of {scratch}")
-                with (
-                    disk_errors(f"extract {name}"),
-                    inside.open(member) as source,
-                    (scratch / release.wheel).open("wb") as sink,
-                ):
-                    shutil.copyfileobj(source, sink, 1 << 20)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise Unobtainable(f"{name} is damaged: {error}") from error
-        return release
+        """Extract the wheel for this platform."""
+        pattern, releases = self._settings.wheel, []
+
+        def choose(members: list[str]) -> str:
+            release = newest_wheel((member for member in members if fnmatchcase(member, pattern)), self._distribution)
+            if release is None:
+                listed = ", ".join(members[:5]) or "nothing"
+                raise Unobtainable(f"{name} has no {pattern} for this platform; it contains {listed}")
+            releases.append(release)
+            return release.wheel
+
+        extract(archive, scratch, name, choose)
+        return releases[0]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowRun:
+Id = Annotated[int, Field(gt=0, lt=1 << 63)]
+Name = Annotated[str, Field(max_length=300)]
+
+
+class WorkflowRun(BaseModel, frozen=True):
     """One run of a workflow. `status` is `queued`, `completed` and so on; `conclusion` is `success` and so on, None before the
-    end. `attempt` is unique among the attempts of all runs: a new attempt removes the artifacts of the one before.
+    end.
     """
 
-    id: int
-    sha: str
-    status: str
-    conclusion: str | None
-    attempt: str
+    id: Id
+    sha: Name = Field(alias="head_sha")
+    status: Name | None
+    conclusion: Name | None = None
+    run_attempt: Id = 1
+
+    @property
+    def attempt(self) -> str:
+        """Unique among the attempts of all runs: a new attempt removes the artifacts of the one before."""
+        return f"{self.id}.{self.run_attempt}"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowArtifact:
-    """What a run left under a name. `expires`: ISO time, None where the server does not say it."""
+class WorkflowArtifact(BaseModel, frozen=True):
+    """What a run left under a name."""
 
-    id: int
+    id: Id
+    name: Name
     expired: bool
-    expires: str | None
+    expires_at: AwareDatetime | None = None
 
     @property
     def is_expired(self) -> bool:
         """Whether it cannot be downloaded any more."""
-        return self.expired or (self.expires is not None and datetime.fromisoformat(self.expires) <= datetime.now(UTC))
+        return self.expired or (self.expires_at is not None and self.expires_at <= datetime.now(UTC))
+
+
+class RunsPage(BaseModel):
+    """A page of a list of runs; `total_count` runs are on all pages together."""
+
+    total_count: int
+    entries: list[WorkflowRun] = Field(alias="workflow_runs")
+
+
+class ArtifactsPage(BaseModel):
+    """A page of a list of artifacts; `total_count` artifacts are on all pages together."""
+
+    total_count: int
+    entries: list[WorkflowArtifact] = Field(alias="artifacts")
+
+
+Page = TypeVar("Page", RunsPage, ArtifactsPage)
 
 
 class WorkflowRuns:
@@ -243,64 +263,61 @@ class WorkflowRuns:
 
     def runs(self, workflow: str, since: datetime, until: datetime, branch: str | None = None) -> Iterator[WorkflowRun]:
         """The runs created between two times, the newest first. EnvironmentFailure when they cannot be listed."""
+        return self._runs(workflow, since, until, branch, itertools.count(1))
+
+    def _runs(
+        self, workflow: str, since: datetime, until: datetime, branch: str | None, requests: Iterator[int]
+    ) -> Iterator[WorkflowRun]:
         span = f"{since.astimezone(UTC):{_TIME}}..{until.astimezone(UTC):{_TIME}}"
         filters: Mapping[str, str] = {"created": span, "branch": branch} if branch else {"created": span}
         path = f"actions/workflows/{quote(workflow, safe='')}/runs"
-        for page in self._pages(path, filters):
-            if page.get("total_count", 0) > _MAX_RESULTS and until - since > timedelta(minutes=1):
+        for page in self._pages(path, filters, RunsPage):
+            if next(requests) > _MAX_PAGES:
+                raise unusable(self.api, f"{workflow} has more than {_MAX_PAGES} pages of runs in this range; set `branch:`")
+            if page.total_count > _MAX_RESULTS and until - since > timedelta(minutes=1):
                 middle = since + (until - since) / 2
-                yield from self.runs(workflow, middle, until, branch)
-                yield from self.runs(workflow, since, middle - timedelta(seconds=1), branch)
+                yield from self._runs(workflow, middle, until, branch, requests)
+                yield from self._runs(workflow, since, middle - timedelta(seconds=1), branch, requests)
                 return
-            for entry in page.get("workflow_runs", ()):
-                run, attempt = int(entry["id"]), entry.get("run_attempt", 1)
-                yield WorkflowRun(run, entry["head_sha"], entry["status"], entry.get("conclusion"), f"{run}.{attempt}")
+            yield from page.entries
 
     def artifacts(self, run: int, name: str) -> list[WorkflowArtifact]:
         """The artifacts of a run with this name."""
-        return [
-            WorkflowArtifact(int(entry["id"]), bool(entry["expired"]), entry.get("expires_at"))
-            for page in self._pages(f"actions/runs/{run}/artifacts", {"name": name})
-            for entry in page.get("artifacts", ())
-            if entry["name"] == name  # old servers ignore the filter
-        ]
+        pages = self._pages(f"actions/runs/{run}/artifacts", {"name": name}, ArtifactsPage)
+        return [artifact for page in pages for artifact in page.entries if artifact.name == name]  # old servers do not filter
 
     def download(self, artifact: int, target: Path, name: str) -> None:
         """Download an artifact's zip archive. Unobtainable when it expired, EnvironmentFailure without permission."""
         if self._token is None:
             raise EnvironmentFailure(
-                f"{urlsplit(self.api).netloc} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
+                f"{host_of(self.api)} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
             )
         self._web.download(f"{self.api}/repos/{self.slug}/actions/artifacts/{artifact}/zip", target, name)
 
-    def _pages(self, path: str, filters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        for number in itertools.count(1):
-            page = self._page(path, filters, number)
+    def _pages(self, path: str, filters: Mapping[str, str], form: type[Page]) -> Iterator[Page]:
+        for number in range(1, _MAX_RESULTS // _PAGE_SIZE + 1):
+            page = self._page(path, filters, number, form)
             yield page
-            is_empty = not (page.get("workflow_runs") or page.get("artifacts"))
-            if is_empty or number * _PAGE_SIZE >= int(page.get("total_count", 0)):
+            if not page.entries or number * _PAGE_SIZE >= page.total_count:
                 return
 
-    def _page(self, path: str, filters: Mapping[str, str], number: int) -> dict[str, Any]:
+    def _page(self, path: str, filters: Mapping[str, str], number: int, form: type[Page]) -> Page:
         url = f"{self.api}/repos/{self.slug}/{path}"
         answer = self._web.get(url, {**filters, "per_page": _PAGE_SIZE, "page": number}, accept=_JSON)
-        match answer.status_code:
+        match answer.status:
             case 200:
                 try:
-                    content = answer.json()
-                except ValueError as error:
-                    raise EnvironmentFailure(f"{answer.url} did not answer in JSON") from error
-                if not isinstance(content, dict):
-                    raise EnvironmentFailure(f"{answer.url} did not answer with a JSON object")
-                return content
+                    return answer.parse(form)
+                except EnvironmentFailure as error:
+                    raise EnvironmentFailure(f"{error}; releases and nightlies need no such answer") from error
             case 401:
-                raise EnvironmentFailure(f"{urlsplit(self.api).netloc} rejects the token in GITHUB_TOKEN or GH_TOKEN")
+                raise EnvironmentFailure(f"{host_of(self.api)} rejects the token in GITHUB_TOKEN or GH_TOKEN")
             case 404 if path.startswith("actions/workflows/"):
                 raise BadInput(f"{self.slug} has no workflow {path.split('/')[2]}, or the token may not read it ({url})")
             case 404:
                 raise Unobtainable(f"{self.slug} has no {path}")
-            case status:
-                raise EnvironmentFailure(f"{url} answered {status} {answer.reason}")
+            case _:
+                raise EnvironmentFailure(f"{url} answered {answer}{answer.message}")
 
 
 def token_for(api: str, env: Mapping[str, str]) -> str | None:

@@ -13,7 +13,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar
 
-from filelock import FileLock
 from pydantic import Field
 
 from triage.execution.process import kill_all_with, run_logged
@@ -241,7 +240,7 @@ class Builder:
         common = str(self._repository.common_dir)
         if not (self.source / ".git").exists():
             shutil.rmtree(self.source, ignore_errors=True)
-            with FileLock(self.folder.parent / ".worktrees.lock"):  # git cannot do two of these at once
+            with self._workspace.locked(self.folder.parent / ".worktrees.lock", "git worktree"):  # git cannot do two at once
                 self._git(log, env, "--git-dir", common, "worktree", "prune")
                 self._git(log, env, "--git-dir", common, "worktree", "add", "--detach", "--force", str(self.source), sha)
         else:

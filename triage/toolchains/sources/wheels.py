@@ -16,12 +16,12 @@ from triage.git_history import CommitPosition, Tag, Timeline
 from triage.git_history.refs import day_in
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Revision
+from triage.toolchains.addresses import host_of
 from triage.toolchains.index import Index, ListedWheel, Release, WheelPage
-from triage.toolchains.install import install, unpack
+from triage.toolchains.install import download, install, unpack
 from triage.toolchains.install_cache import fill_folder, folder_of, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext
 from triage.toolchains.sources.section import SourceSection, Tags, Text, Url
-from triage.toolchains.web import Web
 from triage.toolchains.workspace import Workspace
 
 _RELEASE_SECONDS = 10.0  # until there are timings
@@ -153,7 +153,7 @@ class Nightlies:
             except EnvironmentFailure as error:
                 wheels = page.stored()
                 if not wheels:
-                    raise
+                    raise EnvironmentFailure(f"{error}; releases need no list of nightlies") from error
                 self._workspace.progress.note(f"{error}\nusing the list of nightlies from the last time")
             self._listed = {wheel.release.version: wheel for wheel in wheels}
         return self._listed
@@ -184,9 +184,8 @@ class Nightlies:
 
         def fill(root: Path, scratch: Path) -> Release:
             with self._workspace.costs.timing(self._kind):
-                file = scratch / release.wheel
-                Web(self._workspace).download(wheel.url, file, name, release.sha256)
-                unpack(file, release, root, scratch, self._workspace)
+                file = download(self._workspace, wheel.url, release, scratch, name)
+                unpack(file, host_of(wheel.url), release, root, scratch, self._workspace)
             return release
 
         return fill_folder(self._workspace, folder.name, name, fill)

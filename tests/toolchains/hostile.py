@@ -1,0 +1,263 @@
+"""A server on loopback whose answers are bytes that a test chooses, and answers that no server should give."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import socketserver
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+JSON = "application/vnd.pypi.simple.v1+json"
+Answer = bytes | Callable[[Any], object]  # bytes to send, or a function that gets the connection as a file
+
+
+def http(body: bytes = b"", *, status: str = "200 OK", kind: str = JSON, length: object = None, **headers: object) -> bytes:
+    """An answer. `length`: the Content-Length (default: the true one); headers are written with _ for -."""
+    fields = {"Content-Type": kind, "Content-Length": len(body) if length is None else length, "Connection": "close"}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    return "\r\n".join(lines).encode("utf-8") + body
+
+
+def redirect(target: str, body: bytes = b"", **headers: object) -> bytes:
+    return http(body, status="302 Found", Location=target, **headers)
+
+
+@dataclass
+class HostileServer:
+    """`answers` maps the beginnings of paths to answers; the longest beginning counts. `asked` is set by the first request."""
+
+    url: str
+    answers: dict[str, Answer] = field(default_factory=dict)
+    asked: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+    paths: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+
+    @property
+    def host(self) -> str:
+        return self.url.partition("//")[2]
+
+    def index(self, version: str = "1.0.0", **extra: object) -> bytes:
+        """The page of a simple index with one wheel, `/wheel/NAME`."""
+        name = f"iree_base_compiler-{version}-py3-none-any.whl"
+        return page({"filename": name, "url": f"{self.url}/wheel/{name}", "hashes": {}} | extra)
+
+    def wait(self, sink: Any) -> None:
+        """Never answer."""
+        self.asked.set()
+        self.ended.wait(60)
+
+    def trickle(self, begin: bytes) -> Callable[[Any], None]:
+        """Send `begin`, and a byte now and then for ever."""
+
+        def send(sink: Any) -> None:
+            sink.write(begin)
+            sink.flush()
+            self.asked.set()
+            while not self.ended.wait(0.3):
+                sink.write(b"a")
+                sink.flush()
+
+        return send
+
+
+def page(*files: Any, **more: Any) -> bytes:
+    return http(json.dumps({"meta": {"api-version": "1.1"}, "name": "iree-base-compiler", "files": files, **more}).encode())
+
+
+@contextmanager
+def serve_hostile() -> Iterator[HostileServer]:
+    """Serve until the block ends."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError, UnicodeDecodeError):
+                if "" in server.answers:  # a server that does not wait for the request
+                    self.answer(server.answers[""])
+                    return
+                line = self.rfile.readline().decode()
+                headers = {}
+                while (text := self.rfile.readline().decode().strip()) and ":" in text:
+                    name, _, value = text.partition(":")
+                    headers[name.lower()] = value.strip()
+                path = line.split()[1]
+                server.paths.append(path)
+                if "authorization" in headers:
+                    server.tokens.append(headers["authorization"])
+                prefix = max((begin for begin in server.answers if path.startswith(begin)), key=len, default=None)
+                self.answer(http(status="404 Not Found") if prefix is None else server.answers[prefix])
+
+        def answer(self, answer: Answer) -> None:
+            if callable(answer):
+                answer(self.wfile)
+            else:
+                self.wfile.write(answer)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        allow_reuse_address = True
+
+    with Server(("127.0.0.1", 0), Handler) as listener:
+        server = HostileServer(f"http://127.0.0.1:{listener.server_address[1]}")
+        thread = threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.ended.set()
+            listener.shutdown()
+            thread.join()
+
+
+def endless(begin: bytes) -> Callable[[Any], None]:
+    """Send without end, as fast as the program reads."""
+
+    def send(sink: Any) -> None:
+        sink.write(begin)
+        while True:
+            sink.write(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
+
+    return send
+
+
+NESTED = b"[" * 100_000 + b"]" * 100_000
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+FILE = {"filename": "iree_base_compiler-1.0.0-py3-none-any.whl", "url": "x.whl", "hashes": {}}
+HTML = "text/html"
+BOMB = gzip.compress(bytes(80 << 20), 1)
+
+#: Answers that are wrong for every reader of a page or an API.
+BROKEN_HTTP: Mapping[str, Answer] = {
+    "no HTTP": b"220 ftp.example.org ready\r\n",
+    "nothing": b"",
+    "two lengths": http(b"{}", length="2, 7"),
+    "fewer bytes than announced": http(b"{}", length=700),
+    "a chunk of no size": CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n",
+    "a long header": b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+    "many headers": b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 200 + b"\r\n",
+    "no gzip": http(b"{}", Content_Encoding="gzip"),
+    "a gzip bomb": http(BOMB, Content_Encoding="gzip"),
+    "gzip in gzip": http(gzip.compress(BOMB), Content_Encoding="gzip, gzip"),
+    "a body without end": endless(CHUNKED),
+    "a server error": http(NESTED, status="500 \x1b[31mred"),
+    "a redirect to no address": redirect("http://[::bad"),
+    "a redirect to a file": redirect("file:///etc/passwd"),
+    "a redirect to a bad port": redirect("http://127.0.0.1:99999/"),
+    "a redirect to itself": redirect("/"),
+    "a redirect in no encoding": redirect("/\u20ac\udc80".encode("utf-8", "surrogatepass").decode("latin-1")),
+    "a long rate limit": http(status="429 Too Many Requests", Retry_After="9" * 12),
+    "a rate limit that ends never": http(status="403 No", X_RateLimit_Remaining=0, X_RateLimit_Reset="9" * 14),
+}
+
+#: Bodies that are no page of an index.
+BROKEN_PAGES: Mapping[str, Answer] = {
+    "no JSON": http(b"{"),
+    "empty": http(b""),
+    "null": http(b"null"),
+    "a list": http(b"[]"),
+    "deep nesting": http(NESTED),
+    "deep nesting inside": http(b'{"files": ' + NESTED + b"}"),
+    "not UTF-8": http(b'{"name": "\xff"}'),
+    "UTF-16": http('{"name": 1}'.encode("utf-16")),
+    "another version": page(meta={"api-version": "9.0"}),
+    "no version": page(meta=None),
+    "files are null": http(b'{"meta": {"api-version": "1.1"}, "name": "a", "files": null}'),
+    "a file is null": page(None),
+    "a name is a number": page(FILE | {"filename": 7}),
+    "hashes are a list": page(FILE | {"hashes": ["sha256"]}),
+    "a hash is a path": page(FILE | {"hashes": {"sha256": "/../../../../../../tmp/x"}}),
+    "a hash with an option": page(FILE | {"hashes": {"sha256": "0" * 64 + "\n--index-url http://elsewhere"}}),
+    "a size is text": page(FILE | {"size": "large"}),
+    "a size of many digits": http(b'{"meta": {"api-version": "1.1"}, "name": "a", "files": [{"size": ' + b"9" * 5000 + b"}]}"),
+    "a date of never": page(FILE | {"upload-time": "2025-99-99T00:00:00Z"}),
+    "an address of nothing": page(FILE | {"url": "http://[::bad"}),
+    "another content": http(b"GIF89a", kind="image/gif"),
+    "a base of nothing": http(b"<base href='http://[::bad'><a href=x.whl>x.whl</a>", kind=HTML),
+    "a link to nothing": http(b"<a href='http://[::bad'>x.whl</a>", kind=HTML),
+    "HTML of another version": http(b"<meta name='pypi:repository-version' content='7.0'>", kind=HTML),
+}
+
+
+def workflow_run(**changes: object) -> dict[str, object]:
+    return {"id": 1, "head_sha": "0" * 40, "status": "completed", "conclusion": "success", "run_attempt": 1, **changes}
+
+
+def runs(*entries: object, total: object = 1) -> bytes:
+    return http(json.dumps({"total_count": total, "workflow_runs": entries}).encode())
+
+
+def without(key: str) -> dict[str, object]:
+    return {name: value for name, value in workflow_run().items() if name != key}
+
+
+#: Answers that are no list of workflow runs.
+BROKEN_RUNS: Mapping[str, Answer] = {
+    "no JSON": http(b"<html>"),
+    "null": http(b"null"),
+    "deep nesting": http(b'{"total_count": 1, "workflow_runs": ' + NESTED + b"}"),
+    "not UTF-8": http(b'{"total_count": 1, "workflow_runs": [{"head_sha": "\xff"}]}'),
+    "a count of text": runs(workflow_run(), total="x"),
+    "no count": http(b'{"workflow_runs": []}'),
+    "a count of many digits": http(b'{"total_count": ' + b"9" * 5000 + b', "workflow_runs": []}'),
+    "no list": http(b'{"total_count": 7}'),
+    "the list is null": http(b'{"total_count": 7, "workflow_runs": null}'),
+    "an entry is null": runs(None),
+    "no id": runs(without("id")),
+    "the id is null": runs(workflow_run(id=None)),
+    "the id is negative": runs(workflow_run(id=-1)),
+    "the id is a list": runs(workflow_run(id=[1])),
+    "no commit": runs(without("head_sha")),
+    "the commit is a number": runs(workflow_run(head_sha=7)),
+    "the status is an object": runs(workflow_run(status={})),
+    "the attempt is text": runs(workflow_run(run_attempt="second")),
+    "a thousand million runs": runs(*[workflow_run(id=number) for number in range(1, 101)], total=10**9),
+}
+
+
+def wheel(files: Mapping[str, bytes], *, link: str | None = None, name: str = "iree_base_compiler-1.0.0") -> bytes:
+    """A wheel with these files beside its metadata."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{name}.dist-info/METADATA", "Metadata-Version: 2.1\nName: iree-base-compiler\nVersion: 1.0.0\n")
+        archive.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        for path, data in files.items():
+            archive.writestr(path, data)
+        if link:
+            entry = zipfile.ZipInfo("iree/link")
+            entry.external_attr = 0o120777 << 16
+            archive.writestr(entry, link)
+        archive.writestr(f"{name}.dist-info/RECORD", "")
+    return sink.getvalue()
+
+
+def with_declared_size(data: bytes, size: int) -> bytes:
+    """A zip whose last file claims another size."""
+    at = data.rindex(b"PK\x01\x02") + 24
+    return data[:at] + size.to_bytes(4, "little") + data[at + 4 :]
+
+
+#: Files that are no wheel of the release 1.0.0 of iree-base-compiler.
+BROKEN_WHEELS: Mapping[str, Answer] = {
+    "no zip": http(b"not a zip"),
+    "empty": http(b""),
+    "cut off": http(wheel({"a": b"a"})[:-40]),
+    "a bomb": http(wheel({"a": bytes(100 << 20)})),
+    "a bomb by its own account": http(with_declared_size(wheel({}), (1 << 32) - 2)),
+    "an absolute path": http(wheel({"/tmp/triage-was-here": b"a"})),
+    "a path upwards": http(wheel({"iree/../../../triage-was-here": b"a"})),
+    "a path upwards with backslashes": http(wheel({"..\\triage-was-here": b"a"})),
+    "a link": http(wheel({}, link="/etc")),
+    "of another package": http(wheel({}, name="other-2.0.0")),
+    "without metadata": http(b"PK\x05\x06" + bytes(18)),
+    "gone": http(status="410 Gone"),
+    "forbidden": http(b'{"message": "\xff"}', status="403 Forbidden"),
+    "too long": http(b"", length=1 << 50),
+    "more than any disk": http(b"", length="9" * 300),
+}
