@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from tests.bisect.driving import BUILD, CULPRIT, answered, counted, fates, is_culprit, words
 from tests.bisect.small_compiler import Fate, SmallCompiler, begin
 from tests.conftest import Triage
+from tests.git_history.test_checkout import snapshot
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +26,9 @@ def hemmed(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
 def test_commits_built_from_source(
     misleading: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path, calls: Path
 ) -> None:
+    before = snapshot(misleading.path)
     found = answered(triage(*words(misleading, recipe, project(BUILD), "--jobs", "2")))
+    assert snapshot(misleading.path) == before
     assert is_culprit(found, misleading)
     assert found["probes"] <= 24
     for one in found["untestable"]:
@@ -126,3 +131,28 @@ def test_an_end_whose_compiler_cannot_be_obtained_is_the_environments_fault(
     gone = project("command:\n  run: ./no-such-script.sh\n")
     found = answered(triage(*words(small, recipe, gone, first=100)), status=4)
     assert "cannot be run" in found["reason"]
+
+
+@pytest.mark.slow
+def test_a_repository_on_a_read_only_file_system_is_bisected(
+    misleading: SmallCompiler, recipe: Path, project: Callable[[str], Path], home: Path, tmp_path: Path
+) -> None:
+    program = [sys.executable, "-c", "from triage.cli import main; main()"]
+    asked = [*program, *words(misleading, recipe, project(BUILD), "--no-attribute", first=141, last=159)]
+    mounts = f"mount --bind {misleading.path} {misleading.path} && mount -o remount,bind,ro {misleading.path}"
+    inside = ["unshare", "--mount", "sh", "-c", f'{mounts} || exit 77; touch {misleading.path}/x && exit 78; exec "$@"', "sh"]
+    done = subprocess.run([*inside, *asked], capture_output=True, text=True, check=False, cwd=tmp_path)
+    if done.returncode in (1, 77) and not done.stdout:
+        pytest.skip("this machine allows no mounts")
+    assert is_culprit(answered(done), misleading)
+
+
+def test_pruning_removes_builders_that_are_not_in_use(
+    small: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
+) -> None:
+    answered(triage(*words(small, recipe, project(BUILD), "--no-attribute", first=149, last=151)))
+    [builder] = (home / "builders").glob("*/0")
+    pruned = json.loads(triage("toolchains", "prune", "--keep", "0", "--format", "json").stdout)
+    assert str(builder.relative_to(home)) in pruned["removed"]
+    assert not builder.exists()
+    answered(triage(*words(small, recipe, project(BUILD), "--no-attribute", first=149, last=151)))

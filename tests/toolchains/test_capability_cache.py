@@ -109,4 +109,4 @@ def test_a_binary_inside_the_install_cache_is_used_by_its_path(tmp_path: Path) -
     program.write_bytes(b"1")
     registry = ToolchainRegistry(tmp_path / "home", {"tiny": OneFile()})  # type: ignore[dict-item]
     assert registry.obtain(registry.resolve(f"path:{program}", "tiny")).program == program
-    assert prune(tmp_path / "home" / "toolchains", keep=0) == []
+    assert prune(tmp_path / "home", keep=0) == []

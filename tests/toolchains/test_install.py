@@ -179,7 +179,7 @@ def test_prune_removes_the_least_recently_used_first(loopback: LoopbackIndex, tm
         os.utime(mark, (time.time() - age, time.time() - age))
     one = stored(tmp_path / "home/toolchains")[0]
     assert one.folder == folders["1.10.0"]
-    removed = prune(tmp_path / "home/toolchains", keep=one.bytes * 2)
+    removed = prune(tmp_path / "home", keep=one.bytes * 2)
     assert [each.folder for each in removed] == [folders["1.10.0"]]
     assert {each.folder for each in stored(tmp_path / "home/toolchains")} == {folders["1.0.0"], folders["1.1.0"]}
 
@@ -194,10 +194,10 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
     command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
         assert user.stdout.readline() == b"held\n"
-        assert prune(tmp_path / "home/toolchains", keep=0) == []
+        assert prune(tmp_path / "home", keep=0) == []
         user.stdin.close()
         user.wait()
-    assert [one.folder for one in prune(tmp_path / "home/toolchains", keep=0)] == [folder]
+    assert [one.folder for one in prune(tmp_path / "home", keep=0)] == [folder]
     assert not folder.exists()
 
 
@@ -206,7 +206,7 @@ def test_prune_removes_damaged_installs_first(loopback: LoopbackIndex, tmp_path:
     in_use = InUse()
     in_use.add(good)
     program(broken).unlink()
-    assert [one.folder for one in prune(tmp_path / "home/toolchains", keep=1 << 40)] == [broken]
+    assert [one.folder for one in prune(tmp_path / "home", keep=1 << 40)] == [broken]
 
 
 @pytest.mark.parametrize(

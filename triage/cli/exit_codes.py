@@ -110,10 +110,19 @@ def _exit_code(call: Callable[[], Exit], continuing: Callable[[], Sequence[str]]
         reason = error.strerror or str(error)
         print_stderr(f"triage: {reason}: {error.filename}" if error.filename else f"triage: {reason}")
         return Exit.ENVIRONMENT
-    except Exception:
-        print_stderr(traceback.format_exc())
-        print_stderr("triage: internal error; this is a bug in triage, not in the compiler")
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "start new thread" not in str(error):
+            return _internal_error()
+        print_stderr(f"triage: the system has no more memory or threads: {error}; pass a lower --jobs or end other programs")
         return Exit.ENVIRONMENT
+    except Exception:
+        return _internal_error()
+
+
+def _internal_error() -> Exit:
+    print_stderr(traceback.format_exc())
+    print_stderr("triage: internal error; this is a bug in triage, not in the compiler")
+    return Exit.ENVIRONMENT
 
 
 def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,8 +30,8 @@ from triage.report.housekeeping import (
     ToolchainShape,
 )
 from triage.report.registry import write_report
-from triage.toolchains.install_cache import prune as prune_folder
-from triage.toolchains.install_cache import stored
+from triage.toolchains.install_cache import prune as prune_home
+from triage.toolchains.install_cache import stored, stored_builders
 
 app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")
 _GIB = 1 << 30
@@ -139,22 +140,31 @@ def prune(
     ] = "8GiB",
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
-    """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay."""
+    """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay.
+
+    The folders in which compilers of commits are built, with their private clones, are removed likewise.
+    """
     try:
         limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     with open_runner(context.obj, ()) as runner:
-        removed = prune_folder(runner.registry.folder, limit)
-        left = sum(toolchain.bytes for toolchain in stored(runner.registry.folder))
+        home = runner.registry.home
+        removed = prune_home(home, limit)
+        left = sum(entry.bytes for entry in (*stored(home / "toolchains"), *stored_builders(home / "builders")))
     lines = []
     for toolchain in removed:
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(Text(f"removed {toolchain.folder.name}  {toolchain.bytes >> 20} MiB, last used {used}"))
+        lines.append(Text(f"removed {_name(toolchain.folder, home)}  {toolchain.bytes >> 20} MiB, last used {used}"))
     lines.append(Text(f"{left / _GIB:.1f} GiB left"))
-    values = PrunedShape([toolchain.folder.name for toolchain in removed], left)
+    values = PrunedShape([_name(toolchain.folder, home) for toolchain in removed], left)
     write_report(HousekeepingReport(values, lines), output)
     return Exit.OK
+
+
+def _name(folder: Path, home: Path) -> str:
+    """Return a toolchain's name, or a builder's path below the home folder."""
+    return str(folder.relative_to(home)) if folder.is_relative_to(home / "builders") else folder.name
 
 
 def _summary(toolchain: Toolchain) -> ToolchainShape:

@@ -19,7 +19,7 @@ from triage.toolchains.index import Release
 from triage.toolchains.workspace import Workspace
 
 MANIFEST = "toolchain.json"
-_USE = ".used"  # its time of change is the last use; a lock on it means that a process uses the toolchain
+USE = ".used"  # its time of change is the last use; a lock on it means that a process uses the toolchain
 PLAIN_WHEEL = Wheel()
 _DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)  # reading a manifest raises
 
@@ -131,8 +131,8 @@ class InUse:
         if folder in self._locks:
             return
         with disk_errors(f"use {folder}"):
-            lock = (folder / _USE).open("ab")
-            os.utime(folder / _USE)
+            lock = (folder / USE).open("ab")
+            os.utime(folder / USE)
             fcntl.flock(lock, fcntl.LOCK_SH)
         self._locks[folder] = lock
 
@@ -158,32 +158,38 @@ def stored(toolchains: Path) -> list[StoredToolchain]:
     return sorted(entries, key=lambda entry: (entry.used, entry.folder))
 
 
-def prune(toolchains: Path, keep: int) -> list[StoredToolchain]:
-    """Remove the least recently used toolchains until at most `keep` bytes are left, and return them. Damaged ones go first,
-    those in use stay.
+def stored_builders(builders: Path) -> list[StoredToolchain]:
+    """All folders in which compilers are built, with their private checkouts."""
+    folders = (folder for folder in builders.glob("*/[0-9]*") if folder.is_dir())
+    return [StoredToolchain(folder, _bytes(folder), _last_use(folder), intact=True) for folder in folders]
+
+
+def prune(home: Path, keep: int) -> list[StoredToolchain]:
+    """Remove the least recently used toolchains and builders until at most `keep` bytes are left, and return them. Damaged
+    ones go first, those in use stay.
     """
-    entries = stored(toolchains)
+    entries = sorted([*stored(home / "toolchains"), *stored_builders(home / "builders")], key=lambda entry: entry.used)
     total = sum(entry.bytes for entry in entries)
     removed: list[StoredToolchain] = []
     for entry in sorted(entries, key=lambda entry: entry.intact):
         if entry.intact and total <= keep:
             break
-        if _remove(toolchains, entry.folder):
+        if _remove(entry.folder):
             removed.append(entry)
             total -= entry.bytes
     return removed
 
 
-def _remove(toolchains: Path, folder: Path) -> bool:
+def _remove(folder: Path) -> bool:
     from filelock import FileLock
 
-    with disk_errors(f"remove {folder}"), FileLock(toolchains / f".{folder.name}.lock"):
+    with disk_errors(f"remove {folder}"), FileLock(folder.with_name(f".{folder.name}.lock")):
         try:
-            with (folder / _USE).open("ab") as lock:
+            with (folder / USE).open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        doomed = toolchains / f".{folder.name}.doomed-{os.getpid()}"
+        doomed = folder.with_name(f".{folder.name}.doomed-{os.getpid()}")
         folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
         shutil.rmtree(doomed)
         return True
@@ -197,7 +203,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _last_use(folder: Path) -> float:
-    for path in (folder / _USE, folder / MANIFEST, folder):
+    for path in (folder / USE, folder / MANIFEST, folder):
         try:
             return path.stat().st_mtime
         except OSError:

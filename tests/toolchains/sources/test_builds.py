@@ -266,5 +266,5 @@ def test_a_missing_commit_is_an_environment_failure(timeline: Timeline, workspac
     mine = SourceBuilds(workspace, Repository(timeline.repository.path), "tiny", STEPS)
     real = offer(mine, timeline, 0)
     wrong = Offer(real.source, real.revision, real.position, 0, "0" * 40)
-    with pytest.raises(EnvironmentFailure, match="git worktree failed"):
+    with pytest.raises(EnvironmentFailure, match="git checkout failed"):
         mine.obtain(wrong)

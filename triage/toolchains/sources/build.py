@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar
@@ -18,10 +18,12 @@ from pydantic import Field
 from triage.execution.process import kill_all_with, run_logged
 from triage.execution.streams import Log
 from triage.git_history import Repository, Timeline
+from triage.git_history.checkout import Checkout, GitRunner
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending
+from triage.model.progress import Task
 from triage.toolchains.home import disk_errors
-from triage.toolchains.install_cache import fill_folder, is_intact
+from triage.toolchains.install_cache import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
 from triage.toolchains.sources.section import AnyText, Duration, SourceSection, Texts, Truth
 from triage.toolchains.workspace import Workspace
@@ -30,9 +32,6 @@ _FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timing
 _NEXT_SECONDS = 600.0
 # Texts in a log that show that the machine, not the commit, made the build fail.
 _MACHINE_ERRORS = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
-# If a git hook started this program, these variables would lead the builds' git to another repository.
-_GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"})
-_GIT_TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
 _MAX_BUILDERS = 64
 
 
@@ -72,6 +71,7 @@ class SourceBuilds:
         self._project = project
         self._steps = steps
         self._failures = workspace.state.section("failed builds")
+        self._refused: dict[str, str] = {}  # addresses that could not be fetched from, and why
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """One for each commit; those whose build failed before are untestable."""
@@ -100,7 +100,7 @@ class SourceBuilds:
             self._log(sha).parent.mkdir(parents=True, exist_ok=True)
         task = self._workspace.progress.task(f"build {sha[:10]}")
         try:
-            return fill_folder(self._workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
+            return fill_folder(self._workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha, task))
         finally:
             task.finish()
 
@@ -115,10 +115,14 @@ class SourceBuilds:
         stored = self._failures.get(self._folder_name(sha))
         return Unobtainable(stored["reason"], self._log(sha)) if stored and self._log(sha).exists() else None
 
-    def _fill(self, root: Path, sha: str) -> None:
+    def _fill(self, root: Path, sha: str, task: Task) -> None:
         with Log(self._log(sha)) as log, builder(self._workspace, self._repository) as mine:
             env = self._environment(mine, root, sha)
-            mine.check_out(sha, log, env, submodules=self._steps.submodules)
+            git = GitRunner(
+                log, mine.checkout.environment(), self._workspace.stop, task, self._workspace.progress, self._refused
+            )
+            mine.checkout.check_out(git, sha, submodules=self._steps.submodules)
+            task.describe(f"build {sha[:10]}")
             is_used = mine.is_used
             with self._workspace.costs.timing(f"builds:{self._project}:{'next' if is_used else 'first'}"):
                 reason = self._build(mine, root, log, env)
@@ -164,8 +168,7 @@ class SourceBuilds:
         return None
 
     def _environment(self, mine: Builder, root: Path, sha: str) -> dict[str, str]:
-        env = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
-        env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
+        env = mine.checkout.environment()
         if shutil.which("ccache"):
             env = {
                 "CMAKE_C_COMPILER_LAUNCHER": "ccache",
@@ -219,57 +222,24 @@ def library_paths(path: Path) -> list[str]:
 
 
 class Builder:
-    """One work tree and its build folder, used by this process alone."""
+    """A private checkout of the repository and its build folder, used by this process alone."""
 
-    def __init__(self, folder: Path, workspace: Workspace, repository: Repository) -> None:
+    def __init__(self, folder: Path, repository: Repository) -> None:
         self.folder = folder
         self.source = folder / "source"
         self.build = folder / "build"
-        self._workspace = workspace
-        self._repository = repository
+        self.checkout = Checkout(self.source, repository)
 
     @property
     def is_used(self) -> bool:
         """Whether the build folder has files of an earlier build."""
         return self.build.is_dir() and any(self.build.iterdir())
 
-    def check_out(self, sha: str, log: Log, env: Mapping[str, str], *, submodules: bool) -> None:
-        """Check out a commit, with its submodules, and remove files of earlier builds that git does not ignore.
-        EnvironmentFailure when git fails.
-        """
-        common = str(self._repository.common_dir)
-        if not (self.source / ".git").exists():
-            shutil.rmtree(self.source, ignore_errors=True)
-            with self._workspace.locked(self.folder.parent / ".worktrees.lock", "git worktree"):  # git cannot do two at once
-                self._git(log, env, "--git-dir", common, "worktree", "prune")
-                self._git(log, env, "--git-dir", common, "worktree", "add", "--detach", "--force", str(self.source), sha)
-        else:
-            # Remove the index lock of a git process that was killed. No other git works in this builder.
-            git_dir = (self.source / ".git").read_text().removeprefix("gitdir:").strip()
-            (Path(git_dir) / "index.lock").unlink(missing_ok=True)
-            self._git(log, env, "-C", str(self.source), "checkout", "--detach", "--force", "--quiet", sha)
-        self._git(log, env, "-C", str(self.source), "clean", "-ffdq")
-        if submodules:
-            here = ("-C", str(self.source), "submodule")
-            self._git(log, env, *here, "sync", "--quiet", "--recursive")
-            self._git(log, env, *here, "update", "--init", "--recursive", "--force")
-
     def empty(self) -> None:
         """Remove everything from the build folder."""
         with disk_errors(f"empty {self.build}"):
             shutil.rmtree(self.build, ignore_errors=True)
             self.build.mkdir(parents=True)
-
-    def _git(self, log: Log, env: Mapping[str, str], *words: str) -> None:
-        command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *words]
-        log.write(f"$ {' '.join(command)}\n".encode())
-        execution = run_logged(command, log, self.folder, env=env, stop=self._workspace.stop, timeout=_GIT_TIMEOUT)
-        if execution.ending is Ending.NOT_STARTED:
-            raise EnvironmentFailure("there is no git program on the PATH")
-        if execution.ending is Ending.TIMED_OUT:
-            raise EnvironmentFailure(f"git {words[2]} took more than {_GIT_TIMEOUT:.0f} s (log: {log.path})")
-        if not execution.ok:
-            raise EnvironmentFailure(f"git {words[2]} failed with {execution.status} (log: {log.path})")
 
 
 @contextmanager
@@ -278,18 +248,24 @@ def builder(workspace: Workspace, repository: Repository) -> Iterator[Builder]:
     processes are ended and the build folder, whose state is unknown, is emptied.
     """
     with disk_errors("create a builder"):
+        folders = builder_folders(workspace, repository)
+        folders.mkdir(parents=True, exist_ok=True)
         for number in range(_MAX_BUILDERS):
-            folder = builder_folders(workspace, repository) / str(number)
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / ".lock").open("ab") as lock:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                mine = Builder(folder, workspace, repository)
+            folder = folders / str(number)
+            with ExitStack() as stack:
+                with workspace.locked(folder.with_name(f".{number}.lock"), f"the builder {folder}"):  # as pruning does
+                    folder.mkdir(exist_ok=True)
+                    lock = stack.enter_context((folder / USE).open("ab"))
+                    os.utime(folder / USE)
+                    try:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        continue
+                mine = Builder(folder, repository)
                 busy = folder / ".busy"
                 if busy.exists():
                     kill_all_with("TRIAGE_BUILD", str(mine.build))
+                    mine.checkout.unlock()
                     mine.empty()
                 mine.build.mkdir(exist_ok=True)
                 busy.touch()
