@@ -199,7 +199,14 @@ def _bytes(folder: Path) -> int:
     try:
         return sum(json.loads((folder / MANIFEST).read_text())["files"].values())
     except _DAMAGED:
-        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        return sum(_size(Path(parent) / name) for parent, _, names in os.walk(folder) for name in names)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except OSError:  # a build has removed it meanwhile
+        return 0
 
 
 def _last_use(folder: Path) -> float:
