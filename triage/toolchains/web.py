@@ -31,6 +31,7 @@ _BACKOFF = (0.0, 1.0, 2.0)  # seconds before the second try, the third, and each
 _PATIENCE = 90.0  # seconds; a rate limit that lasts longer is reported instead of waited for
 _DEFAULT_WAIT = 60.0  # seconds, for a limit that does not say when it ends
 _LONGEST_WAIT = 366 * 86400.0  # seconds
+_MIB = 1 << 20
 _SECONDS = 120.0  # for a request, and more for a long answer
 _SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
 _LARGEST_PAGE = 64 << 20  # bytes
@@ -145,14 +146,14 @@ class Web:
         length = _number(head.headers.get("Content-Length", ""))
         if length is not None and length > limit:
             raise EnvironmentFailure(f"{host_of(head.url)} sends {length} bytes for {name}; {limit} are allowed")
-        task = self._workspace.progress.task(f"download {name}", total=length)
+        task = self._workspace.progress.task(f"download {name} (MiB)", total=length and length / _MIB)
         digest = hashlib.sha256()
         try:
             with disk_errors(f"download {name}"), target.open("wb") as sink:
                 for part in exchange.parts(limit):
                     sink.write(part)
                     digest.update(part)
-                    task.advance(len(part))
+                    task.advance(len(part) / _MIB)
         finally:
             task.finish()
         return digest.hexdigest()

@@ -1,0 +1,138 @@
+"""Ctrl-C and SIGTERM end the program wherever it waits: for a server, a lock, a child process or the next attempt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from filelock import FileLock
+
+from tests.git_history.history import ENV, History
+from tests.toolchains.hostile import HostileServer, http, redirect, serve_hostile
+from tests.toolchains.loopback import make_wheel
+
+MAIN = "from triage.cli import main; main()"
+# A name lookup cannot be interrupted; nor can this.
+HANGING_LOOKUP = f"import socket, time; socket.getaddrinfo = lambda *_: (open('asked', 'w'), time.sleep(600)); {MAIN}"
+PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000\r\n\r\n"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
+    """The index that the program asks."""
+    with serve_hostile() as server:
+        monkeypatch.setenv("TRIAGE_INDEX_URL", f"{server.url}/simple/")
+        yield server
+
+
+def stop_while(is_waiting: Callable[[], bool], folder: Path, number: int, *words: str, code: str = MAIN) -> None:
+    """Start the program, send it a signal once it waits, and check that it ends."""
+    command = [sys.executable, "-c", code, *words]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder)
+    try:
+        while not is_waiting():
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.02)
+        children = psutil.Process(running.pid).children(recursive=True)
+        running.send_signal(number)
+        _, message = running.communicate(timeout=10)
+    finally:
+        running.kill()
+    assert running.returncode == 130, message
+    assert "Traceback" not in message
+    assert not psutil.wait_procs(children, timeout=10)[1]
+
+
+def answers(server: HostileServer, name: str) -> None:
+    silent = {"": server.wait}
+    server.answers = {
+        "a body": {"/": server.trickle(PAGE)},
+        "a header": {"/": server.trickle(b"HTTP/1.1 200 OK\r\nX: ")},
+        "no answer": silent,
+        "TLS": silent,
+        "a redirect": {"/simple": redirect("/elsewhere"), "/elsewhere": server.wait},
+        "a wheel": {"/simple": server.index(), "/wheel": server.trickle(http(length=1 << 20))},
+        "the next attempt": {"/": lambda sink: (sink.write(http(status="429 No", Retry_After=80)), server.asked.set())},
+    }[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("a wheel", signal.SIGINT),
+        ("TLS", signal.SIGTERM),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("a body", signal.SIGINT),
+                ("a header", signal.SIGTERM),
+                ("no answer", signal.SIGTERM),
+                ("a redirect", signal.SIGINT),
+                ("a wheel", signal.SIGTERM),
+                ("the next attempt", signal.SIGINT),
+            )
+        ),
+    ],
+)
+def test_a_request_is_stopped(
+    home: Path, tmp_path: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    answers(server, name)
+    if name == "TLS":
+        monkeypatch.setenv("TRIAGE_INDEX_URL", server.url.replace("http:", "https:") + "/simple/")
+    stop_while(server.asked.is_set, tmp_path, number, "toolchains", "install", "1.0.0")
+
+
+@pytest.mark.slow
+def test_a_name_lookup_is_stopped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://index.example/simple/")
+    is_asked = (tmp_path / "asked").exists
+    stop_while(is_asked, tmp_path, signal.SIGINT, "toolchains", "list", code=HANGING_LOOKUP)
+
+
+def test_waiting_for_a_lock_is_stopped(home: Path, tmp_path: Path, server: HostileServer) -> None:
+    server.answers = {"/simple": server.index()}
+    (home / "toolchains").mkdir(parents=True)
+    with FileLock(home / "toolchains" / ".iree-base-compiler-1.0.0-unhashed.lock"):
+
+        def is_listed() -> bool:
+            return bool(server.paths)
+
+        stop_while(is_listed, tmp_path, signal.SIGTERM, "toolchains", "install", "1.0.0")
+
+
+@pytest.mark.slow
+def test_uv_is_stopped(home: Path, tmp_path: Path, server: HostileServer) -> None:
+    """The page of a dependency never ends."""
+    wheel = make_wheel(tmp_path, "3.0", distribution="some-compiler", requires="its-runtime")
+    link = f"<a href='{server.url}/wheel'>{wheel.name}</a>".encode()
+    server.answers = {
+        "/simple/some-compiler": http(link, kind="text/html"),
+        "/simple/its-runtime": server.trickle(PAGE),
+        "/wheel": http(wheel.read_bytes()),
+    }
+    stop_while(
+        server.asked.is_set, tmp_path, signal.SIGTERM, "toolchains", "install", "3.0", "--family", "command:some-compiler"
+    )
+
+
+def test_git_is_stopped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in ENV.items():
+        monkeypatch.setenv(variable, value)
+    History.begin(tmp_path / "repo").commit("c")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "git"
+    hang = f"touch {tmp_path}/asked; exec sleep 600"
+    program.write_text(f'#!/bin/sh\ncase "$*" in version) echo git version 2.40.0;; *rev-parse*) {hang};; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    (tmp_path / "log.txt").write_text("error: boom\n")
+    ends = ["--repo", "repo", "--good", "a", "--bad", "b"]
+    stop_while((tmp_path / "asked").exists, tmp_path, signal.SIGTERM, "suspects", "log.txt", *ends)
