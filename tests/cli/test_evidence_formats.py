@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,12 @@ from triage.execution.cache import Evidence, Record
 from triage.model.execution import Captured, Ending, Execution
 
 COUNT = 3
+RECIPE = """name: mine
+compiler: command
+command: ["{toolchain}/bin/cc", "{input}", "{output}"]
+version: {run: ["{toolchain}/bin/cc", "--version"], pattern: "version (.+)"}
+input: input.txt
+"""
 
 
 def record(number: int) -> Record:
@@ -58,9 +66,85 @@ def test_import_answers_with_counts_by_file(full_home: Path, triage: Triage, tmp
     answer = json.loads(triage("evidence", "import", target, target, "--format", "json", env=other).stdout)
     assert (answer["added"], answer["known"]) == (COUNT, COUNT)
     assert answer["files"] == [
-        {"file": str(target), "added": COUNT, "known": 0},
-        {"file": str(target), "added": 0, "known": COUNT},
+        {"file": str(target), "added": COUNT, "known": 0, "skipped": 0, "problems": []},
+        {"file": str(target), "added": 0, "known": COUNT, "skipped": 0, "problems": []},
     ]
+
+
+def test_import_skips_and_names_what_could_not_be_read_back(full_home: Path, triage: Triage, tmp_path: Path) -> None:
+    target = tmp_path / "all.jsonl"
+    triage("evidence", "export", target)
+    lines = target.read_text().splitlines()
+    target.write_text("\n".join([lines[0], lines[1].replace('"cpu_seconds":1.0', '"cpu_seconds":NaN'), lines[2]]))
+    other = os.environ | {"TRIAGE_HOME": str(tmp_path / "other")}
+    done = triage("evidence", "import", target, "--format", "json", env=other)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["added"], answer["skipped"]) == (2, COUNT - 1, 1)
+    assert [problem["line"] for problem in answer["files"][0]["problems"]] == [2]
+    assert f"{target}:2:1: " in done.stderr
+
+
+def test_check_reports_and_repairs_damaged_rows(full_home: Path, triage: Triage) -> None:
+    def check(*words: str) -> tuple[int, dict[str, object]]:
+        done = triage("evidence", "check", "--format", "json", *words)
+        return done.returncode, json.loads(done.stdout)
+
+    store = str(full_home / "evidence.db")
+    intact = {"file": store, "results": COUNT, "damaged": 0, "problem": None, "recovered": None}
+    assert check() == (0, {"files": [intact], "intact": True})
+    with closing(sqlite3.connect(store)) as db, db:
+        db.execute("UPDATE probes SET facts = x'00' WHERE key = 'key1'")
+    assert check() == (1, {"files": [intact | {"results": COUNT - 1, "damaged": 1}], "intact": False})
+    code, answer = check("--repair")
+    assert (code, answer["files"]) == (0, [intact | {"results": COUNT - 1, "damaged": 1, "recovered": COUNT - 1}])
+    assert check() == (0, {"files": [intact | {"results": COUNT - 1}], "intact": True})
+    [replaced] = [path for path in full_home.glob("evidence.db.recovered-*") if not path.name.endswith("-wal")]
+    code, answer = check(str(replaced))
+    assert (code, answer["files"]) == (1, [intact | {"file": str(replaced), "results": COUNT - 1, "damaged": 1}])
+
+
+def test_check_tells_an_unreadable_database_and_one_of_a_newer_schema(full_home: Path, triage: Triage, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    assert triage("evidence", "check", other).returncode == 4
+    other.write_bytes(b"no database")
+    assert triage("evidence", "check", other).returncode == 4
+    assert triage("evidence", "check", "--repair", other).returncode == 4
+    with closing(sqlite3.connect(full_home / "evidence.db")) as db, db:
+        db.execute("PRAGMA user_version = 99")
+    for words in (("check",), ("check", "--repair"), ("export",)):
+        done = triage("evidence", *words)
+        assert done.returncode == 4
+        assert "99" in done.stderr
+
+
+def test_a_run_goes_on_with_a_new_database_and_its_results_come_back(full_home: Path, triage: Triage) -> None:
+    store = full_home / "evidence.db"
+    store.write_bytes(store.read_bytes()[:100] + b"\xff" * 100 + store.read_bytes()[200:])
+    done = triage("evidence", "export")
+    [aside] = full_home.glob("evidence.db.damaged-*")
+    assert str(aside) in done.stderr
+    assert done.returncode == 4  # an export that is not complete
+    assert triage("evidence", "check", "--repair").returncode == 0
+    assert len(triage("evidence", "export").stdout.splitlines()) == COUNT
+
+
+def test_a_metric_that_is_no_finite_number_is_ignored_and_named(home: Path, triage: Triage, tmp_path: Path) -> None:
+    compiler = tmp_path / "built" / "bin" / "cc"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text("""#!/bin/sh
+[ "$1" = --version ] && echo version 1.0 && exit
+echo 'triage: {"metrics": {"good": 1, "bad": 1e999, "worse": NaN}}'
+touch "$2"
+""")
+    compiler.chmod(0o755)
+    (tmp_path / "input.txt").write_text("x")
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    for is_cached in (False, True):
+        done = triage("run", tmp_path / "r.yaml", "-t", f"path:{tmp_path / 'built'}", "--format", "json")
+        [result] = json.loads(done.stdout)["results"]
+        assert (done.returncode, result["cached"], result["metrics"].get("good")) == (0, is_cached, 1.0)
+        assert not {"bad", "worse"} & result["metrics"].keys()
+        assert is_cached or ("'bad'" in done.stderr and "'worse'" in done.stderr)
 
 
 @pytest.mark.parametrize("words", [("export",), ("import", "x.jsonl")])

@@ -9,6 +9,7 @@ import sys
 import threading
 import zlib
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triage.classify import FailingPass
-from triage.execution.cache import Evidence, Record, key_of
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.execution.cache import Evidence, ImportedLines, Record, key_of
 from triage.model.execution import Captured, Ending, Execution
 
 
@@ -57,17 +57,101 @@ def test_export_and_import_merge_two_machines(tmp_path: Path, rows: list[tuple[s
         other.add(record(key, text))
     exported = list(one.export())
     other.load(exported, "one")
-    assert other.load(exported, "one") == (0, len(exported))
+    assert other.load(exported, "one") == ImportedLines(0, len(exported), 0, ())
     assert set(exported) <= set(other.export())
     assert {key for key, _ in rows} == {key for key in "abc" if other.find(key)}
 
 
-def test_a_line_that_is_no_record_is_named_and_earlier_lines_stay(tmp_path: Path) -> None:
-    source, target = Evidence(tmp_path / "a.db"), Evidence(tmp_path / "b.db")
-    source.add(record())
-    with pytest.raises(BadInput, match=r"file\.jsonl:2:1: no evidence record"):
-        target.load([*source.export(), '{"key": 1}'], "file.jsonl")
-    assert target.count() == 1
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+#: What replaces `"cpu_seconds":2.5` in a line.
+UNREADABLE_NUMBERS = {
+    "nan": "NaN",
+    "infinity": "-Infinity",
+    "too large a float": "1e999",
+    "too large an integer": "9" * 400,
+    "more digits than Python reads": "9" * 5000,
+    "negative": "-1",
+    "text": '"2.5"',
+    "boolean": "true",
+    "null": "null",
+    "deep": nested(100_000),
+}
+
+
+@pytest.mark.parametrize("value", UNREADABLE_NUMBERS.values(), ids=UNREADABLE_NUMBERS)
+def test_a_number_that_could_not_be_read_back_is_not_imported(tmp_path: Path, value: str) -> None:
+    store, other = Evidence(tmp_path / "a.db"), Evidence(tmp_path / "b.db")
+    store.add(record())
+    [line] = store.export()
+    damaged = line.replace('"cpu_seconds":2.5', f'"cpu_seconds":{value}')
+    done = other.load([damaged, "\n", line], "file.jsonl")
+    assert (done.added, done.skipped) == (1, 1)
+    [problem] = done.problems
+    assert (problem.path, problem.line) == ("file.jsonl", 1)
+    assert list(other.export()) == [line]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("metrics", {"a": float("nan")}),
+        ("metrics", {"a": 10**400}),
+        ("metrics", {"a": "1"}),
+        ("metrics", []),
+        ("runs", -1),
+        ("runs", 1.5),
+        ("runs", 1 << 70),
+        ("key", 1),
+        ("key", "\ud800"),
+        ("failing_pass", "SomePass"),
+        ("execution", None),
+        ("execution.output_bytes", -1),
+        ("execution.exit_code", "0"),
+        ("execution.ending", "melted"),
+        ("execution.ending", []),
+        ("execution.argv", "cc"),
+        ("execution.argv", [None]),
+        ("execution.stdout", {"head": 1}),
+        ("execution.randomised", 1),
+        ("execution.phase", 3),
+    ],
+)
+def test_a_value_of_another_kind_is_not_imported(tmp_path: Path, field: str, value: object) -> None:
+    store = Evidence(tmp_path / "a.db")
+    store.add(record())
+    facts = json.loads(next(store.export()))
+    *parents, name = field.split(".")
+    (facts[parents[0]] if parents else facts)[name] = value
+    done = store.load([json.dumps(facts), "{}", "[]", "1", '"x"', "\0", "{"], "file")
+    assert (done.added, done.skipped) == (0, 7)
+    assert [problem.line for problem in done.problems] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_only_the_first_unreadable_lines_are_named(tmp_path: Path) -> None:
+    done = Evidence(tmp_path / "e.db").load(["{"] * 1000, "file")
+    assert done.skipped == 1000
+    assert len(done.problems) == 20
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 10**400])
+def test_a_record_that_could_not_be_read_back_is_not_written(tmp_path: Path, number: float) -> None:
+    warnings: list[str] = []
+    store = Evidence(tmp_path / "e.db", warnings.append)
+    assert not store.add(replace(record(), execution=replace(record().execution, seconds=number)))
+    assert len(warnings) == 1
+    assert store.count() == 0
+    assert store.add(record())
+
+
+def test_text_that_utf8_cannot_hold_is_written_so_that_it_is_read(tmp_path: Path) -> None:
+    store = Evidence(tmp_path / "e.db")
+    assert store.add(replace(record(), case_name="a\ud800", execution=replace(record().execution, argv=("cc", "\udcff.mlir"))))
+    assert store.find("k").execution.argv == ("cc", "?.mlir")
+    assert store.last_peak_mb("a\ud800") == 300.0
+    assert len(key_of("compiler", "input", ["--a=\udcff"], (1.0, 1))) == 64
 
 
 def test_a_key_depends_on_compiler_input_options_and_limits() -> None:
@@ -92,16 +176,9 @@ def test_records_of_older_and_newer_versions_are_read(tmp_path: Path) -> None:
     del facts["runs"], facts["metrics"], facts["execution"]["phase"], facts["failing_pass"]
     facts["later"] = facts["execution"]["later"] = 1
     with sqlite3.connect(tmp_path / "e.db") as database:
-        database.execute("UPDATE probes SET facts = ?", (zlib.compress(json.dumps(facts).encode()),))
+        text = json.dumps(facts).encode()
+        database.execute("UPDATE probes SET digest = ?, facts = ?", (sha256(text).hexdigest(), zlib.compress(text)))
     assert store.find("k") == replace(record(), failing_pass=None, runs=1, metrics={})
-
-
-def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "e.db"
-    path.write_bytes(b"this is not sqlite" * 100)
-    with pytest.raises(EnvironmentFailure, match="Move it away"):
-        Evidence(path)
-    assert path.read_bytes().startswith(b"this is not")
 
 
 def test_several_threads_write_at_once(tmp_path: Path) -> None:

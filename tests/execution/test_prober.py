@@ -272,7 +272,7 @@ def test_the_pass_of_a_record_is_kept(lab: Laboratory) -> None:
     lab.prober.probe(lab.case(), lab.toolchain)
     [line] = lab.evidence.export()
     other = Evidence(lab.folder / "other.db")
-    assert other.load([line], "export") == (1, 0)
+    assert other.load([line], "export").added == 1
     [again] = other.export()
     assert again == line
     assert FailingPass("SomePass", "some-pass").name in line

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,43 @@ def test_a_corrupt_file_is_set_aside_and_a_new_one_started(path: Path, damage: s
         assert opened.get("new") == damage
     assert version(path) == SCHEMA_VERSION
     assert (path.parent / "state.db.corrupt").exists()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_flipped_bit_ends_no_run(path: Path, seed: int) -> None:
+    store = section(path)
+    for number in range(30):
+        store.put(f"k{number}", "xyz" * 100)
+    place = random.Random(seed)
+    data = bytearray(path.read_bytes())
+    index = place.randrange(len(data)) if seed % 2 else place.randrange(200)
+    data[index] ^= 1 << place.randrange(8)
+    path.write_bytes(data)
+    try:
+        for number in range(30):
+            section(path).get(f"k{number}")
+        section(path).put("new", 1)
+        assert section(path).get("new") == 1
+    except EnvironmentFailure as error:
+        assert "newer version" in str(error)  # noqa: PT017 - the flip hit the schema number
+
+
+@pytest.mark.parametrize("value", ["{", "NaN", "[" * 100_000, b"\xff\xfe", b"\0", 3.5])
+def test_a_damaged_value_counts_as_unknown(path: Path, value: object) -> None:
+    section(path).put("k", 1)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE entries SET value = ?", (value,))
+    section(path).get("k")
+    section(path).update("k", lambda past: 2)
+    assert section(path).get("k") == 2
+
+
+def test_a_damaged_schema_is_a_corrupt_file(path: Path) -> None:
+    section(path).put("k", 1)
+    path.write_bytes(path.read_bytes().replace(b"section TEXT", b"sektion TEXT"))
+    assert section(path).get("k") is None
+    section(path).put("k", 2)
+    assert section(path).get("k") == 2
 
 
 def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> None:

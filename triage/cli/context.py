@@ -35,7 +35,7 @@ def open_runner(
     """
     stop = threading.Event()
     home = open_home()
-    evidence = Evidence(home / "evidence.db")
+    evidence = Evidence(home / "evidence.db", print_stderr)
     families = Families(cases)
     try:
         app.after = after = evidence.last_number() if fresh else after
@@ -51,6 +51,7 @@ def open_runner(
                 evidence,
                 inputs,
                 stop,
+                warn=print_stderr,
                 runtime=registry.runtime,
                 toolchain_of=lambda rev, family: registry.obtain(registry.resolve(rev, family)),
             )

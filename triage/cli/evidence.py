@@ -1,4 +1,4 @@
-"""`triage evidence`: export and import cached results."""
+"""`triage evidence`: export, import and check cached results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,22 @@ from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
+from triage.execution.evidence_recovery import StoreCheck, check_store, repair_store, set_aside_files
 from triage.model.errors import BadInput
 from triage.report.elements import plural
-from triage.report.housekeeping import ExportShape, HousekeepingReport, ImportedFileShape, ImportShape
+from triage.report.housekeeping import (
+    CheckedFileShape,
+    EvidenceCheckShape,
+    ExportShape,
+    HousekeepingReport,
+    ImportedFileShape,
+    ImportShape,
+    ProblemShape,
+)
 from triage.report.registry import write_report
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, open_home
 
-app = typer.Typer(no_args_is_help=True, help="Export or import cached results.")
+app = typer.Typer(no_args_is_help=True, help="Export, import or check cached results.")
 
 
 @app.command("export")
@@ -63,12 +72,59 @@ def import_(
     with open_runner(context.obj, ()) as runner:
         for path in files:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                added, known = runner.evidence.load(lines, str(path))
-            counts.append(ImportedFileShape(str(path), added, known))
-    values = ImportShape(sum(count.added for count in counts), sum(count.known for count in counts), counts)
-    text = Text(f"{values.added} added, {values.known} known already")
-    write_report(HousekeepingReport(values, [text]), output)
-    return Exit.OK
+                done = runner.evidence.load(lines, str(path))
+            problems = [ProblemShape(problem.path, problem.line, problem.column, problem.message) for problem in done.problems]
+            counts.append(ImportedFileShape(str(path), done.added, done.known, done.skipped, problems))
+            for problem in done.problems:
+                print_stderr(str(problem))
+            if done.skipped:
+                print_stderr(f"{path}: {plural(done.skipped, 'line')} skipped")
+    added, known, skipped = (sum(getattr(count, name) for count in counts) for name in ("added", "known", "skipped"))
+    text = Text(f"{added} added, {known} known already" + (f", {skipped} skipped" if skipped else ""))
+    write_report(HousekeepingReport(ImportShape(added, known, skipped, counts), [text]), output)
+    return Exit.USAGE if skipped else Exit.OK
+
+
+@app.command("check")
+@command
+def check(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="Evidence databases (default: that of TRIAGE_HOME and those set aside)."),
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Replace a damaged database, and recover the results that can be read.")
+    ] = False,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+) -> Exit:
+    """Verify the checksum of every cached result.
+
+    Exit 0 if all are intact, 1 if some are damaged, 4 if a database cannot be read. `--repair` adds the intact results of each
+    FILE to the cache, sets a damaged cache aside first, and exits 0. Cases whose results are lost are compiled again.
+    """
+    store = (open_home() / "evidence.db").resolve()
+    paths = files or [path for path in (store, *set_aside_files(store)) if path.exists()]
+    checks = [check_store(path) for path in paths]
+    if repair:
+        checks = repair_store(store, checks)
+    shapes = [CheckedFileShape(str(done.path), done.results, done.damaged, done.problem, done.recovered) for done in checks]
+    values = EvidenceCheckShape(shapes, all(done.intact for done in checks))
+    write_report(HousekeepingReport(values, [Text(_sentence(done)) for done in checks] or [Text("no results yet")]), output)
+    if any(not done.readable and (done.recovered is None or files) for done in checks):
+        return Exit.ENVIRONMENT
+    if values.intact or repair:
+        return Exit.OK
+    print_stderr("to recover what can be read: triage evidence check --repair")
+    return Exit.FOUND
+
+
+def _sentence(done: StoreCheck) -> str:
+    words = [f"{done.path}: {plural(done.results, 'intact result')}, {done.damaged} damaged"]
+    if done.problem:
+        words.append(f"SQLite reports: {done.problem}")
+    if done.recovered is not None:
+        words.append(f"{done.recovered} recovered")
+    return "; ".join(words)
 
 
 def _write_lines(lines: Iterator[str], sink: TextIO) -> int:

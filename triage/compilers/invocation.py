@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from triage.model.execution import Execution
+from triage.model.execution import Execution, is_number, utf8
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -45,11 +46,12 @@ def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What a family reads from a finished run besides failures. phase: the last one reached; metrics: name -> value, with
-    the unit as the name's last word (`shared_bytes`) unless it is a count.
+    the unit as the name's last word (`shared_bytes`) unless it is a count; ignored: metrics that are no finite numbers.
     """
 
     phase: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
 
 
 def flag_name(text: str) -> str:
@@ -62,21 +64,22 @@ _MARK = "triage: "
 
 def reported_facts(execution: Execution) -> RunFacts:
     """Read stdout lines that start with `triage: ` and continue as JSON: `{"stage": "llir"}` when a stage starts, and
-    numbers as `{"metrics": {"shared_bytes": 4096}}`. Other lines and values that are not numbers are ignored.
+    numbers as `{"metrics": {"shared_bytes": 4096}}`. Other lines and values that are no finite numbers are ignored.
     """
     phase: str | None = None
-    metrics: dict[str, float] = {}
+    metrics: dict[str, Any] = {}
     for line in execution.stdout.text.splitlines():
         if not line.startswith(_MARK):
             continue
         try:
             report = json.loads(line.removeprefix(_MARK))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if not isinstance(report, dict):
             continue
         if isinstance(stage := report.get("stage"), str):
-            phase = stage
+            phase = utf8(stage)
         if isinstance(numbers := report.get("metrics"), dict):
-            metrics |= {str(name): value for name, value in numbers.items() if type(value) in (int, float)}
-    return RunFacts(phase, metrics)
+            metrics |= {utf8(name): value for name, value in numbers.items() if type(value) in (int, float)}
+    ignored = tuple(name for name, value in metrics.items() if not is_number(value))
+    return RunFacts(phase, {name: value for name, value in metrics.items() if name not in ignored}, ignored)

@@ -6,16 +6,30 @@ import json
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from datetime import datetime
+from functools import cache
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from triage.classify import FailingPass
-from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.execution import Captured, Ending, Execution
+from triage.model.errors import EnvironmentFailure, Problem
+from triage.model.execution import Captured, Ending, Execution, is_number, utf8
+from triage.toolchains.home import disk_errors
+from triage.toolchains.sqlite_files import CorruptFile, check_version, exclusive, file_identity, is_corrupt, set_aside
+
+T = TypeVar("T")
+
+SCHEMA_VERSION = 1
+DAMAGED = ".damaged-"
+_LARGEST_RECORD = 256 << 20  # bytes of JSON
+_LARGEST_INT = 1 << 53
+_LEAST_NUMBER = -(1 << 63)  # recovered rows have numbers below 1
+_PROBLEMS = 20  # unreadable lines of an imported file that are named
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS probes (
@@ -31,6 +45,15 @@ CREATE TABLE IF NOT EXISTS probes (
 CREATE INDEX IF NOT EXISTS probes_key ON probes (key, id);
 CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
 """
+#: The script at index N changes a file of schema N to schema N + 1. Files of versions without schema numbers have schema 0.
+_MIGRATIONS = (_SCHEMA,)
+_INSERT = (
+    "INSERT OR IGNORE INTO probes (id, digest, key, case_name, toolchain, at, peak_rss_mb, facts)"
+    " VALUES ({}, ?, ?, ?, ?, ?, ?, ?)"
+)
+_BY_ID = "SELECT id, digest, facts FROM probes WHERE id = ?"
+_NEWEST = _INSERT.format("NULL")
+_OLDEST = _INSERT.format("(SELECT min(1, coalesce(min(id), 1)) - 1 FROM probes)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,128 +78,378 @@ class Record:
 def key_of(identity: str, input_digest: str, options: Iterable[str], limits: tuple[float, int]) -> str:
     """Return the content address of a probe: compiler, input bytes, options without paths, limits (seconds, bytes)."""
     parts = [identity, input_digest, *options, *(f"{limit:g}" for limit in limits)]
-    return sha256("\0".join(parts).encode()).hexdigest()
+    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedLines:
+    """How many lines were added, were known, or could not be read; `problems` names the first of the last ones."""
+
+    added: int
+    known: int
+    skipped: int
+    problems: tuple[Problem, ...]
 
 
 class Evidence:
-    """The store. Every call is one transaction; a kill at any moment loses at most the one in progress."""
+    """The store. Every call is one transaction; a kill at any moment loses at most the one in progress.
 
-    def __init__(self, path: Path) -> None:
-        """Open or create the file. EnvironmentFailure when it cannot be written or is no database."""
-        self._path = path
+    A damaged row counts as not known. A file that SQLite calls corrupt is set aside, and a new one started.
+    """
+
+    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
+        """Open or create the file. `warn` receives what the user must know about damage.
+
+        Raises:
+            EnvironmentFailure: the file cannot be written, or a newer version of the program wrote it.
+        """
+        self._path = path.resolve()
+        self._warn = warn
         self._lock = threading.Lock()
+        self._damaged: set[int] = set()
+        self.last_aside: Path | None = None
         with self._errors():
-            self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.executescript(_SCHEMA)
+            self._open()
 
     def find(self, key: str, after: int = 0) -> Record | None:
-        """Return the newest record of a key; None when its number is not greater than `after`."""
-        rows = self._rows("SELECT facts FROM probes WHERE key = ? AND id > ? ORDER BY id DESC LIMIT 1", key, after)
-        return _record(json.loads(zlib.decompress(rows[0][0]))) if rows else None
+        """Return the newest record of a key; None when it is damaged, or its number is not greater than an `after` above 0."""
+        least = after if after > 0 else _LEAST_NUMBER
+        rows = self._rows("SELECT id, digest, facts FROM probes WHERE key = ? AND id > ? ORDER BY id DESC LIMIT 1", key, least)
+        return next((record for _, record in self._intact(rows) if record.key == key), None)
 
     def last_number(self) -> int:
         """Return the number of the newest record, 0 when there is none. Unlike a date it always grows."""
         return int(self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0])
 
     def add(self, record: Record) -> bool:
-        """Append a record; return False when the same record is there already."""
-        text = _json(record)
-        row = (sha256(text).hexdigest(), record.key, record.case_name, record.toolchain, record.at)
-        with self._errors(), self._lock:
-            done = self._db.execute(
-                "INSERT OR IGNORE INTO probes (digest, key, case_name, toolchain, at, peak_rss_mb, facts)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*row, record.execution.peak_rss_mb, zlib.compress(text, 6)),
-            )
-        return done.rowcount == 1
+        """Append a record; return False when the same record is there already.
+
+        A record that could not be read back is not added, with a warning.
+        """
+        try:
+            readable = parse_record(_json(record))
+        except ValueError as error:
+            self._warn(f"the result of {record.case_name} on {record.toolchain} is not cached: {error}")
+            return False
+        return self._run(lambda db: _insert(db, _NEWEST, _json(readable), readable))
+
+    def add_older(self, rows: Sequence[tuple[str, bytes]]) -> int:
+        """Add the intact rows (digest, facts) of another file as older than all others; return how many were added.
+
+        The newest row comes first.
+        """
+
+        def insert(db: sqlite3.Connection) -> int:
+            with _transaction(db):
+                return sum(_insert(db, _OLDEST, *verified(digest, facts)) for digest, facts in rows)
+
+        return self._run(insert)
 
     def last_peak_mb(self, case_name: str) -> float | None:
-        """Return the memory that a case used when it last ran, on any toolchain, in MiB."""
-        rows = self._rows("SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", case_name)
-        return float(rows[0][0]) if rows else None
+        """Return the memory that a case used when it last ran, on any toolchain, in MiB; None when that row is damaged."""
+        name = utf8(case_name)
+        rows = self._rows("SELECT id, digest, facts FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", name)
+        return next((record.execution.peak_rss_mb for _, record in self._intact(rows) if record.case_name == name), None)
 
     def toolchains_of(self, case_name: str) -> tuple[str, ...]:
         """Return the names of the toolchains that a case of this name was run on, the latest first."""
-        rows = self._rows(
-            "SELECT toolchain FROM probes WHERE case_name = ? GROUP BY toolchain ORDER BY max(id) DESC", case_name
-        )
-        return tuple(str(row[0]) for row in rows)
+        names: list[str] = []
+        for number, name in self._rows(
+            "SELECT id, toolchain FROM probes WHERE case_name = ? ORDER BY id DESC", utf8(case_name)
+        ):
+            if name not in names and any(record.toolchain == name for _, record in self._intact(self._rows(_BY_ID, number))):
+                names.append(name)
+        return tuple(names)
 
     def count(self) -> int:
         return int(self._rows("SELECT count(*) FROM probes")[0][0])
 
     def export(self) -> Iterator[str]:
-        """Yield every record as one line of JSON, oldest first."""
-        last = 0
-        while rows := self._rows("SELECT id, facts FROM probes WHERE id > ? ORDER BY id LIMIT 256", last):
-            yield from (zlib.decompress(facts).decode() for _, facts in rows)
-            last = rows[-1][0]
+        """Yield every intact record as one line of JSON, oldest first.
 
-    def load(self, lines: Iterable[str], name: str) -> tuple[int, int]:
-        """Append exported lines; return how many were added and how many were known.
-
-        BadInput names the first line that is no record; the lines before it stay added.
+        Raises:
+            EnvironmentFailure: the file was corrupt, so that records are missing.
         """
-        from pydantic import TypeAdapter, ValidationError  # slow to import, and needed only here
+        last = _LEAST_NUMBER
+        while rows := self._run(lambda db, last=last: _rows_after(db, last)):  # type: ignore[misc]
+            yield from (text for text, _ in self._intact(rows))
+            last = rows[-1][0]
+        if self.last_aside:
+            raise EnvironmentFailure(
+                f"the export is incomplete, because {self.last_aside} is damaged; "
+                "run `triage evidence check --repair` and export again"
+            )
 
-        adapter = TypeAdapter(Record)
-        added = known = 0
+    def load(self, lines: Iterable[str], name: str) -> ImportedLines:
+        """Append exported lines. What could not be read back is skipped."""
+        added = known = skipped = 0
+        problems: list[Problem] = []
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                record = adapter.validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                field_name = ".".join(map(str, first["loc"]))
-                raise BadInput(f"{name}:{number}:1: no evidence record: {field_name} {first['msg']}") from error
+                record = parse_record(line)
+            except ValueError as error:
+                skipped += 1
+                if len(problems) < _PROBLEMS:
+                    problems.append(Problem(name, number, 1, f"no evidence record: {error}"))
+                continue
             if self.add(record):
                 added += 1
             else:
                 known += 1
-        return added, known
+        return ImportedLines(added, known, skipped, tuple(problems))
+
+    def start_anew(self) -> Path:
+        """Set the file aside, start an empty one, and return the path of the old one."""
+        with self._errors(), self._lock:
+            self._replace()
+        assert self.last_aside
+        return self.last_aside
 
     def close(self) -> None:
+        """Close the file, and report once how many rows were damaged."""
         with self._lock:
             self._db.close()
+        if self._damaged:
+            rows = "1 cached result is" if len(self._damaged) == 1 else f"{len(self._damaged)} cached results are"
+            self._warn(f"{rows} damaged and counted as unknown; `triage evidence check --repair` removes the damage")
+            self._damaged.clear()
+
+    def _intact(self, rows: Iterable[Any]) -> Iterator[tuple[str, Record]]:
+        for number, digest, facts in rows:
+            try:
+                intact = verified(digest, facts)
+            except ValueError:
+                self._damaged.add(number)
+                continue
+            yield intact
 
     def _rows(self, query: str, *values: object) -> list[Any]:
+        return self._run(lambda db: db.execute(query, values).fetchall())
+
+    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Return the result of an action. A corrupt file is set aside, and the action runs on a new one."""
         with self._errors(), self._lock:
-            return self._db.execute(query, values).fetchall()
+            if file_identity(self._path) != self._file:  # another process set it aside
+                self._db.close()
+                self._open()
+            try:
+                return action(self._db)
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error, self._path):
+                    raise
+                self._replace()
+                return action(self._db)
+
+    def _open(self) -> None:
+        with disk_errors(f"open the evidence store {self._path}"), exclusive(self._path):
+            try:
+                self._db = self._connect()
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error, self._path):
+                    raise
+                self._set_aside()
+                self._db = self._connect()
+            self._file = file_identity(self._path)
+
+    def _replace(self) -> None:
+        with disk_errors(f"replace the evidence store {self._path}"), exclusive(self._path):
+            if file_identity(self._path) == self._file:
+                self._set_aside()
+        self._db.close()  # only now: SQLite does not write to a file that was renamed
+        self._open()
+
+    def _set_aside(self) -> None:
+        target = stamped = self._path.with_name(f"{self._path.name}{DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S}")
+        number = 1
+        while target.exists():
+            number += 1
+            target = stamped.with_name(f"{stamped.name}.{number}")
+        set_aside(self._path, target)
+        self.last_aside = target
+        self._warn(
+            f"the evidence store is damaged; it is now {target}, and a new one is in use. "
+            "`triage evidence check --repair` recovers the results that can be read"
+        )
+
+    def _connect(self) -> sqlite3.Connection:
+        advice = "update triage, or use another TRIAGE_HOME"
+        version = check_version(self._path, SCHEMA_VERSION, advice)
+        db = sqlite3.connect(self._path, timeout=60, check_same_thread=False, isolation_level=None)
+        try:
+            db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged row must not hide the others
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            for script in _MIGRATIONS[version:]:
+                db.executescript(script)
+            if version != SCHEMA_VERSION:
+                db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            db.execute("SELECT id, digest, key, case_name, toolchain, at, peak_rss_mb, facts FROM probes LIMIT 0")
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            hint = " Move it away to begin a new one." if "not a database" in str(error) or "malformed" in str(error) else ""
-            raise EnvironmentFailure(f"the evidence store {self._path} cannot be used: {error}.{hint}") from error
+        except sqlite3.Error as error:
+            raise EnvironmentFailure(f"the evidence store {self._path} cannot be used: {error}") from error
 
 
-def _json(record: Record) -> bytes:
-    """Return the record as JSON. Equal records give equal bytes: metrics are always floats."""
-    facts = asdict(record)
-    for owner in (facts, facts["execution"]):
-        owner["metrics"] = {name: float(value) for name, value in owner["metrics"].items()}
-    return json.dumps(facts, separators=(",", ":"), ensure_ascii=False).encode()
+def _rows_after(db: sqlite3.Connection, last: int) -> list[Any]:
+    """Return the next rows by number. A damaged tree may have them in another order, and would be read for ever."""
+    rows = db.execute("SELECT id, digest, facts FROM probes WHERE id > ? ORDER BY id LIMIT 256", (last,)).fetchall()
+    if any(before[0] >= after[0] for before, after in pairwise([(last,), *rows])):
+        raise CorruptFile("the rows are out of order")
+    return rows
 
 
-def _record(facts: dict[str, Any]) -> Record:
-    """Build a record from its JSON. Fields that an older version did not write have their defaults."""
-    execution, failing_pass = _fields(Execution, facts["execution"]), facts.get("failing_pass")
-    execution["argv"] = tuple(execution["argv"])
-    execution["ending"] = Ending(execution["ending"])
-    execution["stdout"] = Captured(**execution["stdout"])
-    execution["stderr"] = Captured(**execution["stderr"])
-    record = _fields(Record, facts)
-    record["execution"] = Execution(**execution)
-    record["failing_pass"] = FailingPass(**failing_pass) if failing_pass else None
-    return Record(**record)
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
-def _fields(kind: type[Record] | type[Execution], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that the class has fields for: a newer version may have written more."""
-    names = {known.name for known in fields(kind)}
-    return {name: value for name, value in values.items() if name in names}
+def _insert(db: sqlite3.Connection, statement: str, text: str, record: Record) -> bool:
+    """Insert a row; return False when an intact row of the same digest is there. A damaged one is replaced."""
+    data = text.encode()
+    digest = sha256(data).hexdigest()
+    columns = record.key, record.case_name, record.toolchain, record.at, record.execution.peak_rss_mb
+    row = (digest, *columns, zlib.compress(data, 6))
+    if db.execute(statement, row).rowcount == 1:
+        return True
+    stored = db.execute("SELECT digest, facts FROM probes WHERE digest = ?", (digest,)).fetchone()
+    try:
+        verified(*stored)
+    except (TypeError, ValueError):
+        db.execute("DELETE FROM probes WHERE digest = ?", (digest,))
+        return db.execute(statement, row).rowcount == 1
+    return False
+
+
+def verified(digest: object, facts: object) -> tuple[str, Record]:
+    """Return the JSON and the record of a row. Raises ValueError when it is damaged."""
+    try:
+        data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)  # type: ignore[arg-type]
+    except (TypeError, zlib.error) as error:
+        raise ValueError(f"the row is damaged: {error}") from error
+    if sha256(data).hexdigest() != digest:
+        raise ValueError("the row does not fit its checksum")
+    text = data.decode()
+    return text, parse_record(text)
+
+
+def _json(record: Record) -> str:
+    """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become `?`. ValueError for NaN and infinity."""
+    text = json.dumps(asdict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return utf8(text)
+
+
+def parse_record(text: str) -> Record:
+    """Read a record from JSON. Fields that an older version did not write have their defaults, unknown ones are ignored.
+
+    Raises:
+        ValueError: the text is no JSON, or a field is missing, has another type, or is a number that cannot be stored.
+    """
+    try:
+        values = json.loads(text)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+    record: Record = _object(Record, values, "the line")
+    return record
+
+
+def _object(kind: Any, values: Any, where: str) -> Any:
+    """Build a dataclass from a JSON object, with every value checked against the annotation of its field."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{where} is not an object")  # noqa: TRY004 - a damaged record, not a mistake of the caller
+    checked: dict[str, Any] = {}
+    for name, read, is_optional, has_default in _plan(kind):
+        if name in values:
+            value = values[name]
+            checked[name] = None if is_optional and value is None else read(value, name)
+        elif not has_default:
+            raise ValueError(f"{where} has no {name}")
+    return kind(**checked)
+
+
+@cache
+def _plan(kind: Any) -> tuple[tuple[str, Callable[[Any, str], Any], bool, bool], ...]:
+    """Return for each field its name, its reader, whether it may be null, and whether it has a default."""
+    return tuple(
+        (
+            known.name,
+            _READERS[str(known.type).removesuffix(" | None")],
+            str(known.type).endswith(" | None"),
+            known.default is not MISSING or known.default_factory is not MISSING,
+        )
+        for known in fields(kind)
+    )
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where} is not a text")  # noqa: TRY004
+    if not value.isascii():
+        value.encode()  # raises UnicodeEncodeError, a ValueError, for lone surrogates
+    return value
+
+
+def _float(value: Any, where: str) -> float:
+    if not is_number(value):
+        raise ValueError(f"{where} is not a finite number")
+    return float(value)
+
+
+def _amount(value: Any, where: str) -> float:
+    if _float(value, where) < 0:
+        raise ValueError(f"{where} is negative")
+    return float(value)
+
+
+def _int(value: Any, where: str) -> int:
+    if type(value) is not int or not 0 <= value < _LARGEST_INT:
+        raise ValueError(f"{where} is not an integer from 0 to 2^53")
+    return value
+
+
+def _bool(value: Any, where: str) -> bool:
+    if type(value) is not bool:
+        raise ValueError(f"{where} is neither true nor false")
+    return value
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{where} is not a list")  # noqa: TRY004
+    return tuple(_text(item, where) for item in value)
+
+
+def _numbers(value: Any, where: str) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is not an object")  # noqa: TRY004
+    return {_text(name, where): _float(number, f"{where}.{name}") for name, number in value.items()}
+
+
+#: How the fields of a record are read, by annotation.
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "str": _text,
+    "float": _amount,
+    "int": _int,
+    "bool": _bool,
+    "tuple[str, ...]": _texts,
+    "Mapping[str, float]": _numbers,
+    "Ending": lambda value, _: Ending(value),
+    "Captured": lambda value, where: _object(Captured, value, where),
+    "Execution": lambda value, where: _object(Execution, value, where),
+    "FailingPass": lambda value, where: _object(FailingPass, value, where),
+}

@@ -17,6 +17,7 @@ from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, Importer
 from triage.execution.cache import Evidence
+from triage.execution.evidence_recovery import set_aside_files
 from triage.execution.process import capture, memory, run
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
@@ -148,7 +149,9 @@ def _evidence(home: Path) -> MachineCheck:
     store = Evidence(home / "evidence.db")
     count = store.count()
     store.close()
-    return MachineCheck("evidence", Grade.GOOD, f"{count} results")
+    damaged = set_aside_files(home / "evidence.db")
+    advice = "a damaged file was set aside; recover it with `triage evidence check --repair`" if damaged else ""
+    return MachineCheck("evidence", Grade.WEAK if damaged else Grade.GOOD, f"{count} results", advice)
 
 
 def _onnx(importer: Importer) -> MachineCheck:

@@ -80,8 +80,11 @@ class Prober:
         *,
         runtime: Callable[[Toolchain, str], Path],
         toolchain_of: Callable[[str, str], Toolchain],
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """runtime: the folder of a package that belongs to a toolchain; toolchain_of: a REV and its family -> toolchain."""
+        """runtime: the folder of a package that belongs to a toolchain; toolchain_of: a REV and its family -> toolchain;
+        warn: receives what the user must know about a compiler's own output.
+        """
         self.compilers = compilers
         self._runs = RunPlanner(lambda family: compilers[family].runner(), runtime)
         self._toolchain_of = toolchain_of
@@ -90,6 +93,8 @@ class Prober:
         self._inputs = inputs
         self._stop = stop
         self._scratch = Scratch(home / "scratch")
+        self._warn = warn
+        self._warned: set[tuple[str, ...]] = set()
 
     def probe(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, after: int = 0) -> Probe:
         """Return the outcome of a case on a toolchain, from the evidence where it is known, unless `fresh`.
@@ -320,6 +325,12 @@ class Prober:
             if on_output and size is not None:
                 on_output(output)
         facts = task.compiler.run_facts(execution)
+        if facts.ignored and facts.ignored not in self._warned:
+            self._warned.add(facts.ignored)
+            names = ", ".join(map(repr, facts.ignored))
+            self._warn(
+                f"{task.case.name} on {task.toolchain.revision.name}: metrics that are no finite numbers: {names}; ignored"
+            )
         return replace(execution, output_bytes=size, phase=facts.phase, metrics=facts.metrics)
 
     def _failing_pass(self, task: CompileTask, stop: StopSignal, *, crashed: bool) -> FailingPass | None:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number, finite, and not too large for a float."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+
+
+def utf8(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot hold, by `?`."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class Ending(StrEnum):

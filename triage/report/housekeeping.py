@@ -135,11 +135,13 @@ class ExportShape(Shape):
 
 @dataclass(frozen=True)
 class ImportedFileShape(Shape):
-    """The results of one imported file: added, and cached before."""
+    """The results of one imported file: added, cached before, and unreadable. `problems` names the first unreadable lines."""
 
     file: str
     added: int
     known: int
+    skipped: int
+    problems: list[ProblemShape]
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,27 @@ class ImportShape(Shape):
 
     added: int
     known: int
+    skipped: int
     files: list[ImportedFileShape]
+
+
+@dataclass(frozen=True)
+class CheckedFileShape(Shape):
+    """An evidence database. `problem` is what SQLite reports; `recovered` counts the results that `--repair` added."""
+
+    file: str
+    results: int
+    damaged: int
+    problem: str | None
+    recovered: int | None
+
+
+@dataclass(frozen=True)
+class EvidenceCheckShape(Shape):
+    """JSON of `triage evidence check`."""
+
+    files: list[CheckedFileShape]
+    intact: bool
 
 
 @dataclass(frozen=True)

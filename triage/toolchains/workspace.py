@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.progress import Progress, Silent
 from triage.toolchains.home import disk_errors
+from triage.toolchains.sqlite_files import exclusive, is_corrupt, set_aside
 
 SCHEMA_VERSION = 1
 _TIMEOUT = 60.0  # seconds to wait for another process that writes
 _LOCK_TICK = 0.2  # seconds between looks at the stop signal
-_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
 # Files that earlier versions of the program wrote, and the section that their values belong to. The other caches of these
 # versions take seconds to fill again and are not imported.
@@ -54,7 +54,7 @@ class StateStore:
             try:
                 return self._run(action)
             except sqlite3.DatabaseError as error:
-                if not _is_corrupt(error):
+                if not is_corrupt(error, self.path):
                     raise
                 self._replace_corrupt()
                 return self._run(action)
@@ -70,6 +70,7 @@ class StateStore:
     def _connect(self) -> sqlite3.Connection:
         # One connection a call, so that threads and forked processes share nothing. It takes less than 1 ms.
         db = sqlite3.connect(self.path, timeout=_TIMEOUT, isolation_level=None)
+        db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged value is read as None
         db.execute("PRAGMA synchronous=NORMAL")
         return db
 
@@ -92,20 +93,18 @@ class StateStore:
         self._is_ready = True
 
     def _replace_corrupt(self) -> None:
-        from filelock import FileLock  # slow to import, and rarely needed
-
         self._is_ready = False
         path = self.path.resolve()
-        with disk_errors(f"replace {path}"), FileLock(path.with_name(f"{path.name}.lock")):
+        with disk_errors(f"replace {path}"), exclusive(path):
             try:
                 with closing(self._connect()) as db:
+                    db.execute("SELECT section, key, value FROM entries LIMIT 0")
                     if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
                         return  # another process replaced it meanwhile
             except sqlite3.DatabaseError as error:
-                if not _is_corrupt(error):
+                if not is_corrupt(error, path):
                     raise
-            path.replace(path.with_name(f"{path.name}.corrupt"))
-            path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+            set_aside(path, path.with_name(f"{path.name}.corrupt"))
 
 
 class StateSection:
@@ -139,11 +138,11 @@ class StateSection:
 
 
 def _decode(text: str | None) -> Any | None:
-    return None if text is None else json.loads(text)
-
-
-def _is_corrupt(error: sqlite3.DatabaseError) -> bool:
-    return getattr(error, "sqlite_errorcode", None) in _CORRUPT
+    """Return a value; None for a damaged one."""
+    try:
+        return None if text is None else json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _create_entries(db: sqlite3.Connection, home: Path) -> None:
