@@ -47,7 +47,7 @@ class Journal:
         """Read the verdicts so far, in order. A line that was cut short is skipped."""
         entries: list[JournalEntry] = []
         try:
-            text = self.path.read_text("utf-8")
+            text = self.path.read_text("utf-8", "replace")
         except OSError:
             return ()
         for line in text.splitlines():
