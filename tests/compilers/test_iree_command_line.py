@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ def start(path: str, target: Target, flags: tuple[str, ...], phase: str | None, 
     ],
 )
 def test_what_a_command_line_compiles(line: str, expected: RecipeStart) -> None:
-    assert read_command(shlex.split(line)) == expected
+    found = read_command(shlex.split(line))
+    assert replace(found, notes=()) == expected
 
 
 @pytest.mark.parametrize(

@@ -102,22 +102,22 @@ def test_a_failure_that_changed_is_followed_to_the_release_that_broke_it(shared_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("recipe", "broke", "changed", "fixed"),
+    ("recipe", "broke", "fixed"),
     [
-        ("paged-gather", ("3.1.0", "3.2.0"), None, ("3.3.0", "3.4.0")),
-        ("dynamic-matmul", ("3.1.0", "3.2.0"), ("3.3.0", "3.4.0"), ("3.7.1", "3.8.0")),
-        ("conv-gfx1201", None, None, ("3.2.0", "3.3.0")),
+        ("paged-gather", ("3.1.0", "3.2.0"), ("3.3.0", "3.4.0")),
+        ("attention-head-1", ("3.2.0", "3.3.0"), ("3.11.0", "3.12.0")),  # its failure changes meanwhile
+        ("conv-gfx1201", None, ("3.2.0", "3.3.0")),
     ],
 )
 def test_a_failure_that_is_gone_has_the_releases_where_it_came_and_went(
-    shared_home: Path, triage: Triage, recipe: str, broke: object, changed: object, fixed: object
+    shared_home: Path, triage: Triage, recipe: str, broke: object, fixed: object
 ) -> None:
     bisection = json_answer(triage, "bisect", RECIPES / f"{recipe}.yaml", code=0)
 
     def names(step: dict[str, Any] | None) -> object:
         return step and (step["before"]["name"], step["after"]["name"])
 
-    assert (names(bisection["broke"]), names(bisection["changed"]), names(bisection["fixed"])) == (broke, changed, fixed)
+    assert (names(bisection["broke"]), names(bisection["fixed"])) == (broke, fixed)
     assert (bisection["status"], bisection["kind"]) == ("culprit", "regression" if broke else "fix")
 
 

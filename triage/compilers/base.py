@@ -17,7 +17,7 @@ from triage.model.case import Case, CaseSpec, RunSpec
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.family import RecipeFamily, RecipeStart
+from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
 
 if TYPE_CHECKING:  # a compile needs none of these
     from triage.compilers.analysis import Ir, Linter, RemedyHints
@@ -282,11 +282,15 @@ class Compiler(ABC):
     def kernel(self, case: Case) -> KernelSpec | None:
         """How the case specialises a Python function; None when its input is not a kernel."""
 
-    def start_from_command(self, words: Sequence[str], backend: str | None) -> RecipeStart | None:
+    def start_from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
         """A recipe for a command line; None when its program is another compiler. BadInput when it cannot be read.
 
-        backend: used when the command line names none.
+        backend: used when the command line names none; source: the input, instead of the one in the command line.
         """
+
+    def read_text(self, text: str) -> PastedText:
+        """The programs and command lines of this family in an issue, a gist or a log."""
+        return PastedText()
 
     def start_from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None

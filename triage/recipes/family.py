@@ -57,15 +57,34 @@ RecipeFamilies = Mapping[str, RecipeFamily]  # by name; the first is the one of 
 
 @dataclass(frozen=True, slots=True)
 class RecipeStart:
-    """The contents of a new recipe. family: of its compiler; keys: YAML lines of the keys that only this family has;
-    left_out: words of a command line that a recipe does not need; copied: the text to write to `input`, None when it exists.
+    """The contents of a new recipe. family: of its compiler; target: None for a family that needs none; keys: YAML lines of
+    the keys that only this family has; left_out: words of a command line that a recipe does not need; copied: the text to
+    write to `input`, None when it exists; notes: sentences for the user, which the recipe holds as comments.
     """
 
     family: str
     input: Path
-    target: Target
+    target: Target | None
     flags: Sequence[str] = ()
     phase: str | None = None
     keys: Sequence[str] = ()
     left_out: Sequence[str] = ()
     copied: str | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a text. line: the number of its first line, from 1."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastedText:
+    """What an issue, a gist or a log holds of use for a recipe. runs: command lines that run a compiled program."""
+
+    programs: tuple[Excerpt, ...] = ()
+    commands: tuple[Excerpt, ...] = ()
+    runs: tuple[str, ...] = ()

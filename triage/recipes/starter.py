@@ -18,15 +18,18 @@ def new_recipe(families: RecipeFamilies, name: str, input_path: str, start: Reci
         BadFiles: a value is not allowed in a recipe. Whether the input exists is not checked.
     """
     target, family = start.target, families[start.family]
-    fields = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
+    fields = {"backend": target.backend, "chip": target.chip, "devices": target.devices} if target else {}
+    where = f" on {target.chip or target.backend}" if target else ""
     lines = [
+        *(f"# {line}" for note in start.notes for line in note.splitlines()),
         f"name: {yaml_text(name)}",
-        f"summary: {yaml_text(f'{name} on {target.chip or target.backend}')}",
+        f"summary: {yaml_text(f'{name}{where}')}",
         f"compiler: {start.family}",
         f"input: {yaml_text(input_path)}",
         *start.keys,
-        f"target: {yaml_text({key: value for key, value in fields.items() if value is not None})}",
     ]
+    if target:
+        lines.append(f"target: {yaml_text({key: value for key, value in fields.items() if value is not None})}")
     if start.flags:
         lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags)]
     if start.phase is not None:

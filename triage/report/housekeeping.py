@@ -118,11 +118,14 @@ class CaseListShape(Shape):
 
 @dataclass(frozen=True)
 class NewRecipeShape(Shape):
-    """JSON of `triage recipe new`. `left_out` are the arguments that do not affect the compiled code."""
+    """JSON of `triage recipe new`. `left_out` are the arguments that do not affect the compiled code, `notes` sentences about
+    what a command line leaves open.
+    """
 
     recipe: str
     input: str
     left_out: list[str]
+    notes: list[str]
 
 
 @dataclass(frozen=True)

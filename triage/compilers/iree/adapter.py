@@ -18,7 +18,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
-from triage.recipes.family import RecipeStart
+from triage.recipes.family import PastedText, RecipeStart
 
 if TYPE_CHECKING:  # imported where they are used: a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.lint import IreeLinter
@@ -70,7 +70,7 @@ class Iree(Compiler):
             return Untestable(Cause.FLAG, f"{toolchain.revision.name} has no phase {case.phase}")
         flags = [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
         names = {flag_name(flag) for flag in flags}
-        target = target_flags(case.target, known.flags, names)
+        target = target_flags(case.target, known.flags, flags)
         if isinstance(target, Untestable):
             return target
         phase = [f"--compile-to={case.phase}"] if case.phase else []
@@ -86,10 +86,15 @@ class Iree(Compiler):
     def run_facts(self, execution: Execution) -> RunFacts:
         return RunFacts()  # failures name the phase; nothing else is printed
 
-    def start_from_command(self, words: Sequence[str], backend: str | None) -> RecipeStart | None:
+    def start_from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
         from triage.compilers.iree.command_line import read_command
 
-        return read_command(words, backend)
+        return read_command(words, backend, source)
+
+    def read_text(self, text: str) -> PastedText:
+        from triage.compilers.iree.pasted_text import read_text
+
+        return read_text(text)
 
     def start_from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None

@@ -1,61 +1,151 @@
-"""Read a command line of `iree-compile`, such as one from an issue or a build log, as the start of a recipe."""
+"""Read a command line of `iree-compile` or `iree-opt`, such as one from an issue or a build log, as the start of a recipe."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.iree.devices import CHIP_FLAGS, DEVICE_NAMES, device_flags, target_of
+from triage.compilers.iree.devices import CHIP_FLAGS, DEVICE_NAMES, STARTS_LATE, device_flags, target_of
 from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.shell_words import ShellCommand, command_of, expand_response_files
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
-_DEVICE, _PHASE = "--iree-hal-target-device=", "--compile-to="
-# A recipe names the chip once; each version gets its own spelling.
-_CHIPS = frozenset(f"--{name}" for spellings in CHIP_FLAGS.values() for name in spellings)
+_DEVICE, _PHASE, _BACKENDS = "--iree-hal-target-device=", "--compile-to=", "--iree-hal-target-backends="
+_LOCAL = "--iree-hal-local-target-device-backends="
+# A recipe names the chip once; each version gets its own spelling. Older spellings are read only.
+_CHIPS = {f"--{name}": backend for backend, spellings in CHIP_FLAGS.items() for name in spellings} | {
+    "--iree-rocm-target-chip": "rocm",
+    "--iree-cuda-llvm-target-arch": "cuda",
+    "--iree-hal-cuda-llvm-target-arch": "cuda",
+    "--iree-llvm-target-cpu": "llvm-cpu",
+}
+# Backends that current versions spell in another way.
+_OLD_BACKENDS = {"vulkan": "vulkan-spirv", "dylib-llvm-aot": "llvm-cpu", "dylib": "llvm-cpu", "cpu": "llvm-cpu", "hip": "rocm"}
 # Options that only change what is printed, and where.
 _WRITING = re.compile(
-    r"--(iree-hal-dump-|dump-compilation-phases-to|mlir-print-|mlir-elide-|mlir-timing|mlir-pass-statistics|mlir-disable-threading"
-    r"|mlir-pass-pipeline-(crash|local)-reproducer|debug|verify-diagnostics|split-input-file|save-temp|iree-scheduling-dump-)"
+    r"--(iree-hal-dump-|iree-hal-benchmark-|dump-compilation-phases-to|mlir-print-|mlir-elide-|mlir-timing|mlir-pass-statistics"
+    r"|mlir-disable-threading|mlir-pass-pipeline-(crash|local)-reproducer|debug\b|debug-only|verify-diagnostics"
+    r"|split-input-file|save-temp|iree-scheduling-dump-)"
 )
+# Programs of the other machine, which the compiler finds beside itself.
+_MACHINE = re.compile(r"--iree-(llvm|llvmcpu)-(embedded|system|wasm)-linker-path=")
+_EARLY = frozenset({"start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow"})
 _ALONE = frozenset({"--verify", "--debug"})  # options without a value, although a word may follow
+_IN_PROGRAM = re.compile(r'#hal\.executable\.target<"([\w-]+)"')
+_READ = 1 << 20  # characters of the input
+_IREE_OPT = "{site_packages}/iree/compiler/_mlir_libs/iree-opt"
 
 
-def read_command(words: Sequence[str], backend: str | None = None) -> RecipeStart | None:
+def read_command(words: Sequence[str], backend: str | None = None, source: Path | None = None) -> RecipeStart | None:
     """Read the words of a command line, with or without the program's name; None when it runs another program.
 
-    backend: used when the words name none.
+    backend: used when the words name none; source: the input, instead of the one in the command line.
 
     Raises:
         BadInput: there is no input or several, or nothing names the target.
     """
-    words = list(words)
-    while words and re.match(r"[A-Za-z_]\w*=", words[0]):
-        del words[0]  # an environment variable
-    if words and not words[0].startswith("-") and not _INPUT.search(words[0]):
-        program = words.pop(0)
-        if not re.search(r"iree-compile(\.exe)?$", program):
+    command = command_of(words)
+    if command is None:
+        if words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0]):
             return None
-    inputs, flags, left_out = _sorted(_joined(words))
+        command = ShellCommand("iree-compile", tuple(words))
+    return start_of(command, backend, source)
+
+
+def start_of(command: ShellCommand, backend: str | None = None, source: Path | None = None) -> RecipeStart:
+    """Make a recipe's start of a command; see `read_command`."""
+    inputs, flags, left_out = _sorted(_joined(expand_response_files(command.words, Path())))
+    path = source or _input(inputs, command.stdin)
+    start = _iree_opt(path, flags) if command.tool == "iree-opt" else _iree_compile(path, flags, backend)
+    settings = " ".join(f"{name}={value}" for name, value in command.env)
+    notes = [f"The command line sets {settings}, which a recipe cannot."] if settings else []
+    return replace(start, left_out=(*left_out, *start.left_out), notes=(*start.notes, *notes))
+
+
+def _input(inputs: Sequence[str], stdin: str | None) -> Path:
+    if inputs in ([], ["-"], ["/dev/stdin"]) and stdin:
+        return Path(stdin)
     if len(inputs) != 1:
         found = " and ".join(inputs) if inputs else "none"
-        raise BadInput(f"expected one input (.mlir, .mlirbc or .onnx) in the command line, found {found}")
-    named, chip = target_of(flags)
-    backend = backend or named
-    if backend is None:
-        raise BadInput("the command line names no backend and no device; name the backend with --backend")
-    chips = [flag for flag in flags if flag.partition("=")[0] in _CHIPS]
-    if len(chips) == 1:
-        chip = chips[0].partition("=")[2]
+        raise BadInput(f"expected one input (.mlir, .mlirbc or .onnx) in the command line, found {found}; name it with --input")
+    if inputs[0] in ("-", "/dev/stdin", "%s"):
+        raise BadInput(
+            "the command line reads the compiler's standard input; save the program to a file and name it with --input"
+        )
+    return Path(inputs[0])
+
+
+def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
+    notes: list[str] = []
+    flags = [_current(flag, notes) for flag in flags]
+    chosen = backend or _backend(flags)
+    phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
+    phase = phases[0] if len(phases) == 1 and phases[0] in IREE.phases else None
+    if chosen is None:
+        chosen = _backend_in(path) or ("llvm-cpu" if phase in _EARLY else None)
+        if chosen is None:
+            raise BadInput("the command line names no backend and no device; name the backend with --backend")
+        if not _starts_late(flags):
+            notes.append(f"The command line names no backend; {chosen} is passed.")
+    chips = list(dict.fromkeys(flag for flag in flags if _CHIPS.get(flag.partition("=")[0]) == chosen))
+    chip = chips[0].partition("=")[2] if len(chips) == 1 else None
+    if chip:
         flags.remove(chips[0])
-    phase = next((flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)), None)
-    target = Target(backend, chip if len(chips) < 2 else None, _devices(flags, backend))
-    implied = device_flags(target)  # the recipe's target replaces these
-    kept = tuple(flag for flag in flags if flag not in implied and not flag.startswith(_PHASE))
-    return RecipeStart(IREE.name, Path(inputs[0]), target, kept, phase, left_out=tuple(left_out))
+    target = Target(chosen, chip, _devices(flags, chosen))
+    selecting = {flag for flag in flags if flag.startswith((_DEVICE, _BACKENDS, _LOCAL))}
+    is_implied = selecting == set(device_flags(target)) and not _starts_late(flags)  # the recipe's target replaces these
+    kept = tuple(flag for flag in flags if not (is_implied and flag in selecting) and flag != f"{_PHASE}{phase}")
+    return RecipeStart(IREE.name, path, target, kept, phase, notes=tuple(notes))
+
+
+def _iree_opt(path: Path, flags: Sequence[str]) -> RecipeStart:
+    words = [_IREE_OPT, "{input}", "{flags}", "-o", "{output}"]
+    keys = ("package: iree-base-compiler", f"command: {json.dumps(words)}")
+    return RecipeStart("command", path, None, tuple(flags), keys=keys)
+
+
+def _current(flag: str, notes: list[str]) -> str:
+    """The flag with a backend that current versions know."""
+    name = flag.removeprefix(_BACKENDS)
+    if name == flag or name not in _OLD_BACKENDS:
+        return flag
+    notes.append(f"The backend {name} is called {_OLD_BACKENDS[name]} now.")
+    return f"{_BACKENDS}{_OLD_BACKENDS[name]}"
+
+
+def _backend(flags: Sequence[str]) -> str | None:
+    """The backend that the flags compile for. Of several the one of a GPU, whose chip versions spell differently."""
+    backend, _ = target_of(flags)
+    if backend is not None:
+        return backend if backend in IREE.backends else backend.split(",")[0]
+    drivers = [re.sub(r"^[\w$.-]+=", "", flag.removeprefix(_DEVICE)) for flag in flags if flag.startswith(_DEVICE)]
+    words = [re.split(r"[\[:,]", driver)[0] for driver in drivers]
+    by_driver = {name: backend for backend, name in DEVICE_NAMES.items() if name != "local"}
+    backends = [flag.removeprefix(_BACKENDS).split(",")[0] for flag in flags if flag.startswith(_BACKENDS)]
+    chips = [_CHIPS[name] for flag in flags if (name := flag.partition("=")[0]) in _CHIPS]
+    named = [by_driver.get(word, IREE.aliases.get(word, word)) for word in words] + backends + chips
+    known = [name for name in named if name in IREE.backends]
+    return next((name for name in known if name in ("rocm", "cuda")), known[0] if known else None)
+
+
+def _starts_late(flags: Sequence[str]) -> bool:
+    return any(STARTS_LATE.match(flag) for flag in flags)
+
+
+def _backend_in(path: Path) -> str | None:
+    """The backend that a textual program names itself."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            match = _IN_PROGRAM.search(file.read(_READ))
+    except OSError:
+        return None
+    return match[1] if match and match[1] in IREE.backends else None
 
 
 def _joined(words: Sequence[str]) -> Iterator[str]:
@@ -69,7 +159,7 @@ def _joined(words: Sequence[str]) -> Iterator[str]:
             if "=" in waiting or waiting in _ALONE:
                 yield waiting
                 waiting = None
-        elif waiting and (waiting == "--o" or not _INPUT.search(word)):
+        elif waiting and (waiting == "--o" or not _is_input(word)):
             yield f"{waiting}={word}"
             waiting = None
         else:
@@ -81,20 +171,26 @@ def _joined(words: Sequence[str]) -> Iterator[str]:
         yield waiting
 
 
+def _is_input(word: str) -> bool:
+    return word in ("-", "%s", "/dev/stdin") or _INPUT.search(word) is not None or Path(word).is_file()
+
+
 def _sorted(words: Iterator[str]) -> tuple[list[str], list[str], list[str]]:
     """Inputs, flags, and words that are left out."""
     inputs: list[str] = []
     flags: list[str] = []
     left_out: list[str] = []
     for word in words:
-        if not word.startswith("-") or word == "-":
+        if re.fullmatch(r"[A-Za-z_][\w.-]*=\w+(\[\d+\])?", word):  # the second of several named devices
+            flags.append(f"{_DEVICE}{word}")
+        elif not word.startswith("-") or word == "-":
             inputs.append(word)
-        elif word.startswith("--o=") or _WRITING.match(word) or word in _ALONE:
+        elif word.startswith("--o=") or _WRITING.match(word) or _MACHINE.match(word) or word in _ALONE:
             left_out.append(word.replace("--o=", "-o ", 1) if word.startswith("--o=") else word)
+        elif word.startswith(_DEVICE) and " " in word:
+            flags += [f"{_DEVICE}{device}" for device in word.removeprefix(_DEVICE).split()]
         elif word not in flags:
             flags.append(word)
-    if inputs == ["-"]:
-        raise BadInput("a recipe's input is a file; save the compiler's standard input to a file first")
     return inputs, flags, left_out
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.compilers.invocation import flag_name
 from triage.model.case import Case, Target
 from triage.model.outcome import Cause, Untestable
 
@@ -42,6 +43,8 @@ CHIP_FLAGS = {
 }
 # The chip flags that imply their backend; a program for a GPU may name the CPU of its host too.
 _GPU_CHIP_FLAGS = {f"--{name}": backend for backend in ("rocm", "cuda") for name in CHIP_FLAGS[backend]}
+# A program for a late phase names its targets itself.
+STARTS_LATE = re.compile(r"--compile-mode=hal-executable|--compile-from=(?:executable-\w+|hal|vm)\b")
 _MAX_DEVICES = 256  # a larger number in a program is a mistake
 _CHUNK = 1 << 20
 _OVERLAP = 256  # bytes; longer than any reference
@@ -178,13 +181,14 @@ def is_gpu(backend: str | None) -> bool:
     return backend in DEVICE_NAMES and DEVICE_NAMES[backend] != "local"
 
 
-def target_flags(target: Target, known: frozenset[str], present: set[str]) -> list[str] | Untestable:
+def target_flags(target: Target, known: frozenset[str], own: Sequence[str]) -> list[str] | Untestable:
     """Return the flags for backend or devices, and chip, or why the version has none.
 
-    known: the flags of the version; present: the flags of the recipe, which are not repeated.
+    known: the flags of the version; own: the flags of the recipe, which are not repeated.
     """
     flags: list[str] = []
-    if present.isdisjoint((DEVICE_FLAG, "iree-hal-target-backends")):
+    present = {flag_name(flag) for flag in own}
+    if present.isdisjoint((DEVICE_FLAG, "iree-hal-target-backends")) and not any(map(STARTS_LATE.match, own)):
         flags += device_flags(target)
     if target.chip is not None:
         spellings = CHIP_FLAGS.get(target.backend, ())

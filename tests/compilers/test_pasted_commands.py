@@ -1,0 +1,79 @@
+"""Each pasted form of a command line becomes a recipe with the flags of that command line."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.compilers.pasted_commands import PastedCommand, pasted_commands, write_inputs
+from triage.compilers.iree.command_line import read_command
+from triage.compilers.iree.devices import target_flags
+from triage.compilers.registry import recipe_families
+from triage.recipes.starter import new_recipe
+
+COMMANDS = pasted_commands()
+NOT_COMPILED = ("--mlir-print", "--mlir-disable", "--iree-hal-dump", "--iree-llvmcpu-embedded-linker-path")
+KNOWN = frozenset({"iree-hip-target", "iree-cuda-target", "iree-vulkan-target", "iree-llvmcpu-target-cpu"})
+NORMALISED = {  # spellings of other versions
+    "--iree-rocm-target=gfx942": "--iree-hip-target=gfx942",
+    "--iree-rocm-target-chip=gfx942": "--iree-hip-target=gfx942",
+    "--iree-hal-cuda-llvm-target-arch=sm_80": "--iree-cuda-target=sm_80",
+    "--iree-hal-target-backends=vulkan": "--iree-hal-target-backends=vulkan-spirv",
+}
+
+
+def flags_of(shell: str) -> set[str]:
+    """The flags of a shell line that affect the compiled code, in today's spelling."""
+    shell = shell.replace("@opts.rsp", "--iree-hal-target-backends=llvm-cpu --iree-llvmcpu-target-cpu=generic")
+    for name in ("iree-hal-target-backends", "iree-llvmcpu-target-cpu"):
+        shell = shell.replace(f"--{name} ", f"--{name}=")
+    words = [f"--{word.lstrip('-')}" for word in shlex.split(shell) if word.startswith("-") and word != "-"]
+    return {NORMALISED.get(word, word) for word in words if not word.startswith(NOT_COMPILED)}
+
+
+def test_there_are_many_forms() -> None:
+    assert len(COMMANDS) >= 49
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.text[:60].replace("\n", " "))
+def test_the_recipe_has_the_flags_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: PastedCommand
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inputs(tmp_path)
+    start = read_command([command.text])
+    assert start is not None
+    assert start.target is not None
+    assert new_recipe(recipe_families(), "pasted", "m.mlir", start)
+    target = target_flags(start.target, KNOWN, start.flags)
+    assert isinstance(target, list)
+    expected = flags_of(command.shell)
+    if not any("target-backends" in flag or "target-device" in flag or "compile-from" in flag for flag in expected):
+        assert start.notes
+        expected.add(f"--iree-hal-target-backends={start.target.backend}")
+    phase = [f"--compile-to={start.phase}"] if start.phase else []
+    assert {*target, *start.flags, *phase} == expected
+
+
+def test_variables_in_front_are_reported() -> None:
+    start = read_command(["FOO=1 iree-compile --iree-hal-target-backends=vmvx m.mlir"])
+    assert start is not None
+    assert "FOO=1" in " ".join(start.notes)
+
+
+@pytest.mark.parametrize("words", [["iree-compile", "-"], ["iree-compile", "/x/tools/../_mlir_libs/iree-compile", "-"]])
+def test_an_input_is_named_for_a_command_that_reads_standard_input(words: list[str]) -> None:
+    start = read_command([*words, "--iree-hal-target-backends=vmvx"], source=Path("saved.mlir"))
+    assert start is not None
+    assert (start.input, list(start.flags)) == (Path("saved.mlir"), [])
+
+
+def test_a_pass_pipeline_becomes_a_recipe_of_the_command_family() -> None:
+    start = read_command(["iree-opt --pass-pipeline='builtin.module(func.func(canonicalize,cse))' m.mlir -o -"])
+    assert start is not None
+    assert (start.family, start.target, list(start.left_out)) == ("command", None, ["-o -"])
+    text = new_recipe(recipe_families(), "pasted", "m.mlir", start)
+    assert "package: iree-base-compiler" in text
+    assert "builtin.module(func.func(canonicalize,cse))" in text
