@@ -192,6 +192,18 @@ def all_releases(request: BisectRequest, *texts: str | None) -> tuple[BisectSear
     return search_on(request, releases), [_release_index(request, text, index_of) if text else None for text in texts]
 
 
+def candidates_of(request: BisectRequest, before: str | None, after: str | None) -> BisectRange:
+    """What a bisect may probe. Commits where both ends are named and are no releases, else releases; probes nothing."""
+    if request.repo is not None and before and after:
+        old, new = range_end(request, before), range_end(request, after)
+        if not (old.ref and old.ref.release and new.ref and new.ref.release):
+            return _commits_between(request, old, new)
+    search, (first, last) = all_releases(request, before, after)
+    releases = search.range
+    assert isinstance(releases, ReleaseCandidates)
+    return replace(releases, refs=releases.refs[first or 0 : None if last is None else last + 1])
+
+
 def ends_that_work(request: BisectRequest, before: str | None, after: str | None) -> WorkingEnds | str | None:
     """Ends that a search can start from, near the named ones; their states where there are none, None for commits."""
     if request.repo is not None:

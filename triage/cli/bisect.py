@@ -18,6 +18,7 @@ from triage.cli.options import (
     AttributeOption,
     CaseOption,
     FailureMatch,
+    ForecastOption,
     JobsOption,
     ProjectOption,
     RecipePath,
@@ -27,8 +28,10 @@ from triage.cli.options import (
 )
 from triage.cli.screen import print_stderr
 from triage.execution.judge import Metric, MetricThreshold
+from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.bisection import BisectReport, TwoRepositoriesReport
+from triage.report.forecast import ForecastReport, forecast
 from triage.report.registry import write_report
 from triage.toolchains.home import home_path
 
@@ -84,6 +87,7 @@ def bisect(
     ] = None,
     export_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as a `git bisect log`.")] = None,
     jobs: JobsOption = None,
+    dry_run: ForecastOption = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted interactive bisect; cached results are used in any case.")
     ] = False,
@@ -102,8 +106,10 @@ def bisect(
     """
     before, after = (good, bad) if find is BisectKind.REGRESSION else (bad, good)
     two_repositories = any((model_repo, model_good, model_bad))
-    if two_repositories and (metric or interactive or import_log or export_log):
-        raise BadInput("a bisect over two repositories does not work with --metric, --interactive, --import-log, --export-log")
+    if two_repositories and (metric or interactive or import_log or export_log or dry_run):
+        raise BadInput(
+            "a bisect over two repositories does not work with --metric, --interactive, --import-log, --export-log, --dry-run"
+        )
     models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
     chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe], suite_config), case)
     with open_runner(context.obj, [chosen], jobs) as runner:
@@ -111,6 +117,9 @@ def bisect(
 
         compare = attribute and metric is None
         request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, repeats, compare)
+        if dry_run:
+            write_report(_forecast(request, before, after), output)
+            return Exit.OK
         if models:
             both = _bisect_two(request, models, (good, bad))
             write_report(TwoRepositoriesReport(both), output)
@@ -159,6 +168,23 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
     if all(bisection.answer is Answer.CULPRIT for bisection in bisections):
         return Exit.OK
     return exit_without_answer(bisection.cause for bisection in bisections)
+
+
+def _forecast(request: BisectRequest, before: str | None, after: str | None) -> ForecastReport:
+    """Return which candidates are known and how many probes the bisect makes at most."""
+    from triage.bisect.plan import candidates_of
+    from triage.bisect.search import confirmations
+
+    candidates = candidates_of(request, before, after)
+    closed = candidates.closed()
+    jobs = [ProbeJob(request.case, candidates.ref(index)) for index in range(len(candidates)) if index not in closed]
+    # Where the ends are not named, up to three changes are confirmed: where it broke, changed and went.
+    pairs = 1 if before and after else 3
+    again = 2 * confirmations(request.confidence) * request.repeats
+    what = "confirm the pair around the change" if pairs == 1 else "confirm the pairs around up to three changes"
+    return forecast(
+        request.runner, jobs, repeats=request.repeats, more=again * pairs, what=f"that includes {again * pairs} to {what}"
+    )
 
 
 def _advice(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> tuple[str | None, str | None]:

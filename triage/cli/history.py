@@ -12,6 +12,7 @@ from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import (
     AfterOption,
     CasesOption,
+    ForecastOption,
     FreshOption,
     JobsOption,
     RecipePaths,
@@ -19,6 +20,8 @@ from triage.cli.options import (
     format_option,
     rev_option,
 )
+from triage.execution.runner import ProbeJob
+from triage.report.forecast import forecast
 from triage.report.history import HistoryReport
 from triage.report.registry import write_report
 
@@ -38,6 +41,7 @@ def history(
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
+    dry_run: ForecastOption = False,
     output: Annotated[str, format_option(HistoryReport)] = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
@@ -50,11 +54,19 @@ def history(
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
         families = []
+        planned: list[ProbeJob] = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
             refs = runner.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
+            if dry_run:
+                planned += [ProbeJob(case, ref, fresh, after=runner.after) for case in family_cases for ref in refs]
+                continue
             found = histories(runner, family_cases, refs, share=1.0 if every else share, after=runner.after)
             families.append(([ref.revision.name for ref in refs], found))
+        if dry_run:
+            what = None if every else "most releases between two with the same status are left out"
+            write_report(forecast(runner, planned, what=what), output)
+            return Exit.OK
     write_report(HistoryReport(families), output)
     code = exit_for_probes(probe for _, found in families for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code

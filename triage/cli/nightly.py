@@ -12,12 +12,23 @@ import typer
 
 from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import AfterOption, FreshOption, JobsOption, RecipePaths, SuiteOption, format_option, rev_option
+from triage.cli.options import (
+    AfterOption,
+    ForecastOption,
+    FreshOption,
+    JobsOption,
+    RecipePaths,
+    SuiteOption,
+    format_option,
+    rev_option,
+)
 from triage.cli.screen import print_stderr
+from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.compare import CaseChangeKind
 from triage.nightly.night import NightRun, shard
+from triage.report.forecast import forecast
 from triage.report.night import NightReport, write_reports
 from triage.report.registry import write_report
 
@@ -41,6 +52,7 @@ def nightly(
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
+    dry_run: ForecastOption = False,
     output: Annotated[str, format_option(NightReport)] = "text",
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
@@ -58,6 +70,11 @@ def nightly(
     reproducers = _reproducer_folder(cases, out) if reduce else None
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
+        if dry_run:
+            planned = [ProbeJob(case, ref, fresh, after=runner.after) for case in cases for ref in (new, old)]
+            what = "then those of --bisect and --reduce for each new failure" if bisect or reduce else None
+            write_report(forecast(runner, planned, what=what), output)
+            return Exit.OK
         run = NightRun(runner, cases, new, old, runner.after)
         with _partial_reports(run, out, output):
             run.compare()

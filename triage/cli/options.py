@@ -51,6 +51,9 @@ AfterOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the command lines and compile nothing.")]
+ForecastOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be compiled and what is known already; compile nothing.")
+]
 RepoOption = Annotated[
     Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to search commits and nightlies too.")
 ]

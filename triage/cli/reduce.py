@@ -9,11 +9,23 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import MATCHES, CaseOption, FailureMatch, JobsOption, RecipePath, SuiteOption, format_option, rev_option
+from triage.cli.options import (
+    MATCHES,
+    CaseOption,
+    FailureMatch,
+    ForecastOption,
+    JobsOption,
+    RecipePath,
+    SuiteOption,
+    format_option,
+    rev_option,
+)
 from triage.execution.judge import Metric
+from triage.execution.runner import ProbeJob
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
+from triage.report.forecast import forecast
 from triage.report.reduction import ReductionReport
 from triage.report.registry import write_report
 from triage.report.reproducer import folder_for, write_reproducer
@@ -41,6 +53,7 @@ def reduce(
     ] = None,
     slipped: Annotated[Path | None, typer.Option("--slipped", hidden=True)] = None,
     jobs: JobsOption = None,
+    dry_run: ForecastOption = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the best program of an interrupted run of the same reduction.")
     ] = False,
@@ -60,6 +73,10 @@ def reduce(
     with open_runner(context.obj, [chosen], jobs) as runner:
         bad = runner.registry.resolve(toolchain, chosen.compiler)
         better = runner.registry.resolve(good, chosen.compiler) if good else None
+        if dry_run:
+            planned = [ProbeJob(chosen, ref) for ref in (bad, better) if ref]
+            write_report(forecast(runner, planned, what="then the candidates; their number depends on the program"), output)
+            return Exit.OK
         other_failures = save_other_failures or slipped
         request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, metric, other_failures)
         reduced = reduce_case(runner, request)

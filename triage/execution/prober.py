@@ -124,10 +124,10 @@ class Prober:
         run_record = replace(task.record(task.run.key(task.key()), execution, None), disagreements=disagreements)
         return self._recorded(task, run_record, probe)
 
-    def recall(self, case: Case, toolchain: Toolchain) -> Probe | None:
+    def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
         """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
         task = self._task(case, toolchain)
-        return _untested(case, toolchain, task) if isinstance(task, Untestable) else self._known(task)
+        return _untested(case, toolchain, task) if isinstance(task, Untestable) else self._known(task, after)
 
     def _known(self, task: CompileTask, after: int = 0) -> Probe | None:
         """Return the outcome of a task from the evidence; None when its compile or its run is not in it (see `probe`)."""

@@ -165,6 +165,15 @@ class ProbeRunner:
         [probe] = self.probe_all([ProbeJob(case, ref, fresh)])
         return probe
 
+    def recall(self, job: ProbeJob) -> Probe | None:
+        """What the evidence knows of a job; None when it has to be compiled. Installs and compiles nothing."""
+        if job.fresh or not self.registry.is_installed(job.ref):
+            return None
+        try:
+            return self.prober.recall(job.case, self.registry.obtain(job.ref), job.after)
+        except EnvironmentFailure:
+            return None
+
     def command_lines(self, jobs: Sequence[ProbeJob]) -> Iterator[str]:
         """Yield what would be run, a shell line each; a comment with the reason where nothing would.
 
