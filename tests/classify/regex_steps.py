@@ -34,7 +34,7 @@ class Steps:
         nodes = list(self.parsed)
         return any(self._match(nodes, 0, start, lambda _: True) for start in range(len(self.text) + 1))
 
-    def _match(self, nodes: list[Any], index: int, at: int, then: Continue) -> bool:
+    def _match(self, nodes: list[Any], index: int, at: int, then: Continue) -> bool:  # noqa: C901 - one branch for each code
         if index == len(nodes):
             return then(at)
         code, value = nodes[index]

@@ -18,7 +18,7 @@ MODULES = ("diagnose", "findings", "log_lines", "passes", "rules", "scanner", "s
 SHORT, LONG = 40, 160
 STEPS = 20 * LONG  # a quadratic search of the long text takes about LONG * LONG / 2
 MOST = LONG * LONG
-GROWTH = 6.0  # times as many steps for a text four times as long; quadratic is 16
+GROWTH = 8.0  # times as many steps for a text four times as long; quadratic is 16
 
 
 @pytest.fixture(autouse=True)
