@@ -19,6 +19,7 @@ import typer
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Cause, Probe, Status, Untestable
+from triage.report.printable import printed_streams
 
 P = ParamSpec("P")
 
@@ -55,7 +56,9 @@ def command(function: Callable[P, Exit]) -> Callable[P, None]:
                 resume += ["--after-result", str(_last_ignored(cast(typer.Context, kwargs["context"])))]
             return _continuing(sys.argv[1:], resume)
 
-        raise typer.Exit(int(_exit_code(lambda: function(*args, **kwargs), words)))
+        with printed_streams():
+            code = int(_exit_code(lambda: function(*args, **kwargs), words))
+        raise typer.Exit(code)
 
     return run
 

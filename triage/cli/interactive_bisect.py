@@ -53,7 +53,7 @@ def lead(session: Session, out: Console | None = None, read: Callable[[str], str
         try:
             bisection = _obey(session, proposed, words, out)
         except BadInput as error:
-            out.print(f"  {error}", style="yellow", markup=False)
+            out.print(f"  {error}", style="yellow")
             continue
         if bisection is not None:
             return bisection
@@ -71,13 +71,13 @@ def _obey(session: Session, proposed: int, words: list[str], out: Console) -> Bi
             out.print(f"  removed: {entry.name} {entry.verdict.value}" if entry else "  there is no verdict to remove")
         case "log":
             for entry in session.entries:
-                out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}", markup=False)
+                out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}")
         case "show":
             _describe(session, index, out)
         case "jump" if len(words) > 1:
             session.jump(words[1])
         case "other":
-            out.print(f"  now bisecting {session.switch_failure().signature}", markup=False)
+            out.print(f"  now bisecting {session.switch_failure().signature}")
         case "auto":
             return run_search(session.search)
         case "quit" | "q":
@@ -118,11 +118,11 @@ def _outcome_text(outcome: Outcome) -> Text:
 def _describe(session: Session, index: int, out: Console) -> None:
     notes = session.search.range.notes([index], session.search.clues)
     revision = session.search.range.revision(index)
-    out.print(f"  {revision.name} {revision.date or ''} {revision.subject or ''}", markup=False)
+    out.print(f"  {revision.name} {revision.date or ''} {revision.subject or ''}")
     for note in notes.values():
         for line in (note.url or "", *note.files[:20], *(f"suspicious: {reason}" for reason in note.reasons)):
             if line:
-                out.print(f"    {line}", markup=False)
+                out.print(f"    {line}")
 
 
 def _finish(session: Session, out: Console) -> Bisection:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from triage.model.progress import Progress, Silent, Task
+from triage.report.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -23,7 +24,7 @@ _LOG_INTERVAL = 10.0  # seconds between two lines of the same task in a log
 
 def print_stderr(text: str) -> None:
     """Print one message to stderr."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{printable(text)}\n")
     sys.stderr.flush()
 
 
@@ -35,7 +36,13 @@ class LiveBars:
 
         from triage.report.formats import console_for
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self._bars: Bars = Progress(*columns, console=console_for(sys.stderr), transient=True)
         self._running = 0
         self._lock = threading.Lock()
@@ -48,7 +55,7 @@ class LiveBars:
             return _BarTask(self, self._bars, self._bars.add_task(_fit(text), total=total))
 
     def note(self, text: str) -> None:
-        self._bars.console.print(text, markup=False)
+        self._bars.console.print(text)
 
     def remove(self, number: TaskID) -> None:
         """Remove a bar, and the display with the last one."""

@@ -17,6 +17,7 @@ from triage.attribute.excerpt import Mark, side_by_side
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, PhaseComparison
 from triage.model.revision import Revision
 from triage.report.elements import facts_table, failure_text, plural, revision_text
+from triage.report.printable import visible
 from triage.report.registry import HtmlReport
 from triage.report.shapes import FailureShape, ProbeShape, Shape, optional_failure, probe_shape
 from triage.toolchains.home import disk_errors, write_whole
@@ -146,7 +147,7 @@ class AttributionReport(HtmlReport):
         )
         excerpt = found.persistent.excerpt if found.persistent else None
         rows = list(islice(side_by_side(excerpt.good, excerpt.bad), _MAX_PAGE_ROWS + 1)) if excerpt else []
-        return environment.get_template("attribution.html.j2").render(
+        page = environment.get_template("attribution.html.j2").render(
             found=found,
             sentence=sentence(found),
             facts=list(facts(found)),
@@ -155,6 +156,7 @@ class AttributionReport(HtmlReport):
             rows=rows[:_MAX_PAGE_ROWS],
             more=len(rows) > _MAX_PAGE_ROWS or (excerpt is not None and excerpt.cut),
         )
+        return visible(page)
 
     def write_page(self, folder: Path) -> Path:
         """Write `attribution.html` into a folder and return its path."""

@@ -16,7 +16,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Tran
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.report.elements import facts_table, failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
-from triage.report.markdown import cell, fenced, ticks
+from triage.report.markdown import block, code, plain
 from triage.report.registry import MarkdownReport, Report
 from triage.report.shapes import FailureShape, Shape, failure_in, failure_shape, optional_failure, reason_in
 
@@ -179,32 +179,32 @@ class BisectReport(MarkdownReport):
 
     def markdown(self) -> str:
         bisection = self.bisection
-        lines = [f"### `{bisection.case.name}`: {_verdict(bisection)}", ""]
+        lines = [f"### {code(bisection.case.name)}: {plain(_verdict(bisection))}", ""]
         if bisection.failure:
-            lines += ["```", fenced(bisection.failure.headline), "```", ""]
+            lines += [block(bisection.failure.headline), ""]
         if rows := list(_ends(bisection)):
             subjects = {revision_text(one): one.subject or "" for one in (bisection.before, bisection.after) if one}
             lines += ["| | revision | subject |", "|---|---|---|"]
-            lines += [f"| {name} | {cell(text)} | {cell(subjects.get(text, ''))} |" for name, text in rows]
+            lines += [f"| {name} | {plain(text)} | {plain(subjects.get(text, ''))} |" for name, text in rows]
             lines.append("")
         if bisection.notes:
             lines += _suspect_table(bisection)
         lines.append(f"{_certainty(bisection).capitalize()}.")
         if bisection.failure:
-            lines.append(f"Signature: `{ticks(bisection.failure.signature)}`.")
+            lines.append(f"Signature: {code(bisection.failure.signature)}.")
             if bisection.failure.details:
-                lines.append(f"Numbers: {numbers_text(bisection.failure)}.")
+                lines.append(f"Numbers: {plain(numbers_text(bisection.failure))}.")
         if hint := _hint(bisection):
-            lines.append(hint)
+            lines.append(plain(hint))
         if bisection.evidence:
-            lines.append(f"Evidence from the passes of both ends: {bisection.evidence}.")
+            lines.append(f"Evidence from the passes of both ends: {plain(bisection.evidence)}.")
         if bisection.reason:
-            lines.append(f"Inconclusive: {bisection.reason}.")
+            lines.append(f"Inconclusive: {plain(bisection.reason)}.")
         if bisection.command:
-            lines.append(f"Run: `{bisection.command}`")
-        lines += [f"- {text}" for text in _other_failures(bisection)]
+            lines.append(f"Run: {code(bisection.command)}")
+        lines += [f"- {plain(text)}" for text in _other_failures(bisection)]
         shown = bisection.untestable[:_UNTESTABLE_SHOWN]
-        lines += [f"- {revision.name} could not be tested: {reason}" for revision, reason in shown]
+        lines += [f"- {plain(revision.name)} could not be tested: {plain(reason)}" for revision, reason in shown]
         if (hidden := len(bisection.untestable) - len(shown)) > 0:
             lines.append(f"- {hidden} more could not be tested")
         return "\n".join(lines) + "\n"
@@ -317,15 +317,15 @@ def _suspect_table(bisection: Bisection) -> list[str]:
     lines = ["| probability | commit | why |", "|---|---|---|"]
     for revision, probability in bisection.suspects:
         if note := bisection.notes.get(revision.commit or ""):
-            name = f"#{note.pull_request}" if note.pull_request else revision.name
+            name = f"#{note.pull_request}" if note.pull_request else plain(revision.name)
             link = f"[{name}]({note.url})" if note.url else name
-            lines.append(f"| {probability:.0%} | {link} {cell(note.subject)} | {cell('; '.join(note.reasons))} |")
+            lines.append(f"| {probability:.0%} | {link} {plain(note.subject)} | {plain('; '.join(note.reasons))} |")
     pinned = next((note.pinned for note in bisection.notes.values() if note.pinned), None)
     if pinned:
         path, before, after = pinned
-        lines += ["", f"It moves `{path}` from {before} to {after}; bisect between these two next."]
+        lines += ["", f"It moves {code(path)} from {plain(before)} to {plain(after)}; bisect between these two next."]
     if len(bisection.suspects) == 1 and (note := next(iter(bisection.notes.values()), None)):
-        lines += ["", *(f"- `{path}`" for path in note.files[:20])]
+        lines += ["", *(f"- {code(path)}" for path in note.files[:20])]
     return [*lines, ""]
 
 
@@ -476,7 +476,7 @@ class TwoRepositoriesReport(MarkdownReport):
 
     def markdown(self) -> str:
         lines = [f"**{self.answer.changed.sentence.capitalize()}.**", ""] if self.answer.changed else []
-        lines += [f"- {_combination_text(corner)}" for corner in self.answer.combinations]
+        lines += [f"- {plain(_combination_text(corner))}" for corner in self.answer.combinations]
         return "\n".join([*lines, "", *(BisectReport(part).markdown() for part in self.answer.bisections)])
 
 

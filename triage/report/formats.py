@@ -8,18 +8,30 @@ from collections.abc import Iterable
 from io import StringIO
 from typing import IO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
+from triage.report.printable import PrintedStream, printable, visible
 from triage.report.registry import HtmlReport, MarkdownReport, Report, ReportFormat, SarifReport
 from triage.report.shapes import as_json
 
 _PLAIN_WIDTH = 160  # columns assumed for pipes and files
 
 
+class PrintableConsole(Console):
+    """A console that shows text as it is: no control codes but its own, no markup, no links."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as every console does, with each text made safe."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text, at_line_start=False), segment.style)
+
+
 def console_for(stream: IO[str]) -> Console:
     """Create a console for a stream: as wide as the terminal, or 160 columns for a pipe or a file."""
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
-    return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False)
+    raw = stream.raw if isinstance(stream, PrintedStream) and stream.isatty() else stream
+    return PrintableConsole(file=raw, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False, markup=False)
 
 
 def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
@@ -50,25 +62,25 @@ class JsonFormat(ReportFormat[Report]):
     """Indented JSON for programs."""
 
     def render(self, report: Report) -> str:
-        return json.dumps(as_json(report.shape()), indent=2) + "\n"
+        return visible(json.dumps(as_json(report.shape()), indent=2)) + "\n"
 
 
 class MarkdownFormat(ReportFormat[MarkdownReport]):
     """Markdown for issues and job summaries."""
 
     def render(self, report: MarkdownReport) -> str:
-        return report.markdown().rstrip("\n") + "\n"
+        return visible(report.markdown()).rstrip("\n") + "\n"
 
 
 class HtmlFormat(ReportFormat[HtmlReport]):
     """A page for a browser."""
 
     def render(self, report: HtmlReport) -> str:
-        return report.html().rstrip("\n") + "\n"
+        return visible(report.html()).rstrip("\n") + "\n"
 
 
 class SarifFormat(ReportFormat[SarifReport]):
     """SARIF 2.1.0, which GitHub and editors show beside the source line."""
 
     def render(self, report: SarifReport) -> str:
-        return json.dumps(report.sarif(), indent=2) + "\n"
+        return visible(json.dumps(report.sarif(), indent=2)) + "\n"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from junitparser import Failure as JUnitFailure
 from junitparser import JUnitXml, Skipped, TestCase, TestSuite
 
-from triage.report.registry import ReportFormat, SuiteReport
+from triage.report.printable import visible
+from triage.report.registry import ReportFormat, SuiteCase, SuiteReport
 
 
 class JUnitFormat(ReportFormat[SuiteReport]):
@@ -13,10 +16,10 @@ class JUnitFormat(ReportFormat[SuiteReport]):
 
     def render(self, report: SuiteReport) -> str:
         title, cases = report.suite()
-        suite = TestSuite(title)
+        suite = TestSuite(visible(title))
         for name, value in report.properties().items():
-            suite.add_property(name, value)
-        for case in cases:
+            suite.add_property(visible(name), visible(value))
+        for case in map(_printable, cases):
             test = TestCase(case.name, classname=case.group, time=case.seconds)
             if case.failed:
                 message, failure_class, text = case.failed
@@ -30,3 +33,14 @@ class JUnitFormat(ReportFormat[SuiteReport]):
         document.add_testsuite(suite)
         xml = bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]
         return xml.rstrip("\n") + "\n"
+
+
+def _printable(case: SuiteCase) -> SuiteCase:
+    """Replace the characters that XML cannot hold."""
+    return replace(
+        case,
+        name=visible(case.name),
+        group=visible(case.group),
+        failed=case.failed and (visible(case.failed[0]), visible(case.failed[1]), visible(case.failed[2])),
+        skipped=case.skipped and visible(case.skipped),
+    )

@@ -1,29 +1,81 @@
-"""Jinja templates for Markdown and shell files, with filters that escape a text for its place."""
+"""Jinja templates for Markdown and for scripts, and how a text from outside stands in Markdown.
+
+A template's value is plain text unless it is `Markdown`: it is escaped, and so cannot become a link, an image, HTML, a heading,
+a mention or an issue number. A value that forgets its filter is therefore safe.
+"""
 
 from __future__ import annotations
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+import re
+from collections.abc import Callable
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
+
+from triage.report.printable import visible
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~]|&(?=#?\w+;)|\b_|_\b|:(?=//)|(?<=www)\.")
+_BLOCK_START = re.compile(r" ?(?:[#>+=-]|\d+(?=[.)]))")
+_BLANKS = re.compile(r"\s+")
+_REFERENCE = re.compile(r"[@#](?=\w)|(?<=GH)-(?=\d)")
 
 
-def cell(text: object) -> str:
-    """Escape a text for the cell of a Markdown table."""
-    return str(text).replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+class Markdown(str):
+    """Text that is Markdown already, so that templates do not escape it."""
+
+    __slots__ = ()
 
 
-def fenced(text: object) -> str:
-    """Escape a text for a fenced code block."""
-    return str(text).replace("```", "'''")
+def plain(text: object) -> Markdown:
+    """Escape a text for a paragraph, a list item or a table cell: one line that means nothing but its characters."""
+    line = _SPECIAL.sub(r"\\\g<0>", _BLANKS.sub(" ", visible(str(text))))
+    line = _REFERENCE.sub("\\g<0>&#8203;", line)  # GitHub links names and numbers, escaped or not
+    if start := _BLOCK_START.match(line):
+        place = start.end() - (not start[0].strip().isdigit())  # before the character, or after the number
+        line = f"{line[:place]}\\{line[place:]}"
+    return Markdown(line)
 
 
-def ticks(text: object) -> str:
-    """Escape a text for inline code."""
-    return str(text).replace("`", "'")
+def code(text: object) -> Markdown:
+    """Return inline code."""
+    line = " ".join(visible(str(text)).split()) or " "
+    marks = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
+    if line.startswith("`") or line.endswith("`"):
+        line = f" {line} "
+    return Markdown(f"{marks}{line}{marks}")
+
+
+def cell_code(text: object) -> Markdown:
+    """Return inline code for the cell of a table."""
+    return Markdown(code(text).replace("|", "\\|"))
+
+
+def block(text: object, language: str = "") -> Markdown:
+    """Return a fenced code block that nothing in the text closes."""
+    marks = fence(str(text))
+    return Markdown(f"{marks}{language}\n{visible(str(text)).strip(chr(10))}\n{marks}")
+
+
+def fence(text: str) -> str:
+    """Return a fence that nothing in the text closes."""
+    return "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
+
+
+def markdown_templates() -> Environment:
+    """Return the environment of the Markdown templates."""
+    environment = _environment(lambda value: value if isinstance(value, Markdown) else plain(value))
+    environment.filters.update(code=code, cell_code=cell_code, block=block, markdown=lambda text: Markdown(visible(str(text))))
+    return environment
 
 
 def plain_templates() -> Environment:
-    """Return the environment of the templates that are not HTML."""
-    environment = Environment(  # noqa: S701 - the filters escape for Markdown
-        loader=PackageLoader("triage.report"), undefined=StrictUndefined, keep_trailing_newline=True
+    """Return the environment of the templates that are neither HTML nor Markdown."""
+    return _environment(visible)
+
+
+def _environment(escape: Callable[[str], str]) -> Environment:
+    def finalize(value: object) -> object:
+        return escape(value) if isinstance(value, str) and not isinstance(value, Undefined) else value
+
+    return Environment(  # noqa: S701 - finalize escapes
+        loader=PackageLoader("triage.report"), undefined=StrictUndefined, keep_trailing_newline=True, finalize=finalize
     )
-    environment.filters.update(cell=cell, fenced=fenced, ticks=ticks)
-    return environment

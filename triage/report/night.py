@@ -165,9 +165,9 @@ class NightReport(MarkdownReport, SuiteReport):
         yield from (Text(f"written: {path}") for path in self.files.values())
 
     def markdown(self) -> str:
-        from triage.report.markdown import plain_templates
+        from triage.report.markdown import markdown_templates
 
-        night, template = self.night, plain_templates().get_template("nightly.md.j2")
+        night, template = self.night, markdown_templates().get_template("nightly.md.j2")
         return template.render(
             night=night,
             sections={change.value: title for change, (title, _) in _SECTIONS.items()},
@@ -225,11 +225,13 @@ def example_text(example: Example, name: str) -> str:
 
 def _example_link(example: Example, name: str) -> str:
     """Return the example as Markdown; the link is relative to the report, which is beside the reproducers' folder."""
-    text = example_text(example, name).replace("<", "&lt;")
+    from triage.report.markdown import Markdown, plain
+
+    text = example_text(example, name)
     if example.folder is None:
-        return text
+        return plain(text)
     target = f"{example.folder.parent.name}/{example.folder.name}"
-    return f"{text.removesuffix(str(example.folder))}[{target}]({target}/README.md)"
+    return Markdown(f"{plain(text.removesuffix(str(example.folder)))} [{target}]({target}/README.md)")
 
 
 def _pair_shape(pair: Pair) -> PairShape:

@@ -25,7 +25,7 @@ from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
 from triage.reduce.state import Reduced
 from triage.report.elements import headline_text, numbers_text, revision_text
-from triage.report.markdown import plain_templates
+from triage.report.markdown import markdown_templates, plain_templates
 from triage.report.shapes import FailureShape, Shape, as_json, failure_shape, reason_in
 from triage.toolchains.home import disk_errors
 
@@ -114,9 +114,10 @@ def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
 
 def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     """Return the files of the folder by name. No text contains a local path or a time."""
-    templates = plain_templates()
+    templates, pages_in_markdown = plain_templates(), markdown_templates()
     templates.filters["scalar"] = lambda text: json.dumps(str(text), ensure_ascii=False)
-    templates.trim_blocks = templates.lstrip_blocks = True
+    for environment in (templates, pages_in_markdown):
+        environment.trim_blocks = environment.lstrip_blocks = True
     reduced, failure = reproducer.reduced, reproducer.failure
     span = span_around(reproducer.probes, reproducer.bad, failure.signature)
     shared: dict[str, Any] = {
@@ -169,11 +170,11 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
             "output": _trimmed(reproducer.output),
             "result": _result,
             "revision": revision_text,
-            "fence": _fence(reproducer.text + reproducer.output),
         },
     }
     for name, words in pages.items():
-        files[name] = templates.get_template(f"reproducer/{name}.j2").render(**shared, **words)
+        environment = pages_in_markdown if name.endswith(".md") else templates
+        files[name] = environment.get_template(f"reproducer/{name}.j2").render(**shared, **words)
     files[RECORD] = json.dumps(as_json(_record(reproducer, span, call.words)), indent=2, ensure_ascii=False) + "\n"
     return files
 
@@ -290,11 +291,6 @@ def _trimmed(output: str) -> str:
     lines = [line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in output.rstrip().splitlines()]
     more = len(lines) - _OUTPUT_LINES
     return "\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])])
-
-
-def _fence(text: str) -> str:
-    """A Markdown fence that nothing in the text closes."""
-    return "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
 
 
 def write_folder(folder: Path, files: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:

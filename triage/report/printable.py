@@ -1,0 +1,70 @@
+"""Make text from outside safe to show: a terminal does nothing with it, and a CI system runs no command in it.
+
+Compilers, generators, servers, commits and files decide what stands in a message. `PrintedStream` stands between the commands
+and both standard streams, and `console_for` writes through `PrintableConsole`, so that nothing is printed without it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+# C0 and DEL but tab and line feed, C1, zero-width and bidirectional controls, line separators, lone surrogates, non-characters.
+_UNSAFE = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ud800-\\udfff\\ufeff\\ufff9-\\uffff]"
+)
+# GitHub Actions reads both as commands: the first at the start of a line, the second anywhere.
+_COMMAND = re.compile(r"(?m)^([ \t]*):(?=:)")
+_OLD_COMMAND = re.compile(r"#(?=#\[)")
+
+
+def visible(text: str) -> str:
+    r"""Replace characters that a terminal would obey or not show as JSON writes them: `\u001b`."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def printable(text: str, *, at_line_start: bool = True) -> str:
+    """Make a text safe for a terminal and a CI log. JSON keeps its meaning, since only JSON escapes are used."""
+    text = _OLD_COMMAND.sub(r"\\u0023", visible(text))
+    if at_line_start or "\n" not in text:
+        return _COMMAND.sub(r"\1\\u003a", text) if at_line_start else text
+    first, rest = text.split("\n", 1)
+    return first + "\n" + _COMMAND.sub(r"\1\\u003a", rest)
+
+
+class PrintedStream:
+    """A text stream that makes everything safe before it writes it. `raw`: the stream below, for a console's own codes."""
+
+    def __init__(self, raw: IO[str]) -> None:
+        self.raw = raw
+        self._at_line_start = True
+
+    def write(self, text: str) -> int:
+        """Write a text. Returns its length, as every stream does."""
+        safe = printable(text, at_line_start=self._at_line_start)
+        if text:
+            self._at_line_start = text.endswith("\n")
+        self.raw.write(safe)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+@contextmanager
+def printed_streams() -> Iterator[None]:
+    """Make both standard streams safe while a command runs."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream if isinstance(stream, PrintedStream) else PrintedStream(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
