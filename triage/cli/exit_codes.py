@@ -136,7 +136,7 @@ def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:
     known = set(causes)
     if Cause.RECIPE in known:
         return Exit.USAGE
-    return Exit.ENVIRONMENT if known & {Cause.ENVIRONMENT, Cause.TOOLCHAIN} else Exit.INCONCLUSIVE
+    return Exit.ENVIRONMENT if known & {Cause.ENVIRONMENT, Cause.TOOLCHAIN, Cause.INTERNAL} else Exit.INCONCLUSIVE
 
 
 def exit_for_probes(probes: Iterable[Probe]) -> Exit:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from triage.compilers.invocation import Invocation, RunFacts, reported_facts
 from triage.model.case import Case, CaseSpec, RunSpec
@@ -93,7 +93,7 @@ def pep440(text: str | None) -> str | None:
     """Normalize a version; None when the text is not one."""
     try:
         return str(Version(text or ""))
-    except InvalidVersion:
+    except ValueError:  # also a number of thousands of digits
         return None
 
 

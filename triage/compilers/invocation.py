@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ def flag_name(text: str) -> str:
 
 
 _MARK = "triage: "
+_MOST_METRICS = 1000
+_LONGEST_NAME = 200  # characters
 
 
 def reported_facts(execution: Execution) -> RunFacts:
@@ -73,13 +76,14 @@ def reported_facts(execution: Execution) -> RunFacts:
             continue
         try:
             report = json.loads(line.removeprefix(_MARK))
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or nested too deep
             continue
         if not isinstance(report, dict):
             continue
         if isinstance(stage := report.get("stage"), str):
-            phase = utf8(stage)
+            phase = utf8(stage[:_LONGEST_NAME])
         if isinstance(numbers := report.get("metrics"), dict):
-            metrics |= {utf8(name): value for name, value in numbers.items() if type(value) in (int, float)}
+            values = islice(numbers.items(), max(0, _MOST_METRICS - len(metrics)))
+            metrics |= {utf8(name[:_LONGEST_NAME]): value for name, value in values if type(value) in (int, float)}
     ignored = tuple(name for name, value in metrics.items() if not is_number(value))
     return RunFacts(phase, {name: value for name, value in metrics.items() if name not in ignored}, ignored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from triage.execution.judge import MetricThreshold
 from triage.execution.prober import Prober
 from triage.execution.process import memory
 from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Toolchain
@@ -219,6 +220,19 @@ class ProbeRunner:
         return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
 
     def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
+        try:
+            return self._judged(job, toolchain)
+        except (TriageError, OSError):
+            raise
+        except Exception as error:
+            name = f"{job.case.name} on {job.ref.revision.name}"
+            self.progress.note(f"internal error on {name}; this is a bug in triage:\n{traceback.format_exc()}")
+            reason = f"internal error of triage: {type(error).__name__}: {str(error)[:200]}"
+            outcome = Untestable(Cause.INTERNAL, reason)
+            return Probe(job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+
+    def _judged(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         probe = self.prober.probe(job.case, toolchain, fresh=job.fresh, after=job.after)
         if job.footprint and isinstance(probe.outcome, Compiled):
             metrics = {**probe.measured.metrics, **self.prober.footprint(job.case, toolchain)}

@@ -25,9 +25,9 @@ from triage.mlir.tree import (
 
 _ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)\n?")
 _HEAD = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([\w$.-]+)"\(([^()]*)\)\s*')
-_RESULT = re.compile(r"(%[\w$.-]+)(?::(\d+))?")
+_RESULT = re.compile(r"(%[\w$.-]+)(?::(\d{1,9}))?")
 _LABEL = re.compile(r"\s*(\^[\w$.-]+)(?=[(:])")
-_POSITION = re.compile(r'"([^"]*)":(\d+):(\d+)')
+_POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 
 

@@ -17,9 +17,9 @@ from triage.mlir.tree import arguments_of, function_types, set_function_types, s
 
 DYNAMIC = -1
 CANONICALIZE = ("--canonicalize", "--cse")
-_SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d+|\?)x)+)(?=[a-z!])")
+_SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
 _VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
-_SPLIT = re.compile(r"\?x(\d+)(?=x)")
+_SPLIT = re.compile(r"\?x(\d{1,18})(?=x)")
 _CAST = "tensor.cast"
 _TENSOR = "tensor<"
 _ELEMENTWISE = ("arith.", "math.")  # the result of these operations has the shape of the operands

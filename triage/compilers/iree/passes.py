@@ -89,8 +89,8 @@ def _vocabulary() -> Vocabulary:
 _OPERATION = re.compile(r'^\s*(?:%[\w$.:, -]+ = )?"([\w$.-]+)"\(')
 _GLOBALS = {"llvm.mlir.global": "global_type", "spirv.GlobalVariable": "type"}  # operation -> where its type stands
 _SHARED = {"llvm.mlir.global": re.compile(r"\baddr_space = 3 : i32"), "spirv.GlobalVariable": re.compile(r", Workgroup>")}
-_DIMENSION = re.compile(r"(\d+) ?x ?")
-_SCALAR = re.compile(r"(?:[iu]|[su]i|f|bf|tf)(\d+)|f(4|6|8)E\w+")
+_DIMENSION = re.compile(r"(\d{1,18}) ?x ?")
+_SCALAR = re.compile(r"(?:[iu]|[su]i|f|bf|tf)(\d{1,18})|f(4|6|8)E\w+")
 
 
 def footprint(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) -> dict[str, float]:

@@ -54,10 +54,10 @@ class IreeRunner:
         begin = output.find("{")
         try:
             report = json.loads(output[begin:]) if begin >= 0 else {}
-        except ValueError:
+            runs = [run for run in report.get("benchmarks", []) if run.get("run_type") == "iteration"]
+            return [run["real_time"] / _PER_SECOND[run["time_unit"]] for run in runs]
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):  # not its usual report
             return []
-        runs = [run for run in report.get("benchmarks", []) if run.get("run_type") == "iteration"]
-        return [run["real_time"] / _PER_SECOND[run["time_unit"]] for run in runs]
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
         function = [f"--function={run.function}"] if run.function else []

@@ -14,7 +14,7 @@ from triage.mlir.tree import arguments_of, users
 
 _COLLAPSE, _EXPAND = "tensor.collapse_shape", "tensor.expand_shape"
 _GENERIC, _REDUCTION = "linalg.generic", "reduction"
-_VECTOR = re.compile(r"vector<(\d+(?:x\d+)*)x[a-z]+\w*>")
+_VECTOR = re.compile(r"vector<(\d{1,18}(?:x\d{1,18})*)x[a-z]+\w*>")
 _ELEMENT = re.compile(r"(?:tensor|vector)<(?:[\d?x]*x)?((?:complex<\w+>)|[a-z]\w*)|^((?:complex<\w+>)|[a-z]\w*)$")
 _MAX_ELEMENTS = 2048  # of a vector: 8 KiB of f32
 _MAX_DISTANCE = 4  # operations between a reshape and the attention
