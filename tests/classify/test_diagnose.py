@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from tests.classify.samples import ASSERTION, DUMP, LEGALIZE, SHARED_3_4, STACK, TRANSLATION
 from triage.classify import Diagnosis, FailingPass, PassScanner, diagnose, packaged_rules
+from triage.execution.judge import judge
 from triage.model.execution import Captured, Ending, Execution
+from triage.model.outcome import Untestable
 
 
 def ran(
@@ -240,3 +242,12 @@ def test_the_headline_of_an_assertion_has_the_function_name() -> None:
     )
     (plain,) = diagnosed(ran("a.out: x.c:3: main: Assertion `x > 0' failed.\n", ending=Ending.SIGNALLED, signal=6)).failures
     assert plain.headline == "main (x.c): assertion `x > 0' failed"
+
+
+def test_the_compilers_own_suggestion_for_an_unknown_flag_is_in_the_reason() -> None:
+    text = (
+        "iree-compile: Unknown command line argument '--iree-hip-targe=x'.\niree-compile: Did you mean '--iree-hip-target=x'?\n"
+    )
+    outcome = judge(ran(text), packaged_rules())
+    assert isinstance(outcome, Untestable)
+    assert "--iree-hip-target=x" in outcome.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from packaging.version import Version
 
@@ -26,6 +26,14 @@ class StatusChange:
 
     before: Probe
     after: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryState:
+    """Neighbours among the probed releases with one status and, where they fail, one signature."""
+
+    first: Probe
+    last: Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,12 @@ class History:
             if plain_status(a.outcome) == plain_status(b.outcome) and _state(a.outcome) != _state(b.outcome)
         )
 
+    @property
+    def states(self) -> tuple[HistoryState, ...]:
+        """The states of the case, oldest first."""
+        groups = (tuple(probes) for _, probes in groupby(self.probes, key=lambda probe: _exact_state(probe.outcome)))
+        return tuple(HistoryState(probes[0], probes[-1]) for probes in groups)
+
 
 def plain_status(outcome: Outcome) -> str:
     """`passed`, `failed` or `untestable`, whatever the recipe expects."""
@@ -72,6 +86,16 @@ def _state(outcome: Outcome) -> Hashable:
             return ("failed", failure.failure_class)
         case _:
             return (plain_status(outcome),)
+
+
+def _exact_state(outcome: Outcome) -> tuple[str, str]:
+    match outcome:
+        case Failed(failure=failure):
+            return "failed", failure.signature
+        case Untestable(reason=reason):
+            return "untestable", reason
+        case Compiled():
+            return "passed", ""
 
 
 def histories(

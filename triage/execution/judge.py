@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Prob
 from triage.recipes import expectation_for
 
 Match = Callable[[Failure], bool]
+_SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")
 
 
 def rules_of(case: Case) -> RuleSet:
@@ -49,7 +51,9 @@ def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
         flag = first.details.get("flag") if rule.says_nothing is Cause.FLAG else None
-        reason = f"does not know the flag {flag}" if flag else first.headline
+        suggestion = _SUGGESTION.search(execution.stderr.text) if flag else None
+        instead = f"; the compiler asks: did you mean {suggestion[1]}?" if suggestion else ""
+        reason = f"does not know the flag {flag}{instead}" if flag else first.headline
         return Untestable(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
 

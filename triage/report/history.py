@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.bisect.history import History, StatusChange, plain_status
-from triage.model.outcome import Compiled, Probe
+from triage.bisect.history import History, HistoryState, StatusChange, plain_status
+from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
-from triage.report.elements import plural
+from triage.report.elements import facts_table, failure_text, plural
 from triage.report.registry import Report
 from triage.report.runs import CaseGrid, GridRow
 from triage.report.shapes import FailureShape, Shape, failure_in, reason_in
@@ -30,6 +30,17 @@ class StatusChangeShape(Shape):
 
 
 @dataclass(frozen=True)
+class HistoryStateShape(Shape):
+    """The first and the last of neighbouring probed versions with the same outcome. `reason`: why they are untestable."""
+
+    first: str
+    last: str
+    status: str
+    failure: FailureShape | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class CaseHistoryShape(Shape):
     """One case across versions. The mappings hold the versions that were probed."""
 
@@ -40,6 +51,7 @@ class CaseHistoryShape(Shape):
     statuses: dict[str, str]
     failures: dict[str, FailureShape | None]
     reasons: dict[str, str]
+    states: list[HistoryStateShape]
     compiles: int
 
 
@@ -69,11 +81,15 @@ class HistoryReport(Report):
             yield CaseGrid(rows, versions)
             for history in histories:
                 changes = (*history.changes, *history.failure_changes)
-                if changes:
+                failures = [state for state in history.states if isinstance(state.first.outcome, Failed)]
+                if changes or failures:
                     yield Text(f"\n{history.case.name}", style="bold")
                 for change in sorted(changes, key=lambda change: versions.index(change.after.revision.name)):
                     names = f"{change.before.revision.name} -> {change.after.revision.name}"
                     yield Text(f"  {names}: {_state(change.before)} -> {_state(change.after)}")
+                if failures:
+                    yield facts_table(map(_failing_state, failures))
+            yield from _untestable(histories)
             compiles = sum(history.compiles for history in histories)
             probes = sum(len(history.probes) for history in histories)
             total = len(histories) * len(versions)
@@ -90,7 +106,19 @@ def _case_history(history: History) -> CaseHistoryShape:
         statuses={name: plain_status(outcome) for name, outcome in outcomes.items()},
         failures={name: failure_in(outcome) for name, outcome in outcomes.items() if not isinstance(outcome, Compiled)},
         reasons={name: reason for name, outcome in outcomes.items() if (reason := reason_in(outcome)) is not None},
+        states=list(map(_state_shape, history.states)),
         compiles=history.compiles,
+    )
+
+
+def _state_shape(state: HistoryState) -> HistoryStateShape:
+    outcome = state.first.outcome
+    return HistoryStateShape(
+        first=state.first.revision.name,
+        last=state.last.revision.name,
+        status=plain_status(outcome),
+        failure=failure_in(outcome),
+        reason=reason_in(outcome),
     )
 
 
@@ -111,3 +139,31 @@ def _state(probe: Probe) -> str:
     if isinstance(outcome, Compiled) or outcome.failure is None:
         return plain_status(outcome)
     return f"{plain_status(outcome)} ({outcome.failure.failure_class})"
+
+
+def _span(state: HistoryState) -> str:
+    first, last = state.first.revision.name, state.last.revision.name
+    return first if first == last else f"{first} .. {last}"
+
+
+def _failing_state(state: HistoryState) -> tuple[str, Text]:
+    """Return the versions of a failure, with its headline and its signature."""
+    outcome = state.first.outcome
+    assert isinstance(outcome, Failed)
+    text = Text(failure_text(outcome.failure))
+    text.append(f"\n{outcome.failure.signature}", style="dim")
+    return _span(state), text
+
+
+def _untestable(histories: Sequence[History]) -> Iterable[RenderableType]:
+    """Show each reason once, with the cases and versions that could not be tested."""
+    reasons: dict[str, list[str]] = {}
+    for history in histories:
+        for state in history.states:
+            if isinstance(state.first.outcome, Untestable):
+                reasons.setdefault(state.first.outcome.reason, []).append(f"{history.case.name} on {_span(state)}")
+    if reasons:
+        yield Text("\nuntestable", style="bold")
+    for reason, where in reasons.items():
+        yield Text(f"  {reason}")
+        yield Text(f"    {', '.join(where)}", style="dim")
