@@ -34,17 +34,19 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
 
 def stop_while(is_waiting: Callable[[], bool], folder: Path, number: int, *words: str, code: str = MAIN) -> None:
     """Start the program, send it a signal once it waits, and check that it ends."""
-    command = [sys.executable, "-c", code, *words]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder)
+    command, errors = [sys.executable, "-c", code, *words], folder / "stderr"
+    with errors.open("w") as sink:
+        running = subprocess.Popen(command, stderr=sink, stdout=sink, cwd=folder)
     try:
         while not is_waiting():
-            assert running.poll() is None, running.communicate()
+            assert running.poll() is None, errors.read_text()
             time.sleep(0.02)
         children = psutil.Process(running.pid).children(recursive=True)
         running.send_signal(number)
-        _, message = running.communicate(timeout=10)
+        running.wait(timeout=10)
     finally:
         running.kill()
+    message = errors.read_text()
     assert running.returncode == 130, message
     assert "Traceback" not in message
     assert not psutil.wait_procs(children, timeout=10)[1]
@@ -102,10 +104,10 @@ def test_waiting_for_a_lock_is_stopped(home: Path, tmp_path: Path, server: Hosti
     (home / "toolchains").mkdir(parents=True)
     with FileLock(home / "toolchains" / ".iree-base-compiler-1.0.0-unhashed.lock"):
 
-        def is_listed() -> bool:
-            return bool(server.paths)
+        def is_waiting() -> bool:
+            return "waiting for another process" in (tmp_path / "stderr").read_text()
 
-        stop_while(is_listed, tmp_path, signal.SIGTERM, "toolchains", "install", "1.0.0")
+        stop_while(is_waiting, tmp_path, signal.SIGTERM, "toolchains", "install", "1.0.0")
 
 
 @pytest.mark.slow
