@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from triage.report.printable import visible
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
-_BLOCK_START = re.compile(r" ?(?:[#>+=-]|\d+(?=[.)]))")
+_BLOCK_START = re.compile(r" ?(?:[#>+=-]|\d+(?=[.)](?:\s|$)))")
 _BLANKS = re.compile(r"\s+")
 _REFERENCE = re.compile(r"[@#](?=\w)|(?<=GH)-(?=\d)")
 
