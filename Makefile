@@ -8,10 +8,11 @@ NEW    ?= 3.3.0
 OLD    ?= 3.2.0
 TRITON_NEW ?= 3.2.0
 TRITON_OLD ?= 3.1.0
+KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
-  bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits clean
+  torture bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on recipes/, bisect and reduce regressions; reports in $(OUT)/"
@@ -19,6 +20,7 @@ help:
 	@echo "make test           run the tests; the first run downloads released compilers and says how many"
 	@echo "make test-offline   run the tests that need no download"
 	@echo "make test-slow      run the tests that take minutes: all recipes on all releases"
+	@echo "make torture        kill -9 (KILLS=200) and other attacks on real processes (SECONDS=... bounds it, SEED=... repeats it)"
 	@echo "make check          run ruff, mypy --strict, import-linter, the documentation build and the documentation tests"
 	@echo "make docs           build the documentation into site/"
 	@echo "make package        build the sdist and the wheel into dist/ and check them"
@@ -61,6 +63,10 @@ test-offline: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# Minutes for each hundred kills; the results are in docs/explanation/trust.md.
+torture: setup
+	$(BIN)/python -m tests.torture --kills $(KILLS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 check: setup
 	$(BIN)/ruff format --check triage tests benchmarks docs

@@ -182,6 +182,7 @@ class SourceBuilds:
         return env | {
             "TRIAGE_SOURCE": str(mine.source),
             "TRIAGE_BUILD": str(mine.build),
+            "TMPDIR": str(mine.temporary),
             "TRIAGE_OUT": str(root),
             "TRIAGE_COMMIT": sha,
             "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
@@ -228,6 +229,7 @@ class Builder:
         self.folder = folder
         self.source = folder / "source"
         self.build = folder / "build"
+        self.temporary = folder / "tmp"  # compilers that are killed leave files there
         self.checkout = Checkout(self.source, repository)
 
     @property
@@ -268,7 +270,10 @@ def builder(workspace: Workspace, repository: Repository) -> Iterator[Builder]:
                     mine.checkout.unlock()
                     mine.empty()
                 mine.build.mkdir(exist_ok=True)
+                shutil.rmtree(mine.temporary, ignore_errors=True)
+                mine.temporary.mkdir()
                 busy.touch()
+                stack.callback(shutil.rmtree, mine.temporary, ignore_errors=True)
                 try:
                     yield mine
                 except TriageError:  # the build has ended in order
