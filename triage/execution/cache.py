@@ -118,8 +118,8 @@ class Evidence:
         return next((record for _, record in self._intact(rows) if record.key == key), None)
 
     def last_number(self) -> int:
-        """Return the number of the newest record, 0 when there is none. Unlike a date it always grows."""
-        return int(self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0])
+        """Return the number of the newest record, at least 1; 0 when there is none. Unlike a date it always grows."""
+        return int(self._rows("SELECT coalesce(max(max(id), 1), 0) FROM probes")[0][0])
 
     def add(self, record: Record) -> bool:
         """Append a record; return False when the same record is there already.
