@@ -231,7 +231,7 @@ def _example_link(example: Example, name: str) -> str:
     if example.folder is None:
         return plain(text)
     target = f"{example.folder.parent.name}/{example.folder.name}"
-    return Markdown(f"{plain(text.removesuffix(str(example.folder)))} [{target}]({target}/README.md)")
+    return Markdown(f"{plain(text.removesuffix(str(example.folder)))}[{target}]({target}/README.md)")
 
 
 def _pair_shape(pair: Pair) -> PairShape:
