@@ -120,7 +120,10 @@ def prepare(repo: Path, scratch: Path) -> Setting:
     roots = [Path(json.loads(info)["root"]) for info in infos]
     first = git(repo, "merge-base", *ENDS)
     line = (first, *git(repo, "rev-list", "--first-parent", "--reverse", f"{first}..{ENDS[1]}").split())
-    for name, text in (("serve", SERVE), ("project.yaml", f"name: iree\ncompiler: iree\ncommand:\n  run: {scratch}/serve\n")):
+    for name, text in (
+        ("serve", SERVE),
+        ("project.yaml", f"name: iree\ncompiler: iree\ncommand:\n  run: {scratch}/serve\n  env: [SECONDS_TO_OBTAIN]\n"),
+    ):
         (scratch / name).write_text(text)
     (scratch / "serve").chmod(0o755)
     plain = run("run", str(RECIPE), "--case", CASE, "--toolchain", RELEASES[1], "--dry-run").strip()

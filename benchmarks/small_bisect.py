@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.bisect.driving import CULPRIT, MIXED, PROJECT, SCRIPT
+from tests.bisect.driving import COMMAND, CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
 from tests.git_history.history import ENV
 
@@ -60,7 +60,7 @@ class BenchFolder:
         script.chmod(0o755)
         (self.folder / "m.mlir").write_text(PROGRAM)
         (self.folder / "attention.yaml").write_text(RECIPE)
-        (self.folder / "triage.yaml").write_text(f"{PROJECT}command:\n  run: {script}\n")
+        (self.folder / "triage.yaml").write_text(PROJECT + COMMAND.format(script=script))
         (self.folder / "calls").touch()
         own = {CALLS: str(self.folder / "calls"), "SMALL_REPO": str(self.small.path), "TRIAGE_HOME": str(self.folder / "home")}
         return os.environ | ENV | own

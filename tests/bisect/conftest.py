@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.driving import CULPRIT, MIXED, PROJECT, SCRIPT
+from tests.bisect.driving import COMMAND, CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
 from tests.git_history.history import ENV
 
@@ -59,4 +59,4 @@ def command(tmp_path: Path, project: Callable[[str], Path]) -> Path:
     script = tmp_path / "toolchain.sh"
     script.write_text(SCRIPT)
     script.chmod(0o755)
-    return project(f"command:\n  run: {script}\n")
+    return project(COMMAND.format(script=script))

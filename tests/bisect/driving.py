@@ -15,11 +15,16 @@ CULPRIT = 151
 PROJECT = "name: small\ncompiler: iree\nrepository: https://github.com/iree-org/iree\n"
 BUILD = """build:
   submodules: false
+  env: [TRIAGE_TEST_CALLS]
   configure: cmake -S "$TRIAGE_SOURCE" -B "$TRIAGE_BUILD" -DCMAKE_BUILD_TYPE=Debug -DCOMMIT="$TRIAGE_COMMIT"
   commands:
     - echo "$TRIAGE_COMMIT build" >> "${TRIAGE_TEST_CALLS:-/dev/null}"
     - cmake --build "$TRIAGE_BUILD" --parallel "$TRIAGE_JOBS"
     - cmake --install "$TRIAGE_BUILD" --prefix "$TRIAGE_OUT"
+"""
+COMMAND = """command:
+  run: {script}
+  env: [SMALL_REPO, TRIAGE_TEST_CALLS]
 """
 SCRIPT = """#!/bin/sh
 set -e

@@ -113,6 +113,7 @@ input: m.mlir
 target: {backend: rocm, chip: gfx942}
 phase: executable-targets
 limits: {timeout: 60s, memory: 1GiB}
+env: [TRIAGE_TEST_CALLS]
 """
 
 

@@ -104,7 +104,7 @@ def test_a_pass_printed_in_the_output_needs_no_second_run() -> None:
         (ran(ending=Ending.OVER_MEMORY), "out-of-memory"),
         (ran(ending=Ending.NOT_STARTED), "not-started"),
         (ran(ending=Ending.OVER_OUTPUT), "runaway-output"),
-        (ran(LEGALIZE, ending=Ending.OVER_OUTPUT), "legalization"),
+        (ran(LEGALIZE, ending=Ending.OVER_OUTPUT), "runaway-output"),
         (ran(LEGALIZE, ending=Ending.TIMED_OUT), "timeout"),
         (ran(ending=Ending.SIGNALLED, signal=11), "segfault:SIGSEGV"),
         (ran(ending=Ending.SIGNALLED, signal=9), "out-of-memory"),

@@ -56,7 +56,7 @@ def test_folders_of_version_managers_are_searched(tmp_path: Path, monkeypatch: p
     (folder / "python3").symlink_to(sys.executable)
     seen = []
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(interpreters, "capture", lambda command, timeout, env: seen.append(env["PATH"]) or EMPTY)
+    monkeypatch.setattr(interpreters, "capture", lambda command, timeout, purpose, env: seen.append(env["PATH"]) or EMPTY)
     interpreters.versions()
     assert str(folder) in seen[0].split(os.pathsep)
 

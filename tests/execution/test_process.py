@@ -14,13 +14,13 @@ import psutil
 import pytest
 
 import triage
+from triage.execution.environment import Purpose
 from triage.execution.process import Worker, capture, is_running, kill_all_with, memory, run, run_logged
 from triage.execution.streams import Log
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 
 ORPHANS = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}])"
-EMPTY = {"PATH": os.defpath}
 
 
 def python(code: str, tmp_path: Path, **options: object):
@@ -91,7 +91,7 @@ def test_peak_memory_comes_from_the_operating_system(tmp_path: Path) -> None:
 def test_the_head_and_the_tail_of_a_long_output_are_kept(tmp_path: Path) -> None:
     code = "import sys\nfor n in range(200000): sys.stderr.write(f'line {n:08d}\\n')"
     seen = bytearray()
-    execution = python(code, tmp_path, limits=Limits(timeout=60, output=4096), on_stderr=seen.extend)
+    execution = python(code, tmp_path, limits=Limits(timeout=60, kept=4096), on_stderr=seen.extend)
     total = 200000 * len("line 00000000\n")
     assert execution.stderr.head.startswith("line 00000000\n")
     assert execution.stderr.tail.endswith("line 00199999\n")
@@ -139,14 +139,15 @@ run(["sh", "-c", "echo >&2 started; exec sleep {length}"], Limits(), here, on_st
 def test_kill_9_ends_the_descendants_of_a_command(tmp_path: Path) -> None:
     length = f"601.{os.getpid()}"
     code = f"""
-import os, threading
+import threading
 from pathlib import Path
+from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
 from triage.execution.streams import Log
 here = Path({str(tmp_path)!r})
 with Log(here / "log") as log:
     command = ["sh", "-c", "sh -c 'sleep {length} & sleep {length}' & echo started; sleep {length}"]
-    run_logged(command, log, here, env=os.environ, stop=threading.Event())
+    run_logged(command, log, here, purpose=Purpose.BUILD, stop=threading.Event())
 """
     parent = subprocess.Popen([sys.executable, "-c", code])
     wait_until(lambda: len(processes_with(length)) == 3 and (tmp_path / "log").read_text() == "started\n")
@@ -184,7 +185,7 @@ def test_a_captured_answer_is_complete() -> None:
 def test_a_logged_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         command = ["sh", "-c", "sleep 50 & echo first; echo last"]
-        execution = run_logged(command, log, tmp_path, env=EMPTY, stop=threading.Event(), timeout=20)
+        execution = run_logged(command, log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event(), timeout=20)
     assert (execution.status, execution.stdout.last_line) == (0, "last")
     assert (tmp_path / "log").read_text() == "first\nlast\n"
 
@@ -192,7 +193,7 @@ def test_a_logged_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) 
 def test_a_logged_command_that_closed_its_streams_times_out(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         command = ["sh", "-c", "exec >&- 2>&-; sleep 50"]
-        execution = run_logged(command, log, tmp_path, env=EMPTY, stop=threading.Event(), timeout=0.3)
+        execution = run_logged(command, log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event(), timeout=0.3)
     assert execution.ending is Ending.TIMED_OUT
 
 
@@ -208,7 +209,7 @@ except ChildProcessError:
 print(repr(sys.stdin.read()), sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1])
 """
     with Log(tmp_path / "log") as log:
-        execution = run_logged([sys.executable, "-c", code], log, tmp_path, env=os.environ, stop=threading.Event())
+        execution = run_logged([sys.executable, "-c", code], log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event())
     assert (execution.status, execution.stdout.last_line) == (0, "'' [0, 1, 2]")
 
 

@@ -29,7 +29,7 @@ def test_unknown_keys_suggest_one_and_list_all(told):
     problem = only(told, recipe(phase="phse: hal"))
     assert problem.startswith('4:1: "phse"')
     assert 'did you mean "phase"?' in problem
-    assert "name, summary, compiler, input, args, target, flags, phase, matrix, limits, expect" in problem
+    assert "name, summary, compiler, input, args, target, flags, phase, matrix, env, limits, expect" in problem
     problem = only(told, recipe(target="target: {backend: cuda, cpu: x}"))
     assert problem.startswith('3:25: "cpu"')
     assert "backend, chip, devices" in problem

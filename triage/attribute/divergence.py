@@ -178,7 +178,7 @@ class _Comparison:
         tracer = Tracer()
         reader = DumpReader(self.ir.words, tracer.take)
         execution = self._compile(toolchain, self.ir.after_passes, reader.feed)
-        if execution.ending in (Ending.TIMED_OUT, Ending.OVER_MEMORY):
+        if execution.ending in (Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT):
             self.notes.append(
                 f"{toolchain.revision.name}: the compile that prints the IR reached its limit ({execution.ending.value}) "
                 f"after {execution.seconds:.0f} s; later passes are not compared"

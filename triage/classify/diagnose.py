@@ -53,7 +53,7 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | s
     explained = tuple(failure for failure in failures if not rules.unexplained(failure))
     failed = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
     if stopped := _stopped(execution, rules):
-        return Diagnosis(explained or (stopped,) if execution.ending is Ending.OVER_OUTPUT else (stopped, *explained))
+        return Diagnosis((stopped, *explained))
     if crashed := _crashed(execution, rules):
         return _crash_diagnosis(explained, crashed, failed)
     if explained:
@@ -92,7 +92,7 @@ def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
             headline = {
                 Ending.TIMED_OUT: f"stopped after {execution.seconds:.0f} s",
                 Ending.OVER_MEMORY: f"stopped at {execution.peak_rss_mb:.0f} MiB of memory",
-                Ending.OVER_OUTPUT: "stopped, it wrote too much",
+                Ending.OVER_OUTPUT: "stopped, it wrote more than its limit of output",
             }.get(execution.ending, f"ended: {execution.ending}")
             return Finding(rule, headline, 0).failure()
     return None

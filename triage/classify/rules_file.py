@@ -148,7 +148,7 @@ def _check_class(fields: Any, location: Location, complain: Complaint) -> None:
         complain((*location, "rank"), "a rank is an integer from 0 to 99")
     for key, kind in (("endings", Ending), ("says_nothing", Cause)):
         for value in _list(fields.get(key)):
-            if value not in {member.value for member in kind}:
+            if value not in [member.value for member in kind]:  # it may be a list, which no set can look for
                 complain((*location, key), f"unknown {key} {value!r}; use one of {', '.join(kind)}")
     for _, entry, where in _by_compiler(fields, "candidates"):
         _check_candidate(entry, (*location, *where), complain)

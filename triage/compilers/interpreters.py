@@ -8,6 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from triage.execution.environment import Purpose
 from triage.execution.process import capture
 
 Version = tuple[int, int]
@@ -70,5 +71,5 @@ def _uv_python(*words: str) -> str:
     ]
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
     command = [uv_program(), "python", *words, "--offline", "--no-config", "--color", "never"]
-    answer = capture(command, _TIMEOUT, env={"PATH": path})
+    answer = capture(command, _TIMEOUT, purpose=Purpose.INSTALL, env={"PATH": path})
     return answer.stdout.text if answer.ok else ""

@@ -113,13 +113,23 @@ def _typed(data: Any) -> Any:
         case Written(kind="str"):
             return str(data)
         case Written():
-            return yaml.safe_load(data)
+            return _yaml_value(data)
         case dict():
             return {key: _typed(value) for key, value in data.items()}
         case list():
             return [_typed(value) for value in data]
         case _:
             return data
+
+
+def _yaml_value(text: Written) -> Any:
+    """The value that YAML 1.1 gives a scalar; the text itself where there is no such value, or none that can be printed."""
+    try:
+        value = yaml.safe_load(text)
+        str(value)
+    except (ValueError, OverflowError, yaml.YAMLError):
+        return str(text)
+    return value
 
 
 def read_text(path: Path, kind: FileKind) -> str:

@@ -32,6 +32,7 @@ UNITS: Mapping[str, int] = {
     "TiB": 1 << 40,
 }
 
+VARIABLE: re.Pattern[str] = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST = 7 * 24 * 3600.0
 SMALLEST = 1 << 20
 LARGEST = 1 << 50
@@ -71,7 +72,7 @@ def _number(text: str, kind: str) -> str:
 
     try:
         return f"the number {yaml.safe_load(text):{'g' if kind == 'float' else ''}}"
-    except ValueError:  # thousands of digits
+    except (ValueError, OverflowError):  # thousands of digits
         return "a number"
 
 
@@ -94,6 +95,20 @@ def as_size(value: Any) -> int:
         return parse_size(as_written(value))
     except ValueError as error:
         raise advice(str(error)) from None
+
+
+def as_variables(value: Any) -> dict[str, str | None]:
+    """Environment variables: a list of names to pass on, whose values are None, or a mapping of names to values."""
+    if isinstance(value, Mapping):
+        variables: dict[str, str | None] = {str(name): as_written(text) for name, text in value.items()}
+    else:
+        variables = dict.fromkeys(map(as_text, as_list(value) or ()))
+    for name in variables:
+        if not VARIABLE.fullmatch(name):
+            raise advice(f'"{name}" cannot be the name of an environment variable: use letters, digits and _.')
+        if name == "TMPDIR":
+            raise advice("TMPDIR is the folder of each run and cannot be changed; remove it.")
+    return variables
 
 
 def parse_duration(text: str) -> float:
@@ -126,12 +141,12 @@ def parse_size(text: str) -> int:
         meant = next((known for known in UNITS if known.endswith("iB") and known[0] == unit[0].upper()), "GiB")
         units = ", ".join(known for known in UNITS if known != "KB")
         raise ValueError(f'"{text}" has the unknown unit "{unit}": write {number}{meant}; the units are {units}.')
-    size = int(float(number) * UNITS[unit])
+    size = float(number) * UNITS[unit]
     if size < SMALLEST:
-        raise ValueError(f'"{text}" is {size} bytes, too little for any process: write at least 1MiB.')
-    if size > LARGEST:
+        raise ValueError(f'"{text}" is {int(size)} bytes, too little for any process: write at least 1MiB.')
+    if size > LARGEST:  # also infinity, of hundreds of digits
         raise ValueError(f'"{text}" is more than any machine has: write at most 1024TiB.')
-    return size
+    return int(size)
 
 
 def yaml_text(value: Any) -> str:

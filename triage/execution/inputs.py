@@ -13,9 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from triage.compilers.base import Importer
+from triage.execution.environment import settings
+from triage.execution.judge import machine_problem
 from triage.execution.process import run
 from triage.model.case import Case, InputKind
-from triage.model.execution import Ending, Execution, Limits
+from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
 from triage.toolchains.home import disk_errors
 
@@ -50,7 +52,7 @@ class Inputs:
 
     def prepare(self, case: Case) -> Prepared | Untestable:
         """Return the file for a case; Untestable with the reason when its generator or importer fails."""
-        key = f"{case.input.path}\0{case.input.args}"
+        key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}"
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
@@ -76,6 +78,8 @@ class Inputs:
                     program, execution = self._onnx.module, self._import(case, draft)
                 else:
                     program, execution = f"the generator {source.name}", self._generate(case, draft)
+                if (machine := machine_problem(execution)) is not None and machine.cause is Cause.ENVIRONMENT:
+                    return machine
                 if (problem := _problem(case, program, execution, draft)) is not None:
                     return Untestable(Cause.RECIPE, problem)
                 draft.replace(target)
@@ -84,15 +88,17 @@ class Inputs:
     def _generate(self, case: Case, draft: Path) -> Execution:
         words = [word for name, value in case.input.args for word in (f"--{name}", value)]
         argv = [sys.executable, str(case.input.path), *words]
-        env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}  # the same program prints the same input
-        return run(argv, _limits(case), draft.parent, env=env, stdout_to=draft, stop=self._stop)
+        # The same program prints the same input.
+        env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
+        return run(argv, case.limits, draft.parent, env=env, stdout_to=draft, stop=self._stop)
 
     def _import(self, case: Case, draft: Path) -> Execution:
         """Use the first importer that runs: in some wheels it fails on an import before it reads the model."""
         argv = [sys.executable, "-m", self._onnx.module, str(case.input.path), "-o", str(draft)]
-        execution = run(argv, _limits(case), draft.parent, stop=self._stop)
+        execution = run(argv, case.limits, draft.parent, env=dict(case.env), stop=self._stop)
         for root in self._importers() if _importer_is_broken(execution) else ():
-            other = run(argv, _limits(case), draft.parent, env={"PYTHONPATH": str(root)}, stop=self._stop)
+            env = {**dict(case.env), "PYTHONPATH": str(root)}
+            other = run(argv, case.limits, draft.parent, env=env, stop=self._stop)
             if not _importer_is_broken(other):
                 return other
         return execution
@@ -104,6 +110,7 @@ class Inputs:
         of what runs it.
         """
         content = sha256(f"{case.input.kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
+        content.update("".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode("utf-8", "surrogateescape"))
         if case.input.kind is InputKind.ONNX:
             versions = [_version(package) for package in self._onnx.packages]
             content.update("\0".join((*versions, _digest(case.input.path))).encode())
@@ -111,10 +118,6 @@ class Inputs:
         for path in _modules(case.input.path):
             content.update(f"{path.name}\0{_digest(path)}\0".encode())
         return content.hexdigest()
-
-
-def _limits(case: Case) -> Limits:
-    return Limits(timeout=case.limits.timeout, memory=case.limits.memory)
 
 
 def _importer_is_broken(execution: Execution) -> bool:
@@ -131,7 +134,7 @@ def _problem(case: Case, program: str, execution: Execution, draft: Path) -> str
         case Ending.OVER_MEMORY:
             return f"{program} used more than {case.limits.memory >> 20} MiB"
         case Ending.OVER_OUTPUT:
-            return f"{program} printed more than 2 GiB"
+            return f"{program} wrote more than {case.limits.output >> 20} MiB"
         case Ending.SIGNALLED:
             return f"{program} was killed by signal {execution.signal}{last}"
         case Ending.NOT_STARTED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,15 @@ from triage.recipes import expectation_for
 
 Match = Callable[[Failure], bool]
 _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")
+
+_NO_SPACE = "No space left on device"
+_FULL = 1 << 20  # bytes; with less free space, any write may have failed
+_NEARLY_FULL = 1 << 30  # bytes; a file that did not fit may have been that large, and be removed again
+_NOT_RUN = (126, 127)  # exit codes of the loader and of shells for a program that they cannot run
+_NOT_LOADED = re.compile(
+    r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
+    r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not found|cannot execute|Exec format error))"
+)
 
 
 def rules_of(case: Case) -> RuleSet:
@@ -40,8 +50,9 @@ def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None
 
     failing_pass: the pass that a second run named; flaky: another run of the same case ended differently.
     """
-    if (unusable := _environment(execution)) is not None:
+    if (unusable := machine_problem(execution)) is not None:
         return unusable
+    rules = _without_machine(rules)
     diagnosis = diagnose(execution, rules, failing_pass)
     if execution.ok:
         return Compiled(warnings=diagnosis.warnings)
@@ -65,7 +76,7 @@ def judge_run(
     execution: Execution, rules: RuleSet, runner: Runner, metrics: Mapping[str, float], *, flaky: bool = False
 ) -> Outcome:
     """Turn the run of a compiled program into an outcome. metrics: numbers on a wrong result, if there is one."""
-    if (unusable := _environment(execution)) is not None:
+    if (unusable := machine_problem(execution)) is not None:
         return unusable
     if execution.ok:
         return Compiled()
@@ -74,7 +85,7 @@ def judge_run(
         return Untestable(Cause.TARGET, reason)
     if (flag := runner.unknown_flag(errors)) is not None:
         return Untestable(Cause.FLAG, f"does not know the flag {flag} to run a program")
-    first, *_ = diagnose(execution, rules).failures
+    first, *_ = diagnose(execution, _without_machine(rules)).failures
     if first.failure_class == "wrong-result":
         details = {**first.details, **dict(wrong_numbers(metrics))}
         return Failed(replace(first, stage=Stage.COMPARE, details=details), flaky=flaky)
@@ -108,19 +119,28 @@ def wrong_numbers(metrics: Mapping[str, float]) -> Iterator[tuple[str, str | int
             yield name, f"{metrics[name]:.3g}"
 
 
-def _environment(execution: Execution) -> Untestable | None:
-    """Return problems of the machine, which say nothing about the compiler."""
+@cache
+def _without_machine(rules: RuleSet) -> RuleSet:
+    """Return the rules without the packaged ones for problems of the machine, which `machine_problem` decides by facts.
+
+    Only a log has no facts. In a run, any other message about a full disk or a missing library is the compiler's own.
+    """
+    packaged, machine = packaged_rules().by_name, (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
+    return RuleSet(tuple(rule for rule in rules if rule.says_nothing not in machine or rule is not packaged.get(rule.name)))
+
+
+def machine_problem(execution: Execution) -> Untestable | None:
+    """Return the problem of the machine that made a run fail, which says nothing about the compiler; None without one."""
     head = execution.stderr.head
     if execution.ending is Ending.NOT_STARTED:
         return Untestable(Cause.TOOLCHAIN, head.strip() or "the compiler could not be started")
-    if execution.ok:
+    if execution.ok or execution.ending is Ending.OVER_OUTPUT:
         return None
-    if "error while loading shared libraries" in head:
-        return Untestable(Cause.TOOLCHAIN, head.strip().splitlines()[0])
-    if "No space left on device" in execution.stderr.text:
-        return Untestable(Cause.ENVIRONMENT, "no space left on the disk")
-    if execution.ending is Ending.OVER_OUTPUT:
-        return Untestable(Cause.ENVIRONMENT, "it wrote more output than the limit allows")
+    if _is_not_loaded(execution):
+        return Untestable(Cause.TOOLCHAIN, execution.stderr.first_line)
+    full = _NEARLY_FULL if _NO_SPACE in execution.stderr.text or _NO_SPACE in execution.stdout.text else _FULL
+    if execution.disk_free is not None and execution.disk_free < full:
+        return Untestable(Cause.ENVIRONMENT, f"no space left on the disk: {execution.disk_free >> 10} KiB were free")
     if execution.ending is Ending.SIGNALLED and execution.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
         name = signal.Signals(execution.signal).name
         return Untestable(
@@ -131,9 +151,19 @@ def _environment(execution: Execution) -> Untestable | None:
     return None
 
 
+def _is_not_loaded(execution: Execution) -> bool:
+    """Return whether the system's loader or a shell, not the compiler, wrote the first line: it begins with the program."""
+    match = _NOT_LOADED.match(execution.stderr.first_line)
+    if match is None:
+        return False
+    program = Path(match["program"])
+    is_program = program.name == Path(execution.argv[0]).name or (program.is_absolute() and os.access(program, os.X_OK))
+    return is_program and (match["symbol"] is not None or execution.exit_code in _NOT_RUN)
+
+
 def needs_pass(execution: Execution, rules: RuleSet) -> bool:
     """Whether only a second run that prints the failing pass can identify the failure."""
-    return _environment(execution) is None and diagnose(execution, rules).needs_pass
+    return machine_problem(execution) is None and diagnose(execution, _without_machine(rules)).needs_pass
 
 
 def status_of(probe: Probe) -> Status:

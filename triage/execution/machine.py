@@ -17,6 +17,7 @@ from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, Importer
 from triage.execution.cache import Evidence
+from triage.execution.environment import Purpose
 from triage.execution.evidence_recovery import set_aside_files
 from triage.execution.process import capture, memory, run
 from triage.model.errors import EnvironmentFailure, TriageError
@@ -99,7 +100,7 @@ def _machine() -> MachineCheck:
 
 def _uv() -> MachineCheck:
     try:
-        answer = capture([find_uv_bin(), "--version"], timeout=30)
+        answer = capture([find_uv_bin(), "--version"], timeout=30, purpose=Purpose.INSTALL)
     except FileNotFoundError as error:
         return MachineCheck("uv", Grade.BROKEN, str(error), "install this program again")
     if not answer.ok:

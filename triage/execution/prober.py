@@ -19,19 +19,21 @@ from triage.classify import FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence, Record, key_of
+from triage.execution.environment import settings
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.judge import judge, judge_run, needs_pass, rules_of
 from triage.execution.process import StopSignal, is_running, run
 from triage.execution.run_stage import RunPlanner, RunTask
 from triage.model.case import Case, Flag, Reference
 from triage.model.errors import TriageError
-from triage.model.execution import Ending, Execution
+from triage.model.execution import Ending, Execution, Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
-_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY)  # endings that one run does not prove
+# Endings that one run does not prove.
+_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
 
 
 class Naming(StrEnum):
@@ -210,8 +212,8 @@ class Prober:
         task = self._task(case, toolchain)
         if isinstance(task, Untestable):
             return f"# {case.name} on {toolchain.revision.name}: {task.reason}"
-        settings = [f"{name}={value}" for name, value in task.invocation.env.items()]
-        return shlex.join([*settings, *task.argv(Path(os.devnull))])
+        variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
+        return shlex.join([*variables, *task.argv(Path(os.devnull))])
 
     def observe(
         self,
@@ -319,8 +321,8 @@ class Prober:
     ) -> Execution:
         """Run a task once in a folder of its own."""
         with self._scratch.folder() as folder:
-            output, env = folder / "out", task.invocation.env
-            execution = run(task.argv(output), task.case.limits, folder, env=env, stop=stop, on_stderr=on_stderr)
+            output = folder / "out"
+            execution = run(task.argv(output), task.case.limits, folder, env=task.env, stop=stop, on_stderr=on_stderr)
             size = output.stat().st_size if execution.ok and output.is_file() else None
             if on_output and size is not None:
                 on_output(output)
@@ -395,7 +397,16 @@ class CompileTask:
     def key(self, *marks: str) -> str:
         """Return the content address in the evidence. `marks` distinguish other ways to run the same task."""
         limits = (self.case.limits.timeout, self.case.limits.memory)
-        return key_of(self.toolchain.identity, self.prepared.digest, (*self.invocation.options, *marks), limits)
+        # Nothing is added for the defaults, so that results from before these keys existed are still found.
+        output = [] if self.case.limits.output == Limits().output else [f"output {self.case.limits.output}"]
+        variables = [f"env {setting}" for setting in settings(dict(self.case.env))]
+        options = (*self.invocation.options, *marks, *output, *variables)
+        return key_of(self.toolchain.identity, self.prepared.digest, options, limits)
+
+    @property
+    def env(self) -> dict[str, str | None]:
+        """The variables of the family and of the recipe, which take precedence."""
+        return {**self.invocation.env, **dict(self.case.env)}
 
     def with_pass_reporting(self, *, crashed: bool) -> CompileTask:
         """Return the same task, printing which pass failed."""

@@ -11,7 +11,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,18 +20,21 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from triage.execution.containment import Contained, mark_of_all_runs, processes_with
+from triage.execution.disk import DiskUse
+from triage.execution.environment import Purpose, environment
 from triage.execution.streams import Capture, Log
 from triage.model.errors import Interrupted
-from triage.model.execution import Captured, Ending, Execution, Limits
+from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
 
 _TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _STOP_GRACE = 0.5  # the same when the user waits for the program to end
 _DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
 _MAX_STRETCH = 4.0  # a time limit is extended to at most this many times itself on a busy machine
-_LARGEST_FILE = 2 << 30  # bytes of standard output in a file
+_KILLED = 5.0  # seconds that killed processes have to disappear
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
-_NO_MEMORY_LIMIT = sys.maxsize
+_EMPTY: Mapping[str, str | None] = {}
 
 Sink = Callable[[bytes], object]
 
@@ -58,19 +60,19 @@ def run(
     limits: Limits,
     scratch: Path,
     *,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] = _EMPTY,
     stdout_to: Path | None = None,
     stop: StopSignal | None = None,
     on_stderr: Sink | None = None,
 ) -> Execution:
-    """Run a program under limits in a scratch folder, which is also its TMPDIR, and wait until its whole group has ended.
+    """Run a program under limits in a scratch folder, which is also its TMPDIR, and wait until all its processes have ended.
 
-    env: variables in addition to the inherited ones; stdout_to: file that receives standard output instead of the execution;
-    on_stderr: receives all of standard error as it arrives.
+    env: variables in addition to those for a compiler, see `environment`; stdout_to: file that receives standard output
+    instead of the execution; on_stderr: receives all of standard error as it arrives.
 
     Raises Interrupted when `stop` is set. A program that cannot be started gives an execution that ended as NOT_STARTED.
     """
-    environ = {**os.environ, **(env or {}), "TMPDIR": str(scratch)}
+    environ = environment(Purpose.COMPILE, {**env, "TMPDIR": str(scratch)})
     return _Run(tuple(argv), limits, scratch, environ, stop, stdout_to=stdout_to, on_stderr=on_stderr).execute()
 
 
@@ -79,24 +81,28 @@ def run_logged(
     log: Log,
     cwd: Path,
     *,
-    env: Mapping[str, str],
+    purpose: Purpose,
+    env: Mapping[str, str | None] = _EMPTY,
     stop: StopSignal,
     timeout: float = math.inf,
     on_tick: Callable[[], None] | None = None,
 ) -> Execution:
     """Run a build, an installer or a user's script, and write everything that it prints to a log.
 
-    env: the whole environment; timeout: wall seconds; on_tick: called about 20 times a second while the program runs.
+    env: variables in addition to those of the purpose, see `environment`; timeout: wall seconds; on_tick: called about 20
+    times a second while the program runs.
     Raises Interrupted when `stop` is set.
     """
-    limits = Limits(timeout, _NO_MEMORY_LIMIT, output=128 << 10)
-    return _Run(tuple(argv), limits, cwd, env, stop, on_stdout=log.write, on_stderr=log.write, on_tick=on_tick).execute()
+    limits, environ = Limits(timeout, UNLIMITED, UNLIMITED, kept=128 << 10), environment(purpose, env)
+    return _Run(tuple(argv), limits, cwd, environ, stop, on_stdout=log.write, on_stderr=log.write, on_tick=on_tick).execute()
 
 
-def capture(argv: Sequence[str], timeout: float, *, env: Mapping[str, str] | None = None) -> Execution:
-    """Ask a program for a short answer, such as its version. `env`: variables in addition to the inherited ones."""
-    limits = Limits(timeout, _NO_MEMORY_LIMIT, _LARGEST_ANSWER)
-    return _Run(tuple(argv), limits, Path(), {**os.environ, **(env or {})}, None).execute()
+def capture(
+    argv: Sequence[str], timeout: float, *, purpose: Purpose = Purpose.COMPILE, env: Mapping[str, str | None] = _EMPTY
+) -> Execution:
+    """Ask a program for a short answer, such as its version. `env`: variables in addition to those of the purpose."""
+    limits = Limits(timeout, UNLIMITED, UNLIMITED, _LARGEST_ANSWER)
+    return _Run(tuple(argv), limits, Path(), environment(purpose, env), None).execute()
 
 
 class Worker:
@@ -106,16 +112,19 @@ class Worker:
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start the process. `env`: variables in addition to the inherited ones. OSError when it cannot be started."""
+        """Start the process. `env`: variables in addition to `Purpose.COMPILE`. OSError when it cannot be started."""
         watchdog = _watchdog()
-        self._process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **env},
-            start_new_session=True,
-        )
+        self._contained = Contained()
+        with self._contained.starting():
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment(Purpose.COMPILE, env),
+                start_new_session=True,
+            )
+        self._contained.lead(self._process.pid)
         self._watched = ExitStack()
         self._watched.enter_context(watchdog.watching(self._process.pid))
 
@@ -130,7 +139,7 @@ class Worker:
         source, sink = self._process.stdout, self._process.stdin
         assert source
         assert sink
-        timer = threading.Timer(timeout, _kill_group, (self._process.pid, signal.SIGKILL))
+        timer = threading.Timer(timeout, _signal, (self._contained, signal.SIGKILL))
         timer.start()
         try:
             sink.write(f"{len(request):08x}".encode() + request)
@@ -147,7 +156,7 @@ class Worker:
     def close(self) -> None:
         """Kill the process and what it started."""
         if self._process.returncode is None:
-            _kill_group(self._process.pid, signal.SIGKILL)
+            _kill(self._contained)
             self._watched.close()
             self._process.communicate()
 
@@ -169,28 +178,38 @@ class _Run:
     peak: int = 0  # bytes
     stdout: Capture = field(init=False)
     stderr: Capture = field(init=False)
+    contained: Contained = field(init=False)
+    disk: DiskUse = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stdout, self.stderr = Capture(self.limits.output), Capture(self.limits.output)
+        self.stdout, self.stderr = Capture(self.limits.kept), Capture(self.limits.kept)
+        self.contained = Contained(self.limits.output)
         self._interruptions = _interruptions
 
     def execute(self) -> Execution:
         randomised = not _disable_address_randomisation()
         watchdog = _watchdog()  # running before the process, so that it is watched from its first moment
+        self.disk = DiskUse(self.cwd, self.stdout_to, self.limits.output)
         started = time.monotonic()
         try:
-            process = self._start(self.argv)
+            with self.contained.starting():
+                process = self._start(self.argv)
         except OSError as error:
             reason = Captured(head=f"{error.filename or self.argv[0]}: {error.strerror or error}\n")
             return Execution(self.argv, Ending.NOT_STARTED, None, None, 0.0, 0.0, 0.0, Captured(), reason)
+        self.contained.lead(process.pid)
         with ExitStack() as stack:
             stack.callback(_close_pipes, process)
-            stack.callback(_reap, process)
+            stack.callback(_reap, process, self.contained)
             watched = stack.enter_context(ExitStack())
             watched.enter_context(watchdog.watching(process.pid))
             status, usage = self._attend(process, started, watched)
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code if code < 0 else None
+        self.disk.note_free()
+        is_too_large = signal.SIGXFSZ in (by_signal, code - 128)  # a file; a shell makes the signal an exit code
+        if self.ending is None and self.limits.output != UNLIMITED and (is_too_large or self.disk.is_exceeded):
+            self.ending = Ending.OVER_OUTPUT
         peak_mb = self.peak / (1 << 20)
         # Between fork and exec the pages of this program count as the child's. A figure below this program's own peak
         # therefore does not describe the child: use the largest sample instead.
@@ -207,6 +226,7 @@ class _Run:
             stdout=self.stdout.captured(),
             stderr=self.stderr.captured(),
             randomised=randomised,
+            disk_free=self.disk.least_free,
         )
 
     def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -249,7 +269,7 @@ class _Run:
                 _read(selector, max(0.0, next_check - time.monotonic()))
                 if not ended and _has_ended(process.pid):
                     # Kill what it left behind while its process id cannot be reused.
-                    _kill_group(process.pid, signal.SIGKILL)
+                    _kill(self.contained)
                     watched.close()
                     _, status, usage = os.wait4(process.pid, 0)
                     process.returncode = os.waitstatus_to_exitcode(status)
@@ -262,16 +282,17 @@ class _Run:
                         self._check(process.pid, started)
 
     def _check(self, pid: int, started: float) -> None:
-        """End the group when a limit is exceeded or `stop` is set."""
+        """End the run when a limit is exceeded or `stop` is set."""
         if self._interruptions != _interruptions or (self.stop and self.stop.is_set()):
-            _end_group(pid, _STOP_GRACE)
+            _end(self.contained, _STOP_GRACE)
             raise Interrupted("stopped")
         if self.on_tick:
             self.on_tick()
         if self.ending:
             return
-        rss = 0 if self.limits.memory == _NO_MEMORY_LIMIT else _group_rss(pid)
+        rss = 0 if self.limits.memory == UNLIMITED else self.contained.resident()
         self.peak = max(self.peak, rss)
+        self.disk.note_free()
         elapsed = time.monotonic() - started
         if rss > self.limits.memory:
             self.ending = Ending.OVER_MEMORY
@@ -280,10 +301,10 @@ class _Run:
             allowed = min(self.limits.timeout + _seconds_without_core(pid), _MAX_STRETCH * self.limits.timeout)
             if elapsed > allowed:
                 self.ending = Ending.TIMED_OUT
-        elif self.stdout_to and self.stdout_to.stat().st_size > _LARGEST_FILE:
+        elif self.disk.is_due and self.disk.is_exceeded:
             self.ending = Ending.OVER_OUTPUT
         if self.ending:
-            _end_group(pid)
+            _end(self.contained)
 
 
 def _read(selector: selectors.BaseSelector, timeout: float) -> None:
@@ -300,10 +321,10 @@ def _read(selector: selectors.BaseSelector, timeout: float) -> None:
             sink(data)
 
 
-def _reap(process: subprocess.Popen[bytes]) -> None:
+def _reap(process: subprocess.Popen[bytes], contained: Contained) -> None:
     """Kill a process that is still running, because waiting for it was interrupted."""
     if process.returncode is None:
-        _kill_group(process.pid, signal.SIGKILL)
+        _kill(contained)
         process.wait()
 
 
@@ -318,40 +339,31 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _end_group(pid: int, grace: float = _GRACE) -> None:
-    """Send SIGTERM to the group, then SIGKILL to what is left of it after the grace period."""
-    _kill_group(pid, signal.SIGTERM)
+def _end(contained: Contained, grace: float = _GRACE) -> None:
+    """Send SIGTERM to all processes, then SIGKILL to what is left of them after the grace period."""
+    _signal(contained, signal.SIGTERM)
     deadline = time.monotonic() + grace
-    while time.monotonic() < deadline and not _has_ended(pid):
+    while time.monotonic() < deadline and not _has_ended(contained.leader):
         time.sleep(0.01)
-    _kill_group(pid, signal.SIGKILL)
+    _signal(contained, signal.SIGKILL)
 
 
-def _kill_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process group and to descendants that left it."""
-    for member in _descendants(pid):
-        with suppress(OSError):
-            os.kill(member, number)
+def _kill(contained: Contained) -> None:
+    """Kill all processes, and wait until all but the leader have disappeared."""
+    deadline = time.monotonic() + _KILLED
+    while _signal(contained, signal.SIGKILL) and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def _signal(contained: Contained, number: signal.Signals) -> bool:
+    """Send a signal to the leader's group and to all other processes. Returns whether there were others."""
     with suppress(OSError):
-        os.killpg(pid, number)
-
-
-def _descendants(pid: int) -> list[int]:
-    family = [pid]
-    for member in family:
+        os.killpg(contained.leader, number)
+    others = contained.others()
+    for pid in others:
         with suppress(OSError):
-            for task in Path(f"/proc/{member}/task").iterdir():
-                family += [int(child) for child in (task / "children").read_bytes().split()]
-    return family[1:]
-
-
-def _group_rss(pid: int) -> int:
-    """Return the resident bytes of a process and its descendants; 0 when it has ended."""
-    total = 0
-    for member in (pid, *_descendants(pid)):
-        with suppress(OSError, IndexError):
-            total += int(Path(f"/proc/{member}/statm").read_bytes().split()[1])
-    return total * os.sysconf("SC_PAGE_SIZE")
+            os.kill(pid, number)
+    return bool(others)
 
 
 def _seconds_without_core(pid: int) -> float:
@@ -375,25 +387,33 @@ def _exit_notice(pid: int) -> Iterator[int | None]:
             os.close(notice)
 
 
-# Reads `+ GROUP` when a process group starts and `- GROUP` when it has ended. When this program ends, however it ends, the
-# input ends as well, and the watchdog kills the groups that are left.
+# Reads `+ GROUP` when a run starts and `- GROUP` when it has ended. When this program ends, however it ends, the input ends as
+# well, and the watchdog kills the groups that are left and then every process that has the mark of a run.
 _WATCHDOG = """
 running=
 while read -r sign group; do
   others=
-  for one in $running; do [ "$one" = "$group" ] || others="$others $one"; done
+  for other in $running; do [ "$other" = "$group" ] || others="$others $other"; done
   if [ "$sign" = + ]; then running="$others $group"; else running=$others; fi
 done
+[ -n "$running" ] || exit
 for group in $running; do kill -KILL -"$group"; done
+cd /proc || exit
+for round in 1 2 3 4 5 6 7 8 9; do
+  files=$(echo [0-9]*/limits | xargs grep -lsE "^Max realtime timeout +$1")
+  [ -n "$files" ] || exit
+  for file in $files; do kill -KILL "${file%%/*}"; done
+  sleep 0.1
+done
 """
 
 
 class _Watchdog:
-    """A process that outlives this program, `kill -9` included, and then kills every process group left running."""
+    """A process that outlives this program, `kill -9` included, and then kills every process of a run left running."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHDOG],
+            ["/bin/sh", "-c", _WATCHDOG, "watchdog", mark_of_all_runs()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -462,23 +482,11 @@ def is_running(pid: int) -> bool:
 
 def kill_all_with(name: str, value: str) -> None:
     """Kill every other process that was started with this environment variable, and wait until they have ended."""
-    setting = f"{name}={value}".encode()
-    deadline = time.monotonic() + 5
-    while left := [pid for pid in _all_processes() if setting in _environment_of(pid)]:
+    deadline = time.monotonic() + _KILLED
+    while left := processes_with(name, value):
         for pid in left:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             return
         time.sleep(0.01)
-
-
-def _all_processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()]
-
-
-def _environment_of(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # it has ended, or belongs to another user
-        return []

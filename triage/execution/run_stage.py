@@ -11,7 +11,7 @@ from triage.compilers.base import Runner
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Execution
+from triage.model.execution import Execution, Limits
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 
@@ -67,7 +67,8 @@ class RunTask:
         return saved, files if saved.ok else []
 
     def _run(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal) -> Execution:
-        return run(self.runner.argv(self.program, module, [*self.options, *values]), self.spec.limits, scratch, stop=stop)
+        argv = self.runner.argv(self.program, module, [*self.options, *values])
+        return run(argv, self.spec.limits, scratch, env=dict(self.case.env), stop=stop)
 
     def _differences(self, module: Path, scratch: Path, stop: StopSignal) -> dict[str, float]:
         """Numbers on the first wrong result; empty when results cannot be compared."""
@@ -116,6 +117,8 @@ class RunPlanner:
         options = tuple(runner.options(case, spec))
         try:
             parts = [self._identity(program), *options, f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
+            if spec.limits.output != Limits().output:
+                parts.append(f"output {spec.limits.output}")
             parts += [*map(runner.identity, spec.inputs), "expected", *map(runner.identity, expected)]
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")

@@ -46,7 +46,7 @@ def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef, device: Runner) ->
             return
         with TemporaryDirectory() as folder:
             printed = Path(folder) / "printed"
-            execution = run(argv, _LIMITS, Path(folder), stop=runner.stop, stdout_to=printed)
+            execution = run(argv, _LIMITS, Path(folder), env=dict(case.env), stop=runner.stop, stdout_to=printed)
             if execution.ok:
                 milliseconds.extend(1000 * seconds for seconds in device.seconds(printed.read_text("utf-8", "replace")))
         reason = f"the run ended with {execution.ending}"

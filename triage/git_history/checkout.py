@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from triage.execution.environment import Purpose
 from triage.execution.process import StopSignal, run_logged
 from triage.execution.streams import Log
 from triage.git_history.repository import GitRefused, Repository
@@ -23,16 +24,6 @@ from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import Ending, Execution
 from triage.model.progress import Progress, Silent, Task
 
-# If a git hook started this program, these variables would lead git to another repository.
-_FOREIGN = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-)
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
 _SILENCE = 30.0  # seconds without a byte after which a fetch has failed
 _FULL = ("No space left on device", "Disk quota exceeded")
@@ -65,7 +56,7 @@ class GitRunner:
     """
 
     log: Log
-    env: Mapping[str, str]
+    env: Mapping[str, str | None]
     stop: StopSignal
     task: Task
     progress: Progress = field(default_factory=Silent)
@@ -77,8 +68,9 @@ class GitRunner:
         """Run git and return the beginning of what it printed. GitFailed when its exit code is not 0."""
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
         self.log.write(f"$ {' '.join(command)}\n".encode())
+        stop = stop or self.stop
         execution = run_logged(
-            command, self.log, folder, env=self.env, stop=stop or self.stop, timeout=_TIMEOUT, on_tick=on_tick
+            command, self.log, folder, purpose=Purpose.GIT, env=self.env, stop=stop, timeout=_TIMEOUT, on_tick=on_tick
         )
         if execution.ending is Ending.NOT_STARTED:
             raise EnvironmentFailure("there is no git program on the PATH")
@@ -202,16 +194,15 @@ class Checkout:
         """Make the folder usable after its last user was killed."""
         self._root.unlock()
 
-    def environment(self) -> dict[str, str]:
-        """The environment for git and for builds: the inherited one, with the user's settings of this repository that a
-        fetch needs; git never asks for a password.
+    def environment(self) -> dict[str, str | None]:
+        """The variables for git beside `Purpose.GIT`: the user's settings of this repository that a fetch needs; git never
+        asks for a password.
         """
-        env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-        env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_PROTOCOL_FROM_USER": "0"}
+        env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_PROTOCOL_FROM_USER": "0"}
         settings = self._shared_settings()
-        if not {"GIT_SSH", "GIT_SSH_COMMAND"} & env.keys() and "core.sshcommand" not in dict(settings):
+        if not {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys() and "core.sshcommand" not in dict(settings):
             env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o ConnectTimeout=10"
-        count = int(env.get("GIT_CONFIG_COUNT") or 0)
+        count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
         for number, (name, value) in enumerate(settings, count):
             env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         return env | ({"GIT_CONFIG_COUNT": str(count + len(settings))} if settings else {})

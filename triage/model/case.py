@@ -100,7 +100,8 @@ class Case:
     """One compile, and one run where `run` is set: a recipe with one combination of its matrix.
 
     name: `recipe` or `recipe[key=value,...]`, unique in a run; compiler: the family; rules: the recipe's own file of failure
-    rules, which come before the packaged ones; spec: data that only the family reads.
+    rules, which come before the packaged ones; spec: data that only the family reads; env: environment variables beside the
+    usual ones, with None to pass on this program's value.
     """
 
     recipe: str
@@ -118,3 +119,4 @@ class Case:
     rules: Path | None = None
     spec: CaseSpec | None = None
     run: RunSpec | None = None
+    env: tuple[tuple[str, str | None], ...] = ()

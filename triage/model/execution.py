@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+UNLIMITED = sys.maxsize  # as a limit of memory or output
+
 
 def is_number(value: object) -> bool:
     """Return whether a value is a number, finite, and not too large for a float."""
@@ -40,12 +42,14 @@ class Stage(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one run may use. timeout: wall seconds, without the time spent waiting for a core; memory: resident bytes of
-    the process group; output: bytes kept of each stream, half of them from its end.
+    all its processes; output: bytes written to its folder and to the file of its standard output; kept: bytes kept of each
+    stream, half of them from its end.
     """
 
     timeout: float = 300.0
     memory: int = 8 << 30
-    output: int = 512 << 10
+    output: int = 4 << 30
+    kept: int = 512 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,11 @@ class Captured:
         return f"{self.head}\n... {self.dropped} bytes not kept ...\n{self.tail}"
 
     @property
+    def first_line(self) -> str:
+        """The first line that is not blank, stripped; empty where there is none."""
+        return next((line.strip() for line in self.head.splitlines() if line.strip()), "")
+
+    @property
     def last_line(self) -> str:
         """The last line that is not blank, stripped; empty where there is none."""
         return next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
@@ -80,6 +89,7 @@ class Execution:
 
     exit_code: None unless it exited; signal: number of the signal that ended it, else None.
     cpu_seconds, peak_rss_mb: as the operating system accounts for the process and its reaped children.
+    disk_free: least free space of the disk that it worked on; None when it was not measured.
     phase, metrics: the last phase and the measurements, from compilers that print them.
     """
 
@@ -96,6 +106,7 @@ class Execution:
     randomised: bool = False
     phase: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    disk_free: int | None = None
 
     @property
     def status(self) -> int | None:

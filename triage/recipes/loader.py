@@ -168,7 +168,7 @@ def _cases(document: ConfigDocument, setting: Setting, source: Path) -> list[Cas
 def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, source: Path) -> Case:
     path = locate(source.parent, recipe.input)
     kind = family.kind_of(path.suffix) if family is not None else None
-    default = Limits()
+    limits, default = recipe.limits, Limits()
     return Case(
         recipe=recipe.name,
         name=case_name(recipe.name, choice),
@@ -179,12 +179,13 @@ def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, sou
         target=Target(recipe.target.backend, recipe.target.chip, recipe.target.devices),
         flags=tuple(_flag(entry) for entry in recipe.flags),
         phase=recipe.phase,
-        limits=Limits(recipe.limits.timeout or default.timeout, recipe.limits.memory or default.memory),
+        limits=Limits(limits.timeout or default.timeout, limits.memory or default.memory, limits.output or default.output),
         expect=tuple(Expectation(item.failure, item.since, item.until, item.issue, item.stage) for item in recipe.expect),
         matrix=choice,
         rules=recipe.failure_rules(source.parent),
         spec=recipe.spec(),
         run=recipe.run_spec(source.parent),
+        env=tuple(recipe.env.items()),
     )
 
 

@@ -15,7 +15,7 @@ from triage.config.suggestions import closest, did_you_mean
 MAX_CASES = 4096
 
 # Where ${key} is replaced for every family; in flags only the text, not the bounds.
-SECTIONS = ("input", "args", "flags", "target")
+SECTIONS = ("input", "args", "flags", "target", "env")
 
 _OPENED = re.compile(r"\$\{([\w-]*)")
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")

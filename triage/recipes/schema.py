@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema,
 from pydantic.json_schema import SkipJsonSchema
 
 from triage.config.schema import MappingFormat
-from triage.config.values import advice, as_duration, as_size, as_text
+from triage.config.values import VARIABLE, advice, as_duration, as_size, as_text, as_variables
 from triage.model.case import CaseSpec, RunSpec
 from triage.model.execution import Stage
 from triage.recipes import fields
@@ -71,6 +71,20 @@ _Size = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B$"}),
 ]
 
+_VARIABLE = {"pattern": f"^{VARIABLE.pattern}$"}
+_Variables = Annotated[
+    dict[str, str | None],
+    BeforeValidator(as_variables),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "string", **_VARIABLE}},
+                {"type": "object", "propertyNames": _VARIABLE, "additionalProperties": _SCALAR},
+            ]
+        }
+    ),
+]
+
 
 class BoundedFormat(MappingFormat):
     """Something that holds for versions in [since, until)."""
@@ -122,6 +136,11 @@ class LimitsFormat(MappingFormat):
     )
     memory: _Size | SkipJsonSchema[None] = Field(
         default=None, description="Resident memory of all processes together.", examples=["8GiB", "512MiB"]
+    )
+    output: _Size | SkipJsonSchema[None] = Field(
+        default=None,
+        description="Bytes in the output file and all other files that it writes to its working and temporary folder.",
+        examples=["4GiB", "512MiB"],
     )
 
 
@@ -184,9 +203,14 @@ class RecipeFormat(MappingFormat):
     phase: _Phase | SkipJsonSchema[None] = Field(default=None, description="Stop after this phase of the compiler.")
     matrix: dict[_Key, Annotated[list[_Choice], Field(min_length=1)]] = Field(
         default={},
-        description="Every combination is a case; ${key} is filled in within input, args, flags and target.",
+        description="Every combination is a case; ${key} is filled in within input, args, flags, target and env.",
         examples=[{"dtype": ["f16", "f32"]}],
         json_schema_extra={"propertyNames": {"pattern": f"^{fields.KEY.pattern}$"}},
+    )
+    env: _Variables = Field(
+        default={},
+        description="Environment variables beside the few that are passed on: names to pass on as well, or names with values.",
+        examples=[{"OMP_NUM_THREADS": "1"}],
     )
     limits: LimitsFormat = Field(
         default_factory=LimitsFormat,

@@ -156,6 +156,8 @@ def _ending(execution: Execution, case: Case) -> str:
             return f"still running after {case.limits.timeout:g} s"
         case Ending.OVER_MEMORY:
             return f"used more than {case.limits.memory >> 20} MiB"
+        case Ending.OVER_OUTPUT:
+            return f"wrote more than {case.limits.output >> 20} MiB"
         case Ending.SIGNALLED if execution.signal:
             return f"ended by {signal.Signals(execution.signal).name}"
     return f"exit status {execution.exit_code}"

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from typing import Any
 from triage.bisect.history import plain_status
 from triage.compilers.base import RULES_FILE, StandaloneCompile
 from triage.compilers.registry import family_of
+from triage.config.values import yaml_text
 from triage.execution.judge import rules_of
 from triage.execution.process import is_running
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
-from triage.model.execution import Ending
+from triage.model.execution import Ending, Limits
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
@@ -150,6 +152,8 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
             "target": _target(reduced.case.target),
             "flags": [_flag(flag) for flag in reduced.case.flags],
             "memory": _size(reduced.case.limits.memory),
+            "output": reduced.case.limits.output != Limits().output and _size(reduced.case.limits.output),
+            "env": _env(reduced.case),
             # A recipe cannot expect that a number grew.
             "expect": [window for window in expectations(reproducer.probes) if window.failure != METRIC],
         },
@@ -157,6 +161,8 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
             "call": call,
             "seconds": _has_ending(reproducer, Ending.TIMED_OUT) and round(reduced.case.limits.timeout),
             "kilobytes": _has_ending(reproducer, Ending.OVER_MEMORY) and reduced.case.limits.memory >> 10,
+            "blocks": _has_ending(reproducer, Ending.OVER_OUTPUT) and reduced.case.limits.output >> 9,
+            "exports": [shlex.join(["export", f"{name}={value}"]) for name, value in reduced.case.env if value is not None],
         },
         "README.md": {
             "call": call,
@@ -280,6 +286,12 @@ def _flag(flag: Flag) -> str:
     bounds = [(name, value) for name, value in (("since", flag.since), ("until", flag.until)) if value]
     words = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in (("flag", flag.text), *bounds)]
     return "{" + ", ".join(words) + "}"
+
+
+def _env(case: Case) -> str:
+    """The recipe's variables: its list of names, or its mapping to values."""
+    variables = dict(case.env)
+    return yaml_text(list(variables) if None in variables.values() else variables) if variables else ""
 
 
 def _size(size: int) -> str:

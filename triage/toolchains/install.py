@@ -12,6 +12,7 @@ from pathlib import Path
 
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
+from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
 from triage.execution.streams import Log
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -144,7 +145,7 @@ def _run_uv(
     try:
         with Log(scratch / "uv.log") as log:
             execution = run_logged(
-                command, log, scratch, env=os.environ, stop=workspace.stop, timeout=timeout, on_tick=watch_size
+                command, log, scratch, purpose=Purpose.INSTALL, stop=workspace.stop, timeout=timeout, on_tick=watch_size
             )
     finally:
         task.finish()

@@ -160,5 +160,7 @@ class IreeFormat(RecipeFormat):
             flags=(*listed.flags, *run.flags),
             tolerances=tuple(run.tolerance.items()),
             reference=run.reference.value() if run.reference else None,
-            limits=Limits(run.limits.timeout or default.timeout, run.limits.memory or default.memory),
+            limits=Limits(
+                run.limits.timeout or default.timeout, run.limits.memory or default.memory, run.limits.output or default.output
+            ),
         )

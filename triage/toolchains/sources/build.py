@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from triage.execution.environment import Purpose
 from triage.execution.process import kill_all_with, run_logged
 from triage.execution.streams import Log
 from triage.git_history import Repository, Timeline
@@ -25,7 +26,7 @@ from triage.model.progress import Task
 from triage.toolchains.home import disk_errors
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import AnyText, Duration, SourceSection, Texts, Truth
+from triage.toolchains.sources.section import Duration, SourceSection, Texts, Truth, Variables
 from triage.toolchains.workspace import Workspace
 
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timings
@@ -44,7 +45,7 @@ class BuildSection(SourceSection):
     commands: Texts = Field(min_length=1, description="Build and put the toolchain into $TRIAGE_OUT.")
     submodules: Truth = Field(default=True, description="Whether submodules are updated.")
     timeout: Duration = Field(default=4 * 3600.0, description="For all commands of one commit together.")
-    env: dict[str, AnyText] = Field(default={}, description="Variables beside the inherited ones.")
+    env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
 
     def open(self, context: SourceContext) -> SourceBuilds:
         return SourceBuilds(context.workspace, context.repository, context.project, self)
@@ -146,13 +147,14 @@ class SourceBuilds:
         self._failures.put(self._folder_name(sha), {"reason": reason})
         return Unobtainable(reason, self._log(sha))
 
-    def _build(self, mine: Builder, root: Path, log: Log, env: Mapping[str, str]) -> str | None:
+    def _build(self, mine: Builder, root: Path, log: Log, env: Mapping[str, str | None]) -> str | None:
         """Why the build failed; None when it succeeded."""
         deadline = time.monotonic() + self._steps.timeout
         for command in (*self._steps.configure, *self._steps.commands):
             log.write(f"\n$ {command}\n".encode())
             shell, left = ["sh", "-c", command], max(deadline - time.monotonic(), 0.0)
-            execution = run_logged(shell, log, mine.source, env=env, stop=self._workspace.stop, timeout=left)
+            stop = self._workspace.stop
+            execution = run_logged(shell, log, mine.source, purpose=Purpose.BUILD, env=env, stop=stop, timeout=left)
             if execution.ending is Ending.TIMED_OUT:
                 # The time depends on the machine: the build may succeed another day or elsewhere.
                 raise EnvironmentFailure(
@@ -167,18 +169,19 @@ class SourceBuilds:
         _check_library_paths(root, mine)
         return None
 
-    def _environment(self, mine: Builder, root: Path, sha: str) -> dict[str, str]:
-        env = mine.checkout.environment()
+    def _environment(self, mine: Builder, root: Path, sha: str) -> dict[str, str | None]:
+        env: dict[str, str | None] = {}
         if shutil.which("ccache"):
-            env = {
+            defaults = {
                 "CMAKE_C_COMPILER_LAUNCHER": "ccache",
                 "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
                 "CCACHE_DIR": str(self._workspace.home / "ccache"),
                 # Builders share object files although their paths differ.
                 "CCACHE_BASEDIR": str(mine.folder),
                 "CCACHE_NOHASHDIR": "1",
-            } | env
-        env |= self._steps.env
+            }
+            env |= {name: value for name, value in defaults.items() if name not in os.environ}
+        env |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", **self._steps.env}
         return env | {
             "TRIAGE_SOURCE": str(mine.source),
             "TRIAGE_BUILD": str(mine.build),

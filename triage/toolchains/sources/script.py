@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from pydantic import Field
 
+from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
 from triage.execution.streams import Log
 from triage.git_history import Timeline
@@ -20,7 +21,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.toolchains.home import disk_errors
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import Duration, SourceSection, Text
+from triage.toolchains.sources.section import Duration, SourceSection, Text, Variables
 from triage.toolchains.workspace import Workspace
 
 _DEFAULT_SECONDS = 120.0  # until there are timings
@@ -34,9 +35,10 @@ class ScriptSection(SourceSection):
 
     run: Text = Field(description="Shell command that gets a commit and prints the path of its toolchain.")
     timeout: Duration = Field(default=3600.0, description="Limit of one run.")
+    env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
 
     def open(self, context: SourceContext) -> ScriptedToolchains:
-        return ScriptedToolchains(context.workspace, self.run, context.folder, self.timeout)
+        return ScriptedToolchains(context.workspace, self.run, context.folder, self.timeout, self.env)
 
 
 class ScriptedToolchains:
@@ -48,15 +50,23 @@ class ScriptedToolchains:
 
     name = "command"
 
-    def __init__(self, workspace: Workspace, command: str, folder: Path, timeout: float = 3600.0) -> None:
-        """`timeout`: seconds."""
+    def __init__(
+        self,
+        workspace: Workspace,
+        command: str,
+        folder: Path,
+        timeout: float = 3600.0,
+        env: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> None:
+        """timeout: seconds; env: variables beside `Purpose.BUILD`."""
         self._workspace = workspace
         self._command = command
         self._folder = folder
         self._timeout = timeout
+        self._env = env
         self._kind = f"command:{command}"
         self._section = workspace.state.section("printed paths")
-        self._digest = _digest(command, folder)
+        self._digest = _digest(command, folder, env)
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """One for each commit: only running the script shows whether it has a toolchain."""
@@ -102,8 +112,9 @@ class ScriptedToolchains:
     def _run(self, sha: str, log: Log) -> Path:
         # The words behind the script become its "$@".
         command = ["sh", "-c", f'{self._command} "$@"', "sh", sha]
-        env = os.environ | {"TRIAGE_COMMIT": sha}
-        execution = run_logged(command, log, self._folder, env=env, stop=self._workspace.stop, timeout=self._timeout)
+        env = {**self._env, "TRIAGE_COMMIT": sha}
+        stop, timeout = self._workspace.stop, self._timeout
+        execution = run_logged(command, log, self._folder, purpose=Purpose.BUILD, env=env, stop=stop, timeout=timeout)
         if execution.ending is Ending.TIMED_OUT:
             raise EnvironmentFailure(f"`{self._command}` took more than {self._timeout:.0f} s (log: {log.path})")
         if execution.exit_code in _NO_SUCH_COMMAND or execution.ending is Ending.NOT_STARTED:
@@ -123,9 +134,11 @@ class ScriptedToolchains:
         return path
 
 
-def _digest(command: str, folder: Path) -> str:
-    """A digest of the command, the folder it runs in, and the contents of the files that the command names."""
+def _digest(command: str, folder: Path, env: Mapping[str, str | None]) -> str:
+    """A digest of the command, the folder and variables it runs with, and the contents of the files that the command names."""
     whole = blake2b(f"{folder}\0{command}\0".encode(), digest_size=10)
+    if env:
+        whole.update(repr(sorted(env.items())).encode())
     with suppress(ValueError, OSError):  # the shell understands more than shlex, and a file may be unreadable
         for word in shlex.split(command):
             if (folder / word).is_file():

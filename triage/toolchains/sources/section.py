@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from triage.config.schema import MappingFormat
-from triage.config.values import advice, as_duration, as_list, as_text, as_written
+from triage.config.values import advice, as_duration, as_list, as_text, as_variables, as_written
 from triage.toolchains.sources.base import Source, SourceContext
 
 
@@ -39,11 +39,11 @@ def _bool(value: Any) -> bool:
 
 
 Text = Annotated[str, BeforeValidator(as_text)]
-AnyText = Annotated[str, BeforeValidator(as_written)]
 Url = Annotated[str, BeforeValidator(_url)]
 Duration = Annotated[float, BeforeValidator(as_duration)]
 Truth = Annotated[bool, BeforeValidator(_bool)]
 Tags = Annotated[tuple[Annotated[str, BeforeValidator(_tag)], ...], BeforeValidator(as_list)]
+Variables = Annotated[dict[str, str | None], BeforeValidator(as_variables)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(as_list)]
 
 

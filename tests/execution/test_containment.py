@@ -1,0 +1,149 @@
+"""No process of a run survives it or escapes its limits, wherever the process moves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.execution.test_process import ECHO, processes_with, wait_until
+from triage.compilers.base import Importer
+from triage.execution.containment import children, is_subreaper
+from triage.execution.environment import Purpose
+from triage.execution.inputs import Inputs, Prepared
+from triage.execution.process import Worker, run, run_logged
+from triage.execution.streams import Log
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.execution import Ending, Limits
+
+# Starts a process as a daemon does: in a session of its own, without its parent, and here with an empty environment. The
+# starter waits until the daemon runs.
+DAEMON = """
+import os, sys
+def daemon(code, mark):
+    ready, started = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.dup2(started, 7)
+            os.execve(sys.executable, [sys.executable, "-c", code, mark], {})
+        os._exit(0)
+    os.wait()
+    os.close(started)
+    os.read(ready, 1)
+"""
+STAYS = "import os, time; os.write(7, b'x'); os.close(7); os.closerange(0, 3); time.sleep(300)"
+GROWS = "import os, time; x = bytearray(300 << 20); x[::4096] = b'x' * len(x[::4096]); os.write(7, b'x'); time.sleep(300)"
+# Always a new process, whose parent has just ended.
+HOPS = """
+import os, sys
+os.write(7, b'x'); os.close(7); os.closerange(0, 3)
+while True:
+    if os.fork(): os._exit(0)
+    os.setsid()
+"""
+
+
+@pytest.fixture
+def mark(request: pytest.FixtureRequest) -> str:
+    return f"mark-{os.getpid()}-{request.node.name}"
+
+
+def starting(code: str, mark: str, then: str = "") -> list[str]:
+    return [sys.executable, "-c", f"{DAEMON}\ndaemon({code!r}, {mark!r})\n{then}"]
+
+
+@pytest.mark.parametrize("code", [STAYS, HOPS])
+def test_a_daemon_does_not_survive_its_run(tmp_path: Path, mark: str, code: str) -> None:
+    execution = run(starting(code, mark), Limits(timeout=60), tmp_path)
+    assert execution.ok, execution
+    assert not processes_with(mark)
+
+
+def test_ended_daemons_are_reaped(tmp_path: Path, mark: str) -> None:
+    before = children(os.getpid())
+    code = "import os; os.write(7, b'x')"
+    run(starting(code, mark, f"for _ in range(20): daemon({code!r}, {mark!r})"), Limits(timeout=60), tmp_path)
+    assert set(children(os.getpid())) <= set(before)
+
+
+def test_the_memory_of_a_daemon_counts(tmp_path: Path, mark: str) -> None:
+    command = starting(GROWS, mark, "import time; time.sleep(300)")
+    execution = run(command, Limits(timeout=60, memory=200 << 20), tmp_path)
+    assert execution.ending is Ending.OVER_MEMORY
+    assert execution.peak_rss_mb > 200
+    assert not processes_with(mark)
+
+
+def test_a_daemon_ends_with_the_time_of_its_run(tmp_path: Path, mark: str) -> None:
+    execution = run(starting(STAYS, mark, "import time; time.sleep(300)"), Limits(timeout=0.5), tmp_path)
+    assert execution.ending is Ending.TIMED_OUT
+    assert not processes_with(mark)
+
+
+def test_each_run_has_its_own_daemons(tmp_path: Path, mark: str) -> None:
+    """A run that ends does not end the daemon of another run."""
+    go = tmp_path / "go"
+    waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    with ThreadPoolExecutor(1) as pool:
+        longer = pool.submit(run, starting(STAYS, mark, waits), Limits(timeout=60), tmp_path)
+        wait_until(lambda: len(processes_with(mark)) == 1)
+        assert run(starting(STAYS, f"{mark}-other"), Limits(timeout=60), tmp_path).ok
+        assert not processes_with(f"{mark}-other")
+        assert len(processes_with(mark)) == 1
+        go.touch()
+        assert longer.result().ok
+    assert not processes_with(mark)
+
+
+def test_other_children_of_this_program_are_left_alone(tmp_path: Path, mark: str) -> None:
+    other = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    ended = subprocess.Popen(["sh", "-c", "exit 3"], start_new_session=True)
+    wait_until(lambda: psutil.Process(ended.pid).status() == psutil.STATUS_ZOMBIE)
+    run(starting(STAYS, mark), Limits(timeout=60), tmp_path)
+    assert (other.poll(), ended.wait()) == (None, 3)
+    other.kill()
+    other.wait()
+
+
+def test_a_build_and_a_worker_leave_no_daemon(tmp_path: Path, mark: str) -> None:
+    with Log(tmp_path / "log") as log:
+        run_logged(starting(STAYS, mark), log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event())
+    assert not processes_with(mark)
+    with Worker(starting(STAYS, mark, ECHO), {}) as worker:
+        assert worker.ask(b"one", timeout=60) == b"oneone"
+        assert len(processes_with(mark)) == 1
+    assert not processes_with(mark)
+
+
+def test_a_generator_leaves_no_daemon(tmp_path: Path, mark: str) -> None:
+    script = tmp_path / "generate.py"
+    script.write_text(f"{DAEMON}\ndaemon({STAYS!r}, {mark!r})\nprint('module {{}}')")
+    inputs = Inputs(tmp_path / "made", threading.Event(), fresh=False, onnx=Importer("none", ()), importers=tuple)
+    case = Case("r", "r", "", "iree", script, Input(script, InputKind.GENERATOR), Target("llvm-cpu"), limits=Limits(timeout=60))
+    assert isinstance(inputs.prepare(case), Prepared)
+    assert not processes_with(mark)
+
+
+def test_kill_9_of_this_program_ends_daemons(tmp_path: Path, mark: str) -> None:
+    code = f"""
+from pathlib import Path
+from triage.execution.process import run
+from triage.model.execution import Limits
+run({starting(STAYS, mark, "import time; time.sleep(300)")!r}, Limits(), Path({str(tmp_path)!r}))
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    wait_until(lambda: any(psutil.Process(pid).ppid() == parent.pid for pid in processes_with(mark)))
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not processes_with(mark))
+
+
+def test_this_system_has_subreapers() -> None:
+    assert is_subreaper()

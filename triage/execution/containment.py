@@ -1,0 +1,134 @@
+"""Find every process of a run, also one that left its group and session, lost its parent or cleared its environment."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from triage.model.execution import UNLIMITED
+
+_PR_SET_CHILD_SUBREAPER = 36
+# A 4, 8 random digits for this program, and 10 digits to count with: 19 digits, below the largest limit.
+_FIRST = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
+_NUMBERS = itertools.count(_FIRST)
+_STARTING = threading.Lock()
+
+
+class Contained:
+    """The processes of one run: its leader, and all that the leader and its descendants start.
+
+    The number of the run marks them, as a limit of real-time scheduling. That limit affects no compiler, is inherited, and
+    stays when a process clears its environment. As a subreaper, this program becomes the parent of marked processes whose
+    parent ended, which keeps their ids from being reused.
+    """
+
+    def __init__(self, largest_file: int = UNLIMITED) -> None:
+        """largest_file: bytes of each file that the run writes."""
+        is_subreaper()
+        self.number = next(_NUMBERS)
+        self.leader = 0
+        self._largest_file = largest_file
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Mark the processes that this program starts in this block, from their first moment."""
+        with _STARTING:
+            before = resource.getrlimit(resource.RLIMIT_RTTIME)
+            with suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_RTTIME, (self.number, before[1]))
+            try:
+                yield
+            finally:
+                resource.setrlimit(resource.RLIMIT_RTTIME, before)
+
+    def lead(self, pid: int) -> None:
+        """Take a process that was just started as the leader."""
+        self.leader = pid
+        self._limit(pid)
+
+    def _limit(self, pid: int) -> None:
+        limits = [(resource.RLIMIT_CORE, 0)]
+        if self._largest_file != UNLIMITED:
+            limits.append((resource.RLIMIT_FSIZE, self._largest_file))
+        for name, value in limits:
+            with suppress(OSError, ValueError):  # it has ended, or has a lower limit
+                resource.prlimit(pid, name, (value, value))
+
+    def others(self) -> list[int]:
+        """Return the living processes except the leader. Ended ones that this program has inherited are reaped."""
+        candidates = children(os.getpid()) if is_subreaper() else _all_processes()
+        orphans = (pid for pid in candidates if pid != self.leader and self._owns(pid) and not _reaped(pid))
+        family = [self.leader, *orphans]
+        for pid in family:
+            family += children(pid)
+        return list(dict.fromkeys(family))[1:]
+
+    def resident(self) -> int:
+        """Return the resident bytes of all processes. Those that started before the leader was limited are limited too."""
+        total = 0
+        for pid in (self.leader, *self.others()):
+            self._limit(pid)
+            with suppress(OSError, IndexError):
+                total += int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
+        return total * os.sysconf("SC_PAGE_SIZE")
+
+    def _owns(self, pid: int) -> bool:
+        try:
+            return resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] == self.number
+        except (OSError, ValueError):
+            return False
+
+
+def mark_of_all_runs() -> str:
+    """Return the digits that the number of every run of this program begins with."""
+    return str(_FIRST)[:9]
+
+
+@cache
+def is_subreaper() -> bool:
+    """Become the parent of descendants whose own parent ends. Returns whether the system allows it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return hasattr(libc, "prctl") and libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def _reaped(pid: int) -> bool:
+    """Reap an inherited process that has ended. Returns whether it has."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+    except ChildProcessError:  # not inherited, because the system has no subreapers
+        return not environment_of(pid)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process is the parent of; none where the system does not list them."""
+    listed: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):  # the thread has ended
+                listed += map(int, (task / "children").read_bytes().split())
+    return listed
+
+
+def _all_processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()]
+
+
+def processes_with(name: str, value: str) -> list[int]:
+    """Return every other process that was started with this environment variable."""
+    setting = f"{name}={value}".encode()
+    return [pid for pid in _all_processes() if setting in environment_of(pid)]
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """Return the settings that a process was started with; none when it has ended or belongs to another user."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,73 @@
+"""Measure what a run writes, and the space that it leaves."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from triage.model.execution import UNLIMITED
+
+_BLOCK = 4096  # bytes
+_SHARE = 20  # the time between two measurements is at least so many times the duration of one
+
+
+class DiskUse:
+    """The bytes in the folder of a run and in the file of its standard output, and the least free space that was seen."""
+
+    def __init__(self, folder: Path, stdout: Path | None, limit: int) -> None:
+        """Measure what is there before the run, which does not count."""
+        self._folder, self._stdout, self._limit = folder, stdout, limit
+        self.least_free: int | None = None
+        self._due = 0.0
+        self._before = 0
+        self._before = self._measure()
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the limit was added. Measuring a folder of many files takes long; see `is_due`."""
+        return self._measure() - self._before >= self._limit
+
+    def _measure(self) -> int:
+        if self._limit == UNLIMITED:
+            return 0
+        started = time.monotonic()
+        total = _size(self._folder, self._before + self._limit)
+        if self._stdout is not None and not self._stdout.is_relative_to(self._folder):
+            with suppress(OSError):
+                total += self._stdout.stat().st_size
+        now = time.monotonic()
+        self._due = now + _SHARE * (now - started)
+        return total
+
+    @property
+    def is_due(self) -> bool:
+        """Whether measuring again would take only a small share of the time."""
+        return time.monotonic() >= self._due
+
+    def note_free(self) -> None:
+        """Note the free space, in bytes; none where no file can be created."""
+        with suppress(OSError):
+            state = os.statvfs(self._folder)
+            free = 0 if state.f_files and not state.f_favail else state.f_bavail * state.f_frsize
+            self.least_free = free if self.least_free is None else min(free, self.least_free)
+
+
+def _size(folder: Path, enough: int) -> int:
+    """Return the bytes of all files below a folder, or the first sum above `enough`. Links are not followed.
+
+    A sparse file counts with its length, and every entry as at least a block, so that the number of files is limited too.
+    """
+    total, folders = 0, [os.fspath(folder)]
+    for path in folders:
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                if total > enough:
+                    return total
+                with suppress(OSError):  # removed meanwhile
+                    state = entry.stat(follow_symlinks=False)
+                    total += max(state.st_size, state.st_blocks * 512, _BLOCK)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+    return total
