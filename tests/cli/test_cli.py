@@ -302,4 +302,4 @@ def test_doctor_lists_its_checks(home: Path, triage: Triage) -> None:
     checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
     assert done.returncode == 0
     assert checks["iree installed"]["grade"] == "good"
-    assert {"home", "disk", "uv", "address layout", "evidence", "ONNX import"} <= set(checks)
+    assert {"home", "disk", "uv", "address layout", "containment", "evidence", "ONNX import"} <= set(checks)

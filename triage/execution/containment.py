@@ -64,7 +64,7 @@ class Contained:
     def others(self) -> list[int]:
         """Return the living processes except the leader. Ended ones that this program has inherited are reaped."""
         candidates = children(os.getpid()) if is_subreaper() else _all_processes()
-        orphans = (pid for pid in candidates if pid != self.leader and self._owns(pid) and not _reaped(pid))
+        orphans = (pid for pid in candidates if pid != self.leader and self.owns(pid) and not _reaped(pid))
         family = [self.leader, *orphans]
         for pid in family:
             family += children(pid)
@@ -79,7 +79,8 @@ class Contained:
                 total += int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
         return total * os.sysconf("SC_PAGE_SIZE")
 
-    def _owns(self, pid: int) -> bool:
+    def owns(self, pid: int) -> bool:
+        """Return whether a process has the mark of this run."""
         try:
             return resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] == self.number
         except (OSError, ValueError):
@@ -96,6 +97,27 @@ def is_subreaper() -> bool:
     """Become the parent of descendants whose own parent ends. Returns whether the system allows it."""
     libc = ctypes.CDLL(None, use_errno=True)
     return hasattr(libc, "prctl") and libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def missing_containment() -> list[str]:
+    """Return what the system lacks to find every process of a run."""
+    run = Contained()
+    with run.starting():
+        is_marked = run.owns(os.getpid())
+    return [
+        *([] if is_subreaper() else ["subreapers (PR_SET_CHILD_SUBREAPER)"]),
+        *([] if is_marked else ["marks (prlimit of RLIMIT_RTTIME)"]),
+        *([] if Path(f"/proc/self/task/{os.getpid()}/children").exists() else ["lists of children in /proc"]),
+    ]
+
+
+def own_cgroup() -> str:
+    """Return the path of the cgroup (version 2) that this program is in; empty where there is none."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
 
 
 def _reaped(pid: int) -> bool:

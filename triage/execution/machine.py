@@ -17,6 +17,7 @@ from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, Importer
 from triage.execution.cache import Evidence
+from triage.execution.containment import missing_containment, own_cgroup
 from triage.execution.environment import Purpose
 from triage.execution.evidence_recovery import set_aside_files
 from triage.execution.process import capture, memory, run
@@ -51,7 +52,7 @@ class MachineCheck:
 
 def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     """Run all checks. A check that raises is a finding."""
-    checks = [_home(), _disk(), _machine(), _uv(), _address_layout()]
+    checks = [_home(), _disk(), _machine(), _uv(), _address_layout(), _containment()]
     try:
         home = open_home()
     except TriageError:
@@ -115,6 +116,17 @@ def _address_layout() -> MachineCheck:
         advice = "a container's seccomp profile often forbids fixed addresses"
         return MachineCheck("address layout", Grade.WEAK, "random: a few verdicts may differ from run to run", advice)
     return MachineCheck("address layout", Grade.GOOD, "fixed for every compile")
+
+
+def _containment() -> MachineCheck:
+    missing = missing_containment()
+    if not missing:
+        cgroup = own_cgroup()
+        name = "systemd scope" if cgroup.endswith(".scope") else "cgroup"
+        outer = f"; this program is in the {name} {cgroup}" if cgroup not in ("", "/") else ""
+        return MachineCheck("containment", Grade.GOOD, f"subreaper and marked processes{outer}")
+    advice = "a process that leaves its parent may survive its compile; another container runtime or kernel may allow this"
+    return MachineCheck("containment", Grade.WEAK, f"missing: {', '.join(missing)}", advice)
 
 
 def _releases(registry: ToolchainRegistry, family: str) -> MachineCheck:

@@ -1,0 +1,100 @@
+"""No value in a recipe, a project or a rule file makes the program crash; each mistake is reported with its position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from triage.classify import load_rules
+from triage.compilers.registry import recipe_families
+from triage.model.errors import BadFiles
+from triage.recipes.loader import load_recipes
+from triage.toolchains.sources.project import parse_project
+
+BASE = "name: {name}\ninput: m.mlir\ntarget: {{backend: llvm-cpu}}\n"
+NINES, MANY = "9" * 400, "9" * 5000
+VALUES = {
+    "a size of 400 digits": f"{NINES}GiB",
+    "a size of 5000 digits": f"{MANY}GiB",
+    "400 hours": f"{NINES}h",
+    "5000 digits": MANY,
+    "minus 5000 digits": f"-{MANY}",
+    "a huge exponent": "1e999",
+    "infinity": ".inf",
+    "no number": ".nan",
+    "hexadecimal": "0x" + "f" * 5000,
+    "binary": "0b" + "1" * 20000,
+    "sexagesimal": "1:" + "30:" * 400 + "30.5",
+    "no date": "2001-99-99",
+    "an integer by its tag": f"!!int {MANY}",
+    "other digits": "²",
+    "nothing": "~",
+    "an empty list": "[]",
+    "an empty mapping": "{}",
+    "a mapping": "{a: 1}",
+}
+KEYS = (
+    *("limits: {timeout: %s}", "limits: {memory: %s}", "limits: {output: %s}", "limits: %s", "args: {n: %s}", "summary: %s"),
+    *("matrix: {d: [%s]}", "flags: [{flag: --a, since: %s}]", "flags: [%s]", "expect: [{failure: x, until: %s}]", "phase: %s"),
+    *("env: %s", "env: [%s]", "env: {A: %s}", "%s: x"),
+)
+
+
+def accept(load: Callable[[], object]) -> None:
+    try:
+        load()
+    except BadFiles as error:
+        unplaced = [problem for problem in error.problems if not (problem.line and problem.column)]
+        if unplaced:
+            pytest.fail(str(unplaced))
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
+def test_extreme_values(tmp_path: Path, value: str) -> None:
+    (tmp_path / "m.mlir").touch()
+    recipe, rules, families = tmp_path / "a.yaml", tmp_path / "rules.yaml", recipe_families()
+    for key in KEYS:
+        recipe.write_text(BASE.format(name="a") + key % value + "\n")
+        accept(lambda: load_recipes([recipe], families))
+    project = "name: a\ncompiler: iree\nrepository: https://github.com/a/b\n"
+    for key in ("command: {run: x, timeout: %s}", "command: {run: x, env: [%s]}", "build: {commands: x, env: %s}"):
+        accept(lambda key=key: parse_project("triage.yaml", project + key % value + "\n"))  # type: ignore[misc]
+    for key in ("signals: [%s]", "endings: [%s]", "says_nothing: %s", "passes: [%s]"):
+        before = 'family: x\nclasses:\n  - class: mine\n    explanation: e\n    patterns: [{regex: "a"}]\n    '
+        rules.write_text(before + key % value + "\n")
+        accept(lambda: load_rules([rules]))
+
+
+def test_a_huge_size_has_a_position_and_other_files_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").touch()
+    (tmp_path / "a.yaml").write_text(BASE.format(name="a") + f"limits: {{memory: {NINES}GiB}}\n")
+    (tmp_path / "b.yaml").write_text(BASE.format(name="b") + "limits: {output: 5}\n")
+    with pytest.raises(BadFiles) as caught:
+        load_recipes([tmp_path], recipe_families())
+    assert [(Path(problem.path).name, problem.line, problem.column) for problem in caught.value.problems] == [
+        ("a.yaml", 4, 18),
+        ("b.yaml", 4, 18),
+    ]
+
+
+def test_variables_and_output_of_a_recipe(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").touch()
+    recipe = tmp_path / "a.yaml"
+    texts = ("env: [A, B]\nlimits: {output: 1GiB}\n", 'env: {A: "${d}", B: 1}\nmatrix: {d: [x]}\n', "env: A\n")
+    cases = []
+    for text in texts:
+        recipe.write_text(BASE.format(name="a") + text)
+        cases += load_recipes([recipe], recipe_families())
+    assert [case.env for case in cases] == [(("A", None), ("B", None)), (("A", "x"), ("B", "1")), (("A", None),)]
+    assert [case.limits.output >> 20 for case in cases] == [1024, 4096, 4096]
+
+
+@pytest.mark.parametrize("text", ["env: [A=b]", "env: {1a: b}", "env: {TMPDIR: /x}", "env: [TMPDIR]", 'env: [""]'])
+def test_names_of_variables_are_checked(tmp_path: Path, text: str) -> None:
+    (tmp_path / "m.mlir").touch()
+    (tmp_path / "a.yaml").write_text(BASE.format(name="a") + text + "\n")
+    with pytest.raises(BadFiles) as caught:
+        load_recipes([tmp_path], recipe_families())
+    assert [problem.line for problem in caught.value.problems] == [4]
