@@ -241,7 +241,6 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
         time.sleep(0.02)
     killed.kill()
     killed.wait()
-    assert sleeping(LONG)
     mine = source(workspace, timeline)
     assert printed(mine.obtain(offer(mine, timeline, 0))) == 0
     assert not sleeping(LONG)
