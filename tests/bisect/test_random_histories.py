@@ -123,4 +123,4 @@ def test_flaky_probes_name_a_wrong_culprit_in_one_search_of_a_hundred_at_most(
 
 
 def test_more_confidence_means_more_confirmations() -> None:
-    assert [confirmations(confidence) for confidence in (0.5, 0.9, 0.95, 0.995, 0.9995, 1.0)] == [1, 1, 1, 2, 3, 4]
+    assert [confirmations(confidence) for confidence in (0.5, 0.9, 0.95, 0.995, 0.9995, 1.0)] == [1, 1, 2, 3, 5, 5]

@@ -37,11 +37,11 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
 def test_a_regression_is_confirmed_at_little_cost() -> None:
     found, runner = bisect("PPPPPPPPPPFFFFFF")
     assert (found.answer, pair(found), found.confirmed) == (Answer.CULPRIT, (9, 10), True)
-    assert sorted(index for _, index, fresh in runner.asked if fresh) == [9, 9, 10, 10]
+    assert sorted(index for _, index, fresh in runner.asked if fresh) == [9, 9, 9, 10, 10, 10]
     assert len([fresh for _, _, fresh in runner.asked if not fresh]) <= 8
 
 
-@pytest.mark.parametrize(("confidence", "again"), [(0.9, 1), (0.995, 2), (0.9995, 3)])
+@pytest.mark.parametrize(("confidence", "again"), [(0.9, 1), (0.95, 2), (0.995, 3)])
 def test_a_release_pair_is_confirmed_as_often_as_the_confidence_asks(confidence: float, again: int) -> None:
     found, runner = bisect("PPPPPFFF", confidence=confidence)
     assert found.confirmed
@@ -63,7 +63,7 @@ def test_named_ends_are_verified() -> None:
     assert found.answer is Answer.INCONCLUSIVE
     assert "1.4.0" in found.reason
     assert "--bad" in found.reason
-    assert len(runner.asked) == 2
+    assert [index for _, index, _ in runner.asked] == [0, 4, 4]  # the wrong end may be flaky: it is probed again
     found, _ = bisect("FFFFFFFF", before=0, after=7)
     assert "1.0.0" in found.reason
     assert "--good" in found.reason
@@ -218,7 +218,7 @@ def test_a_release_that_contradicts_itself_is_no_culprit() -> None:
 
 def test_an_end_that_contradicts_itself_is_inconclusive() -> None:
     runner = HistoryRunner({"case": "PF"})
-    runner.flips["case", 1] = ["F", "P", "P"]
+    runner.flips["case", 1] = ["F", "P", "P", "P"]
     found = run(runner, 0, 1)
     assert found.answer is Answer.INCONCLUSIVE
     assert "1.1.0" in found.reason
@@ -228,7 +228,7 @@ def test_an_end_that_was_wrong_once_is_probed_until_its_majority_is_clear() -> N
     runner = HistoryRunner({"case": "PF"})
     runner.flips["case", 1] = ["F", "P"]
     assert run(runner, 0, 1).answer is Answer.CULPRIT
-    assert [index for _, index, _ in runner.asked].count(1) == 5
+    assert [index for _, index, _ in runner.asked].count(1) == 8  # one wrong probe and a lead of 6
 
 
 @settings(max_examples=300, deadline=None)
@@ -292,7 +292,7 @@ def test_a_deterministic_bisect_of_sixteen_releases_needs_few_probes() -> None:
         assert pair(found) == (culprit - 1, culprit)
         probes += found.probes
         rounds += found.rounds
-    assert probes <= 15 * 11  # both ends, four or five between, and the pair twice again
+    assert probes <= 15 * 13  # both ends, four or five between, and the pair three times again
     assert rounds <= 15 * 5
 
 

@@ -21,11 +21,15 @@ from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
 _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
-_MOST_ROUNDS = 40  # confirmations of a range whose probes contradict themselves
+_MOST_ROUNDS = 40  # searches for another pair after a confirmation that failed
+_MOST_FLAKY_PROBES = 400  # of a range whose probes contradict themselves
 _WORTH_A_WITNESS = 8  # candidates; fewer need three probes at most
 _SLOWER = 6.0  # factor by which a compile slows down when it prints its IR; comparing two may save one probe
-_MOST_CONFIRMATIONS = 4
-_CLEAR_LEAD = 3  # probes by which an end that contradicted itself must be on its side more often
+_MOST_CONFIRMATIONS = 5
+_FLAKY_RATE = 0.2  # wrong probes that are assumed at least, once probes have disagreed
+_HIGHEST_RATE = 0.4  # with more, no number of probes tells the sides apart
+_END_REPEATS = 3  # probes of an end that is on the wrong side at first, if the second probe differs
+_TESTED_PAIRS = 5  # candidate pairs that a search with flaky probes may try to confirm; each must rarely be a wrong one
 _NOTED = 20  # suspects with details
 
 
@@ -89,11 +93,41 @@ class BisectSearch:
         """Whether the leading suspects are likely enough, with a probe on each side of them."""
         return self.belief is not None and self.belief.is_resolved(self.confidence, self.range.closed())
 
+    @property
+    def disagrees(self) -> bool:
+        """Whether a candidate has shown both sides."""
+        return self.failure is not None and any(old and new for old, new in self._shown())
+
+    @property
+    def clear_lead(self) -> int:
+        """By how many probes a candidate of the pair must be on its side more often than elsewhere.
+
+        While no candidate has shown both sides, that is once and each confirmation. Afterwards the rate of wrong probes is
+        estimated from the repeated ones, and a candidate on the other side must not reach the lead by chance.
+        """
+        if not self.disagrees:
+            return 1 + confirmations(self.confidence)
+        repeated = [counts for counts in self._shown() if sum(counts) > 1]
+        rate = sum(map(min, repeated)) / sum(map(sum, repeated))
+        rate = min(max(rate, _FLAKY_RATE), _HIGHEST_RATE)
+        allowed = max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS)
+        return math.ceil(math.log(allowed) / math.log(rate / (1 - rate)))
+
+    def lead(self, index: int, side: Side) -> int:
+        """By how many probes a candidate was on this side more often than elsewhere."""
+        sides = [self.side(outcome) for outcome in self.outcomes.get(index, [])]
+        return 2 * sides.count(side) - len(sides)
+
+    def _shown(self) -> list[tuple[int, int]]:
+        """How often each candidate was on the old and on the new side."""
+        sides = [[self.side(outcome) for outcome in outcomes] for outcomes in self.outcomes.values()]
+        return [(shown.count(Side.OLD), shown.count(Side.NEW)) for shown in sides]
+
     def begin(self) -> bool:
         """Verify both ends and weigh the candidates between them; False when the search cannot begin (see `reason`)."""
         self.ask([index for index in (0, self.last) if index not in self.outcomes])
         for index, side in ((0, Side.OLD), (self.last, Side.NEW)):
-            if not self.verify_end(index, side):
+            if not self.verify_end(index, side) and not self._verify_again(index, side):
                 return False
         outcome = self.outcomes[self.last if self.kind.failing is Side.NEW else 0][-1]
         assert isinstance(outcome, Failed)
@@ -121,6 +155,21 @@ class BisectSearch:
         self.cause = outcome.cause if isinstance(outcome, Untestable) else None
         return self.reason is None
 
+    def _verify_again(self, index: int, side: Side) -> bool:
+        """Whether an end on the wrong side is flaky rather than wrong: the next probe differs, and most of those after it."""
+        is_right = []
+        for _ in range(_END_REPEATS):
+            if isinstance(self.outcomes[index][-1], Untestable):
+                return False
+            self.ask([index], fresh=True)
+            is_right.append(self.verify_end(index, side))
+            if not is_right[0]:
+                return False
+        if not is_right[-1] or 2 * sum(is_right) <= len(is_right) + 1:
+            self.reason = _flaky_end(self.range.revision(index).name)
+            return False
+        return True
+
     def _worth_a_witness(self) -> bool:
         """Whether comparing passes costs less than the probes it may save: it compiles both ends again, and slowly."""
         seconds = sorted(value for value in self.range.seconds() if math.isfinite(value))
@@ -145,13 +194,14 @@ class BisectSearch:
             if isinstance(case, Untestable):
                 self.take(index, case)
                 continue
-            # Candidates may share their compiler, and their input as well.
-            wanted.setdefault(_key(case, ref.revision), (ProbeJob(case, ref, fresh), []))[1].append(index)
+            # Candidates may share their compiler, and their input as well. A cached result is no second one.
+            job = ProbeJob(case, ref, fresh or index in self.outcomes)
+            wanted.setdefault(_key(case, ref.revision), (job, []))[1].append(index)
         if not wanted:
             return
         self.rounds += 1
         turns = range(self.repeats * times)
-        jobs = [replace(job, fresh=fresh or turn > 0) for turn in turns for job, _ in wanted.values()]
+        jobs = [replace(job, fresh=job.fresh or turn > 0) for turn in turns for job, _ in wanted.values()]
         for probe in self.runner.probe_all(jobs, f"bisect {self.case.name}"):
             self.probes += 1
             self.cached += probe.cached
@@ -181,7 +231,7 @@ def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = la
         return answer(search)
     report(search)
     for _ in range(_MOST_ROUNDS):
-        while chosen := search.choose():
+        while (chosen := search.choose()) and search.probes < _MOST_FLAKY_PROBES:
             search.ask(chosen)
             report(search)
         if not search.resolved or confirm(search) or search.reason:
@@ -191,54 +241,47 @@ def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = la
 
 
 def confirm(search: BisectSearch) -> bool:
-    """Probe the pair around the leading suspects again, ignoring the cache; whether both agree each time.
+    """Probe the pair around the leading suspects again, ignoring the cache; whether their own probes prove both sides.
 
-    A candidate that contradicts itself shows that probes are not reliable: from then on the belief weighs them. An end of
-    the range is part of no belief, so it must win a clear majority of its own probes; without any majority, the search is
-    inconclusive.
+    A candidate that contradicts itself shows that probes are not reliable: from then on the belief weighs them, and both
+    candidates are probed until each was on its side more often than elsewhere by a clear lead. A candidate that loses its lead
+    sends the search elsewhere. An end of the range that loses it makes the search inconclusive.
     """
     assert search.belief is not None
     pair = search.pair
-    exact = search.belief.noise is EXACT
     search.ask([index for index, _ in pair if index not in search.outcomes])  # known from a journal or a log only
-    times = confirmations(search.confidence) if exact else 1
-    search.ask([index for index, _ in pair], fresh=True, times=times)
-    again = times * search.repeats
-    steady = all(search.side(outcome) is side for index, side in pair for outcome in search.outcomes[index][-again:])
-    if not steady and exact:
-        search.belief = search.belief.with_noise(FLAKY)
-    for index, side in pair:
-        if index in (0, search.last) and _lead(search, index, side) <= 0:
-            search.reason = f"{search.range.revision(index).name} is flaky: repeated probes disagree"
-    return steady and is_confirmed(search)
-
-
-def _lead(search: BisectSearch, index: int, side: Side) -> int:
-    """By how many probes a candidate was on this side more often than elsewhere."""
-    sides = [search.side(outcome) for outcome in search.outcomes.get(index, [])]
-    return 2 * sides.count(side) - len(sides)
+    if not search.disagrees:
+        search.ask([index for index, _ in pair], fresh=True, times=confirmations(search.confidence))
+    while search.disagrees and search.probes < _MOST_FLAKY_PROBES:
+        if search.belief.noise is EXACT:
+            search.belief = search.belief.with_noise(FLAKY)
+        leads = {index: search.lead(index, side) for index, side in pair}
+        lost = next((index for index, lead in leads.items() if lead < 0 and index in (0, search.last)), None)
+        if lost is not None:
+            search.reason = _flaky_end(search.range.revision(lost).name)
+            return False
+        unclear = [index for index, lead in leads.items() if lead < search.clear_lead]
+        if not unclear or not search.resolved or search.pair != pair:
+            break
+        search.ask(unclear, fresh=True)
+    return is_confirmed(search)
 
 
 def confirmations(confidence: float) -> int:
     """How often a pair is probed again while every probe is trusted, for a culprit of this confidence.
 
-    Assume that one probe in ten is wrong. About every second search then meets a wrong probe, and each confirmation repeats it
-    one time in ten.
+    Assume that one probe in five is wrong. About every second search then meets a wrong probe, and each confirmation repeats it
+    one time in five.
     """
     allowed = 2 * (1 - confidence)
-    return _MOST_CONFIRMATIONS if allowed <= 0 else min(_MOST_CONFIRMATIONS, max(1, math.ceil(-math.log10(allowed) - 1e-9)))
+    if allowed <= 0:
+        return _MOST_CONFIRMATIONS
+    return min(_MOST_CONFIRMATIONS, max(1, math.ceil(math.log(allowed) / math.log(_FLAKY_RATE) - 1e-9)))
 
 
 def is_confirmed(search: BisectSearch) -> bool:
-    """Whether both candidates of the pair were probed at least twice, agreed the last two times, and are reliable ends."""
-    if not search.resolved:
-        return False
-    for index, side in search.pair:
-        sides = [search.side(outcome) for outcome in search.outcomes.get(index, [])]
-        is_reliable = index not in (0, search.last) or set(sides) == {side} or _lead(search, index, side) >= _CLEAR_LEAD
-        if sides[-2:] != [side, side] or not is_reliable:
-            return False
-    return True
+    """Whether both candidates of the pair were probed again and are on their sides: each time, or by a clear lead if flaky."""
+    return search.resolved and all(search.lead(index, side) >= search.clear_lead for index, side in search.pair)
 
 
 def wrong_end(name: str, outcome: Outcome, side: Side, kind: BisectKind) -> str | None:
@@ -247,13 +290,17 @@ def wrong_end(name: str, outcome: Outcome, side: Side, kind: BisectKind) -> str 
         case Untestable(reason=reason):
             return f"{name} cannot be tested: {reason}"
         case Failed(flaky=True):
-            return f"{name} is flaky: repeated probes disagree"
+            return _flaky_end(name)
         case Failed(failure=failure) if side is not kind.failing:
             older = "an older" if side is Side.OLD else "a newer"
             return f"expected {name} to compile, but it fails: {failure.headline}; pass --good with {older} revision"
         case Compiled() if side is kind.failing:
             return f"expected {name} to fail, but it compiles; pass --bad with a revision that fails"
     return None
+
+
+def _flaky_end(name: str) -> str:
+    return f"{name} is flaky: repeated probes disagree"
 
 
 def answer(search: BisectSearch) -> Bisection:
