@@ -4,6 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 MKDOCS := NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs
 OUT    ?= out
+SECONDS ?= 60
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
 TRITON_NEW ?= 3.2.0
@@ -12,7 +13,7 @@ KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
-  torture bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits clean
+  fuzz torture bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on recipes/, bisect and reduce regressions; reports in $(OUT)/"
@@ -32,6 +33,8 @@ help:
 	@echo "make bench-attribution                  triage attribute on random pairs of releases, checked independently"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
+	@echo "make bench-histories                    20,000 simulated histories: wrong answers that are called confirmed"
+	@echo "make fuzz SECONDS=60                    feed damaged inputs to every parser; what fails is saved in tests/fuzz/corpus/"
 	@echo "make clean          remove $(VENV), $(OUT), site, dist and caches; toolchains stay (triage toolchains prune)"
 
 setup: $(VENV)/.ready
@@ -112,6 +115,13 @@ bench-culprits: setup
 # REPO names a clone of iree-org/iree.
 bench-commits: setup
 	$(BIN)/python benchmarks/commit_bisect.py --repo $(REPO)
+
+# About 10 minutes on two cores. Exit code 1 means that a cell has too many wrong answers.
+bench-histories: setup
+	$(BIN)/python -m benchmarks.histories
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 clean:
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -20,6 +20,7 @@ from triage.model.progress import Silent
 
 RATES = (0.0, 0.01, 0.05, 0.2)
 JOBS = (1, 4)
+_LIES = ("old end flaky", "new end flaky", "swapped", "old end wrong", "new end wrong")
 _OWN_RATE = 0.3  # of an end that lies, whatever the rate of the others
 
 
@@ -78,19 +79,25 @@ def history(seed: int, *, commits: bool, jobs: int, trouble: Trouble, rate: floa
         weights[culprit] = min(weights) / 30
         weights[max(1, culprit - randomly.randint(1, 4))] = sum(weights)
     elif trouble is Trouble.ENDS:
-        match randomly.choice(("old end flaky", "new end flaky", "swapped", "old end wrong", "new end wrong")):
-            case "old end flaky":
-                rates[0] = max(rate, _OWN_RATE)
-            case "new end flaky":
-                rates[-1] = max(rate, _OWN_RATE)
-            case "swapped":
-                letters.reverse()
-            case "old end wrong":
-                letters = [new] * size
-            case "new end wrong":
-                letters = [old] * size
+        letters, rates = _lying_ends(letters, rates, randomly.choice(_LIES))
     named = commits or trouble is Trouble.ENDS or randomly.random() < 0.5
     return History("".join(letters), tuple(rates), tuple(weights), kind, jobs, commits, named)
+
+
+def _lying_ends(letters: list[str], rates: list[float], lie: str) -> tuple[list[str], list[float]]:
+    """The states and the rates of wrong probes of a history whose ends lie."""
+    old, new = letters[0], letters[-1]
+    match lie:
+        case "old end flaky":
+            return letters, [max(rates[0], _OWN_RATE), *rates[1:]]
+        case "new end flaky":
+            return letters, [*rates[:-1], max(rates[-1], _OWN_RATE)]
+        case "swapped":
+            return letters[::-1], rates
+        case "old end wrong":
+            return [new] * len(letters), rates
+        case _:
+            return [old] * len(letters), rates
 
 
 @dataclass

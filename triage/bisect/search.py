@@ -102,16 +102,23 @@ class BisectSearch:
     def clear_lead(self) -> int:
         """By how many probes a candidate of the pair must be on its side more often than elsewhere.
 
-        While no candidate has shown both sides, that is once and each confirmation. Afterwards the rate of wrong probes is
+        While no probe contradicts another one, that is once and each confirmation. Otherwise the rate of wrong probes is
         estimated from the repeated ones, and a candidate on the other side must not reach the lead by chance.
         """
-        if not self.disagrees:
+        if not (self.disagrees or self._is_inverted):
             return 1 + confirmations(self.confidence)
         repeated = [counts for counts in self._shown() if sum(counts) > 1]
-        rate = sum(map(min, repeated)) / sum(map(sum, repeated))
+        rate = sum(map(min, repeated)) / max(1, sum(map(sum, repeated)))
         rate = min(max(rate, _FLAKY_RATE), _HIGHEST_RATE)
         allowed = max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS)
         return math.ceil(math.log(allowed) / math.log(rate / (1 - rate)))
+
+    @property
+    def _is_inverted(self) -> bool:
+        """Whether a candidate on the new side is older than one on the old side: a wrong probe, or a second change."""
+        shown = dict(zip(self.outcomes, self._shown(), strict=True))
+        oldest_new = min((index for index, (_, new) in shown.items() if new), default=self.last)
+        return any(old and index > oldest_new for index, (old, _) in shown.items())
 
     def lead(self, index: int, side: Side) -> int:
         """By how many probes a candidate was on this side more often than elsewhere."""
@@ -251,7 +258,7 @@ def confirm(search: BisectSearch) -> bool:
     pair = search.pair
     search.ask([index for index, _ in pair if index not in search.outcomes])  # known from a journal or a log only
     if not search.disagrees:
-        search.ask([index for index, _ in pair], fresh=True, times=confirmations(search.confidence))
+        search.ask([index for index, _ in pair], fresh=True, times=search.clear_lead - 1)
     while search.disagrees and search.probes < _MOST_FLAKY_PROBES:
         if search.belief.noise is EXACT:
             search.belief = search.belief.with_noise(FLAKY)

@@ -126,7 +126,13 @@ def check_file(value: Any, info: ValidationInfo) -> str:
 
 def check_existing(text: str, folder: Path | None) -> None:
     """Refuse a path at which there is no file. folder: None to skip that."""
-    if folder is not None and not has_placeholder(text) and not (folder / text).is_file():
+    if folder is None or has_placeholder(text):
+        return
+    try:
+        is_there = (folder / text).is_file()
+    except OSError:  # its name is too long
+        is_there = False
+    if not is_there:
         raise advice(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
 
 
@@ -135,7 +141,10 @@ def locate(folder: Path, text: str) -> Path:
     path = (folder / text).absolute()
     tidy = Path(os.path.normpath(path))
     # Behind a linked folder, `..` is the parent of what the link leads to, which tidying cannot know.
-    return tidy if tidy.exists() and tidy.samefile(path) else path
+    try:
+        return tidy if tidy.samefile(path) else path
+    except (OSError, ValueError):  # there is no such file, or its name is too long
+        return path
 
 
 def _check_kind(text: str, suffix: str, family: RecipeFamily) -> None:

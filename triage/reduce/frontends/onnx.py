@@ -135,7 +135,7 @@ class OnnxFrontend(Frontend):
         assert isinstance(document, OnnxDocument)
         try:
             checker.check_model(document.model)
-        except (checker.ValidationError, defs.SchemaError):
+        except (checker.ValidationError, defs.SchemaError, UnicodeDecodeError):  # a name may be any bytes
             return None
         return document.content
 

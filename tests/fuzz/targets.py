@@ -1,0 +1,308 @@
+"""What is fuzzed: for each kind of input some valid examples, and a check that reads any bytes in their place.
+
+A check may raise only the errors of the program. It asserts what must hold of an input that is accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from email.parser import BytesHeaderParser
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import onnx
+from onnx import TensorProto, helper
+
+from tests.bisect.letters import case_named
+from tests.classify import samples
+from tests.mlir.printed_ir import WORDS
+from triage.bisect.result import BisectKind
+from triage.bisect.session import Journal, from_git_log, git_log
+from triage.classify import packaged_rules
+from triage.classify.rules_file import check_rules
+from triage.classify.scanner import Scanner
+from triage.compilers.registry import Families, recipe_families
+from triage.execution.cache import Evidence, Record
+from triage.mlir.generic_form import UnparsableError, parse_module, print_module
+from triage.mlir.ir_reader import DumpReader, read_printed
+from triage.model.execution import Captured, Ending, Execution
+from triage.recipes.loader import check_recipe, load_recipes
+from triage.recipes.starter import new_recipe
+from triage.reduce.frontends.onnx import OnnxDocument, OnnxFrontend, cut
+from triage.reduce.state import ReductionFolder
+from triage.toolchains.exchange import Head
+from triage.toolchains.index import WheelPage
+from triage.toolchains.sources.artifact import WorkflowRuns
+from triage.toolchains.sources.project import load_project
+from triage.toolchains.workspace import Workspace
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Target:
+    """`seeds`: makes valid inputs; `check`: reads any bytes, with an empty folder to work in."""
+
+    seeds: Callable[[], Sequence[bytes]]
+    check: Callable[[bytes, Path], None]
+
+
+def _file(data: bytes, folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def _files(pattern: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(ROOT.glob(pattern)) if path.stat().st_size < 20_000]
+
+
+def recipe(data: bytes, folder: Path) -> None:
+    for case in load_recipes([_file(data, folder, "recipe.yaml")], recipe_families()):
+        assert case.name
+
+
+def project(data: bytes, folder: Path) -> None:
+    assert load_project(_file(data, folder, "triage.yaml")).name
+
+
+def rules(data: bytes, folder: Path) -> None:
+    for rule in check_rules(_file(data, folder, "rules.yaml"), {}):
+        assert rule.name
+
+
+def log(data: bytes, folder: Path) -> None:
+    """The pieces in which a log arrives make no difference."""
+    results = []
+    for pieces in ([data], [data[: len(data) // 2], data[len(data) // 2 :]]):
+        scanner = Scanner(packaged_rules())
+        for piece in pieces:
+            scanner.feed(piece)
+        results.append(scanner.finish())
+    assert results[0] == results[1]
+
+
+def mlir(data: bytes, folder: Path) -> None:
+    """A module that is printed and parsed again is the same."""
+    read_printed(_file(data, folder, "printed.mlir"), WORDS)
+    dump = DumpReader(WORDS, lambda _: None)
+    dump.feed(data)
+    try:
+        module = parse_module(data.decode("utf-8", "replace"))
+    except UnparsableError:
+        return
+    text = print_module(module)
+    assert print_module(parse_module(text)) == text
+
+
+def onnx_model(data: bytes, folder: Path) -> None:
+    frontend = OnnxFrontend()
+    for document in frontend.open(_file(data, folder, "model.onnx")):
+        assert isinstance(document, OnnxDocument)
+        if frontend.valid(document) is not None:
+            cut(document, range(len(document.model.graph.node) // 2))
+
+
+def evidence(data: bytes, folder: Path) -> None:
+    """What is imported can be exported, and what is exported is known."""
+    store = Evidence(folder / "evidence.db")
+    try:
+        store.load(data.decode("utf-8", "replace").splitlines(), "evidence")
+    finally:
+        lines = list(store.export())
+        for line in lines:
+            store.find(json.loads(line)["key"])
+            store.last_peak_mb(json.loads(line)["case_name"])
+        added = store.load(lines, "exported")[0]
+        store.close()
+    assert added == 0
+
+
+def journal(data: bytes, folder: Path) -> None:
+    """The verdicts of a journal survive git's form of a log."""
+    journal = Journal(folder, ["key"])
+    journal.path.write_bytes(data)
+    entries = journal.read()
+    for kind in BisectKind:
+        verdicts = [entry.verdict for entry in entries if entry.name.isalnum()]
+        known = [entry for entry in entries if entry.name.isalnum()]
+        assert [entry.verdict for entry in from_git_log(git_log(known, kind), kind, "log")] == verdicts
+    from_git_log(data.decode("utf-8", "replace"), BisectKind.REGRESSION, "log")
+
+
+def reduction(data: bytes, folder: Path) -> None:
+    state = ReductionFolder(folder, "key")
+    _file(b"module {}", state.path, "best.mlir")
+    _file(data, state.path, "settings.json")
+    state.best(case_named("case"))
+
+
+@dataclass
+class _FakeExchange:
+    """An exchange whose answer is `data`: a status line, headers and a body."""
+
+    data: bytes
+    url: str
+
+    def __enter__(self) -> _FakeExchange:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def head(self) -> Head:
+        first, _, rest = self.data.partition(b"\n")
+        status = int(first) if first.isdigit() and len(first) == 3 else 200
+        headers = BytesHeaderParser().parsebytes(rest.partition(b"\n\n")[0])
+        return Head(self.url, status, "reason", {name: str(value) for name, value in headers.items()})
+
+    def parts(self, _: int) -> Iterator[bytes]:
+        yield self.data.partition(b"\n\n")[2]
+
+
+class _HurriedWorkspace(Workspace):
+    def pause(self, seconds: float) -> None:
+        return None
+
+
+def http(data: bytes, folder: Path) -> None:
+    """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
+    workspace = _HurriedWorkspace(folder)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    actions = WorkflowRuns(workspace, "owner/name", "https://api.example")
+    requests: tuple[Callable[[], object], ...] = (
+        WheelPage(workspace, "https://index.example/simple/iree-base-compiler/", "iree-base-compiler").read,
+        lambda: list(actions.runs("ci.yml", now.replace(year=2025), now)),
+        lambda: [artifact.is_expired for artifact in actions.artifacts(1, "linux")],
+    )
+    failure: Exception | None = None
+    with mock.patch("triage.toolchains.web.Exchange", lambda url, *_: _FakeExchange(data, url)):
+        for request in requests:
+            try:
+                request()
+            except Exception as error:  # all requests are made; the error that is no error of the program is raised
+                failure = failure if failure and not isinstance(failure, _allowed()) else error
+    if failure:
+        raise failure
+
+
+def command_line(data: bytes, folder: Path) -> None:
+    """A recipe that is written from a command line has no problems."""
+    try:
+        words = shlex.split(data.decode("utf-8", "replace"))
+    except ValueError:
+        return
+    if not words or "\0" in data.decode("utf-8", "replace"):
+        return
+    for family in Families().values():
+        start = family.start_from_command(words, None)
+        if start is not None:
+            text = new_recipe(recipe_families(), "pasted", str(start.input), start)
+            assert check_recipe(recipe_families(), "pasted.yaml", text) == []
+
+
+def _allowed() -> tuple[type[Exception], ...]:
+    from triage.model.errors import TriageError
+
+    return (TriageError,)
+
+
+def _logs() -> list[bytes]:
+    return [value.encode() for name, value in vars(samples).items() if name.isupper() and isinstance(value, str)]
+
+
+def _modules() -> list[bytes]:
+    nested = '"builtin.module"() ({\n  "func.func"() <{function_type = (i32) -> i32, sym_name = "f"}> ({\n  ^bb0(%a: i32):\n'
+    nested += '    %0:2 = "t.two"(%a) {x = [1, 2], s = "a\\"b"} : (i32) -> (i32, f32) loc("a.mlir":3:4)\n'
+    nested += '    "cf.br"(%0#0)[^bb1] : (i32) -> ()\n  ^bb1(%b: i32):\n'
+    nested += '    "func.return"(%b) : (i32) -> ()\n  }) : () -> ()\n}) : () -> ()\n'
+    dump = (
+        "// -----// IR Dump After CSE (cse) //----- //\n"
+        + nested
+        + "\n// -----// IR Dump After X Failed (x-y) //----- //\n"
+        + nested
+    )
+    return [nested.encode(), dump.encode(), f"#map = affine_map<(d0) -> (d0)>\n{nested}".encode()]
+
+
+def _models() -> list[bytes]:
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])]
+    ends = [value("x", TensorProto.FLOAT, ["n", 2])], [value("z", TensorProto.FLOAT, ["n", 2])]
+    model = helper.make_model(helper.make_graph(nodes, "g", *ends, weights), opset_imports=[helper.make_opsetid("", 17)])
+    assert isinstance(model, onnx.ModelProto)
+    return [model.SerializeToString()]
+
+
+def _records() -> list[bytes]:
+    output = Captured("x.mlir:1:1: error: boom")
+    execution = Execution(("iree-compile", "x.mlir"), Ending.EXITED, 1, None, 1.5, 1.25, 100.0, Captured(), output)
+    record = Record("key", "case", "3.2.0", "2026-01-01T00:00:00+00:00", execution)
+    return [json.dumps(asdict(record)).encode()]
+
+
+def _journals() -> list[bytes]:
+    entry = {"name": "3.2.0", "verdict": "bad", "by": "probe", "why": "class: text"}
+    lines = [json.dumps(entry | {"verdict": verdict, "name": name}) for verdict, name in (("bad", "ab12"), ("skip", "cd34"))]
+    return [
+        "\n".join(lines).encode(),
+        b"git bisect start '--term-new=slow'\n# bad: [x] y\ngit bisect slow ab12\ngit bisect skip cd34 ef56\n",
+    ]
+
+
+def _settings() -> list[bytes]:
+    flags = [{"text": "--x", "since": None, "until": None}]
+    return [
+        json.dumps({"flags": flags, "target": {"backend": "rocm", "chip": "gfx942"}, "phase": None, "kernel": None}).encode()
+    ]
+
+
+def _answers() -> list[bytes]:
+    run = {"id": 7, "head_sha": "a" * 40, "status": "completed", "conclusion": "success", "run_attempt": 1}
+    artifact = {"id": 8, "name": "linux", "expired": False, "expires_at": "2026-09-01T00:00:00Z"}
+    wheel = "iree_base_compiler-3.2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    page = f'<html><body><a href="../../{wheel}#sha256={"0" * 64}" data-requires-python="&gt;=3.9">{wheel}</a></body></html>'
+    files = [{"filename": wheel, "url": f"https://f.example/{wheel}", "hashes": {"sha256": "0" * 64}, "yanked": False}]
+    simple = {"meta": {"api-version": "1.0"}, "name": "iree-base-compiler", "files": files}
+    return [
+        b"200\nContent-Type: application/json\n\n" + json.dumps({"total_count": 1, "workflow_runs": [run]}).encode(),
+        b"200\nContent-Type: application/json\n\n" + json.dumps({"total_count": 1, "artifacts": [artifact]}).encode(),
+        b"200\nContent-Type: text/html; charset=utf-8\n\n" + page.encode(),
+        b"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n" + json.dumps(simple).encode(),
+        b'429\nRetry-After: 30\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1893456000\n\n{"message": "slow down"}',
+    ]
+
+
+def _commands() -> list[bytes]:
+    return [
+        b"iree-compile model.mlir --iree-hal-target-device=hip --iree-hip-target=gfx942 -o out.vmfb",
+        b"FOO=1 /x/iree-compile --iree-hal-target-backends=llvm-cpu --compile-to=flow 'a b.onnx' --iree-opt-level O3 -o=x",
+    ]
+
+
+TARGETS: Mapping[str, Target] = {
+    "recipes": Target(lambda: _files("recipes/*.yaml"), recipe),
+    "projects": Target(lambda: _files("triage/projects/*.yaml"), project),
+    "rules": Target(lambda: [*_files("triage/classify/rules/*.yaml"), *_files("recipes/models/*.rules")], rules),
+    "logs": Target(_logs, log),
+    "mlir": Target(_modules, mlir),
+    "onnx": Target(_models, onnx_model),
+    "evidence": Target(_records, evidence),
+    "journals": Target(_journals, journal),
+    "reductions": Target(_settings, reduction),
+    "http": Target(_answers, http),
+    "commands": Target(_commands, command_line),
+}
+
+
+@cache
+def seeds_of(name: str) -> tuple[bytes, ...]:
+    """The valid examples of a target and its corpus."""
+    corpus = [path.read_bytes() for path in sorted((Path(__file__).parent / "corpus" / name).glob("*"))]
+    return (*TARGETS[name].seeds(), *corpus)
