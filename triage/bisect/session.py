@@ -44,7 +44,7 @@ class Journal:
         self.path = folder / f"{name}.jsonl"
 
     def read(self) -> tuple[JournalEntry, ...]:
-        """Read the verdicts so far, in order. A line that was cut short is skipped."""
+        """Read the verdicts so far, in order. A line that was cut short or damaged is skipped."""
         entries: list[JournalEntry] = []
         try:
             text = self.path.read_text("utf-8", "replace")
@@ -54,7 +54,9 @@ class Journal:
             try:
                 fields = json.loads(line)
                 verdict = Verdict(fields["verdict"])
-                entries.append(JournalEntry(fields["name"], verdict, fields["by"], fields.get("why", "")))
+                texts = fields["name"], fields["by"], fields.get("why", "")
+                if all(isinstance(text, str) for text in texts):
+                    entries.append(JournalEntry(texts[0], verdict, *texts[1:]))
             except (ValueError, KeyError, TypeError):
                 continue
         return tuple(entries)
