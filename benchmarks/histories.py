@@ -36,13 +36,31 @@ def searched(runs: int, cell: Cell) -> Tally:
     return tally(runs * SHARES[rate] // 300, commits=commits, jobs=jobs, trouble=trouble, rate=rate)
 
 
+def row(cell: Cell, total: Tally) -> str:
+    commits, jobs, trouble, rate = cell
+    share = total.wrong / max(1, total.confirmed)
+    return (
+        f"{'commits' if commits else 'releases':12s}  {jobs:4d}  {rate:5.0%}  {trouble:18s}  {total.runs:9d}  {total.confirmed:9d}"
+        f"  {total.wrong:5d}  {share:6.2%}  {total.suspects:8d}  {total.inconclusive:12d}"
+        f"  {total.probes / total.runs:6.2f}  {total.rounds / total.runs:6.2f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=300, help="histories in each of the 72 cells, on average")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_args()
+    tallies: dict[Cell, Tally] = {}
+    if options.format == "text":
+        print(
+            "              jobs  flaky  trouble             histories  confirmed  wrong   share  suspects  inconclusive  probes  rounds"
+        )
     with ProcessPoolExecutor() as pool:
-        tallies = dict(zip(cells(), pool.map(partial(searched, options.runs), cells()), strict=True))
+        for cell, total in zip(cells(), pool.map(partial(searched, options.runs), cells()), strict=True):
+            tallies[cell] = total
+            if options.format == "text":
+                print(row(cell, total), flush=True)
     allowed = 1 - CONFIDENCE
     if options.format == "json":
         keys = ("commits", "jobs", "trouble", "rate")
@@ -50,14 +68,6 @@ def main() -> None:
     else:
         count = sum(total.runs for total in tallies.values())
         print(f"{count} histories; at most {allowed:.1%} of confirmed answers may be wrong")
-        print("              jobs  flaky  trouble             confirmed  wrong   share  suspects  inconclusive  probes  rounds")
-        for (commits, jobs, trouble, rate), total in tallies.items():
-            share = total.wrong / max(1, total.confirmed)
-            print(
-                f"{'commits' if commits else 'releases':12s}  {jobs:4d}  {rate:5.0%}  {trouble:18s}  {total.confirmed:9d}"
-                f"  {total.wrong:5d}  {share:6.2%}  {total.suspects:8d}  {total.inconclusive:12d}"
-                f"  {total.probes / total.runs:6.2f}  {total.rounds / total.runs:6.2f}"
-            )
     sys.exit(any(total.wrong > allowed * total.confirmed for total in tallies.values()))
 
 

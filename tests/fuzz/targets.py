@@ -200,7 +200,7 @@ def command_line(data: bytes, folder: Path) -> None:
     if not words or "\0" in data.decode("utf-8", "replace"):
         return
     for family in Families().values():
-        start = family.start_from_command(words, None)
+        start = family.start_from_command(words, None, None)
         if start is not None:
             text = new_recipe(recipe_families(), "pasted", str(start.input), start)
             assert check_recipe(recipe_families(), "pasted.yaml", text) == []

@@ -110,7 +110,10 @@ class _Reader:
         if self.text.startswith("[", self.position):
             operation.successors = [self.blocks.setdefault(name, Block()) for name in split(self._inside())]
         if self.text.startswith("<{", self.position):
-            operation.properties = entries(self._inside()[1:-1])
+            inside = self._inside()
+            if not inside.endswith("}"):
+                raise self.error(f"expected }}> after the properties of {operation.name}", self.position)
+            operation.properties = entries(inside[1:-1])
         if self.text.startswith("({", self.position):
             operation.regions = self._regions()
         if self.text.startswith("{", self.position):
@@ -193,19 +196,25 @@ class _Reader:
 
     def _region(self) -> Region:
         outer, self.blocks = self.blocks, {}
-        region = Region()
+        region, defined = Region(), set[Block]()
         self._space()
         while not self.text.startswith("}", self.position):
             if self.position >= len(self.text):
                 raise self.error("unclosed region", self.position)
             label = _LABEL.match(self.text, self.position)
             if label:
-                region.blocks.append(self._block(label))
+                block = self._block(label)
+                if block in defined:
+                    raise self.error(f"the block {label[1]} is defined twice", self.position)
+                defined.add(block)
+                region.blocks.append(block)
             else:
                 if not region.blocks:
                     region.blocks.append(Block())
                 region.blocks[-1].operations.append(self._operation())
             self._space()
+        for name in (name for name, block in self.blocks.items() if block not in defined):
+            raise self.error(f"the block {name} is not defined", self.position)
         self.blocks = outer
         return region
 
@@ -260,7 +269,13 @@ _ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 def print_module(module: Module) -> str:
     """Return the module's text: one operation per line, regions indented by two spaces."""
     printer = _Printer()
-    body = "\n".join(printer.operation(module.root, 0))
+    try:
+        body = "\n".join(printer.operation(module.root, 0))
+    except KeyError:  # a value is used above its definition, which graph regions allow
+        printer = _Printer()
+        for operation in module.root.walk():
+            printer.name(operation)
+        body = "\n".join(printer.operation(module.root, 0))
     prelude = _prelude(body, module.aliases)
     return "\n".join([*prelude, body, *([module.trailer] if module.trailer else []), ""])
 
@@ -325,6 +340,13 @@ class _Printer:
                 yield f"{'  ' * depth}{self._label(block)}{f'({arguments})' if arguments else ''}:"
             for operation in block.operations:
                 yield from self.operation(operation, depth + 1)
+
+    def name(self, operation: Operation) -> None:
+        """Name the results of an operation and the arguments of its blocks."""
+        self._results(operation.results)
+        for region in operation.regions:
+            for value in (argument for block in region.blocks for argument in block.arguments):
+                self._argument(value)
 
     def _name_ahead(self, region: Region) -> None:
         """Name all values before printing: with several blocks a value may be used above its definition."""
