@@ -19,6 +19,7 @@ from triage.bisect.result import CONFIDENCE
 
 # Of 300 histories in a cell on average: where wrong answers are rarest, the fewest are needed.
 SHARES = {0.0: 100, 0.01: 150, 0.05: 250, 0.2: 700}
+HEAD = f"{'':12s}  jobs  flaky  {'trouble':18s}  histories  confirmed  wrong   share  suspects  inconclusive  probes  rounds"
 Cell = tuple[bool, int, Trouble, float]
 
 
@@ -40,8 +41,9 @@ def row(cell: Cell, total: Tally) -> str:
     commits, jobs, trouble, rate = cell
     share = total.wrong / max(1, total.confirmed)
     return (
-        f"{'commits' if commits else 'releases':12s}  {jobs:4d}  {rate:5.0%}  {trouble:18s}  {total.runs:9d}  {total.confirmed:9d}"
-        f"  {total.wrong:5d}  {share:6.2%}  {total.suspects:8d}  {total.inconclusive:12d}"
+        f"{'commits' if commits else 'releases':12s}  {jobs:4d}  {rate:5.0%}  {trouble:18s}  {total.runs:9d}"
+        f"  {total.confirmed:9d}  {total.wrong:5d}  {share:6.2%}"
+        f"  {total.suspects:8d}  {total.inconclusive:12d}"
         f"  {total.probes / total.runs:6.2f}  {total.rounds / total.runs:6.2f}"
     )
 
@@ -53,9 +55,7 @@ def main() -> None:
     options = parser.parse_args()
     tallies: dict[Cell, Tally] = {}
     if options.format == "text":
-        print(
-            "              jobs  flaky  trouble             histories  confirmed  wrong   share  suspects  inconclusive  probes  rounds"
-        )
+        print(HEAD)
     with ProcessPoolExecutor() as pool:
         for cell, total in zip(cells(), pool.map(partial(searched, options.runs), cells()), strict=True):
             tallies[cell] = total

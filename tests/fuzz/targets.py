@@ -118,7 +118,7 @@ def evidence(data: bytes, folder: Path) -> None:
         for line in lines:
             store.find(json.loads(line)["key"])
             store.last_peak_mb(json.loads(line)["case_name"])
-        added = store.load(lines, "exported")[0]
+        added = store.load(lines, "exported").added
         store.close()
     assert added == 0
 

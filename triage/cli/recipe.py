@@ -246,5 +246,9 @@ def _choose(noun: str, excerpts: Sequence[Excerpt], number: int | None, option: 
 
 
 def _check_file(path: Path) -> None:
-    if not path.is_file():
+    try:
+        is_there = path.is_file()
+    except OSError:  # its name is too long
+        is_there = False
+    if not is_there:
         raise BadInput(f"there is no input {path}")

@@ -172,7 +172,12 @@ def _joined(words: Sequence[str]) -> Iterator[str]:
 
 
 def _is_input(word: str) -> bool:
-    return word in ("-", "%s", "/dev/stdin") or _INPUT.search(word) is not None or Path(word).is_file()
+    if word in ("-", "%s", "/dev/stdin") or _INPUT.search(word) is not None:
+        return True
+    try:
+        return Path(word).is_file()
+    except OSError:  # too long for a name
+        return False
 
 
 def _sorted(words: Iterator[str]) -> tuple[list[str], list[str], list[str]]:
