@@ -18,7 +18,8 @@ from triage.execution.runner import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
 
-RATES = (0.0, 0.01, 0.05, 0.2)
+# Histories by the rate of wrong probes, 21,600 in all 36 cells: where wrong answers are rarest, the fewest are needed.
+RUNS = {0.0: 200, 0.01: 300, 0.05: 500, 0.2: 1400}
 JOBS = (1, 4)
 _LIES = ("old end flaky", "new end flaky", "swapped", "old end wrong", "new end wrong")
 _OWN_RATE = 0.3  # of an end that lies, whatever the rate of the others
@@ -166,11 +167,11 @@ def simulate(history: History, seed: int) -> tuple[Bisection, int]:
     return answer, len(runner.asked)
 
 
-def tally(runs: int, *, commits: bool, jobs: int, trouble: Trouble, rate: float, first: int = 0) -> Tally:
-    """Search `runs` histories of one kind."""
+def tally(runs: int, *, commits: bool, jobs: Sequence[int], trouble: Trouble, rate: float, first: int = 0) -> Tally:
+    """Search `runs` histories of one kind, an equal part with each number of jobs."""
     total = Tally()
     for seed in range(first, first + runs):
-        world = history(seed, commits=commits, jobs=jobs, trouble=trouble, rate=rate)
+        world = history(seed, commits=commits, jobs=jobs[seed % len(jobs)], trouble=trouble, rate=rate)
         total.add(world, *simulate(world, seed))
     return total
 
