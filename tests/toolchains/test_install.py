@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
-from triage.toolchains.install_cache import InUse, is_intact, prune, stored
+from triage.toolchains.install_cache import InUse, is_intact, prune, stored, sweep
 from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
@@ -228,3 +229,16 @@ def test_an_environment_has_the_dependencies_of_its_day(
     (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
     folder = install(Workspace(tmp_path / "home"), "some-compiler", compiler, index_of(loopback, tmp_path), Environment())
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [f"its_runtime-{taken}.dist-info"]
+
+
+def test_what_a_killed_install_or_prune_left_is_removed(tmp_path: Path) -> None:
+    left = [tmp_path / "toolchains" / name for name in (".a-1.staging", ".a-1.doomed-7")]
+    left.append(tmp_path / "builders" / "repo" / ".0.doomed-7")
+    used = tmp_path / "toolchains" / ".b-1.staging"
+    for folder in (*left, used):
+        folder.mkdir(parents=True)
+        (folder / "file").touch()
+    with FileLock(tmp_path / "toolchains" / ".b-1.lock"):  # an install in progress
+        sweep(tmp_path)
+    assert not [folder for folder in left if folder.exists()]
+    assert used.exists()

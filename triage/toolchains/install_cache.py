@@ -118,6 +118,18 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
     return folder
 
 
+def sweep(home: Path) -> None:
+    """Remove what killed processes left while they installed or pruned: folders whose lock nobody holds."""
+    from filelock import FileLock, Timeout
+
+    for path in (*home.glob("toolchains/.*.*"), *home.glob("builders/*/.*.*")):
+        name, staging, _ = path.name.partition(".staging")
+        name, doomed, _ = name.partition(".doomed-")
+        if staging or doomed:
+            with suppress(Timeout, OSError), FileLock(path.with_name(f"{name}.lock"), timeout=0):
+                shutil.rmtree(path, ignore_errors=True)
+
+
 class InUse:
     """The toolchains that this process uses. No other process prunes them until this object or the process ends; the kernel
     drops the locks of a killed process.

@@ -20,7 +20,7 @@ from triage.model.revision import Revision, Toolchain
 from triage.toolchains.capability_cache import describe
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
-from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, installed_release, is_intact
+from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, installed_release, is_intact, sweep
 from triage.toolchains.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class ToolchainRegistry:
         self._refs: dict[tuple[str, str], ToolchainRef] = {}
         self._companions: dict[tuple[str, str], Path] = {}
         self._in_use = InUse()
+        sweep(home)
         self._lock = threading.Lock()
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
