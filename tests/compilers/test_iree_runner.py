@@ -10,6 +10,7 @@ import pytest
 
 from tests.remedy.flag_compiler import a_case
 from triage.compilers.iree.runner import IreeRunner
+from triage.model.case import RunSpec
 
 RUNNER = IreeRunner()
 ONE = {"run_type": "iteration", "real_time": 1.5, "time_unit": "ms"}
@@ -22,11 +23,12 @@ def test_times_of_repetitions_and_not_their_mean() -> None:
 
 
 def test_inputs_of_known_size_only() -> None:
-    argv = RUNNER.benchmark_argv(Path("run"), Path("m.vmfb"), "f", ("tensor<4x8xf32>", "tensor<i64>", "f16", "tensor<2xbf16>"))
-    assert argv
-    assert [word for word in argv if "--input" in word] == ["--input=4x8xf32", "--input=i64", "--input=f16=0", "--input=2xbf16"]
+    zeros = RUNNER.zeros(("tensor<4x8xf32>", "tensor<i64>", "f16", "tensor<2xbf16>"))
+    assert zeros == ("4x8xf32", "i64", "f16=0", "2xbf16")
+    argv = RUNNER.benchmark_argv(Path("run"), Path("m.vmfb"), a_case(backend="llvm-cpu"), RunSpec(None, "f", zeros), 1)
+    assert {"--function=f", "--device=local-sync", "--input=4x8xf32", "--input=f16=0"} <= set(argv)
     for unknown in ("tensor<?x4xf32>", "index", "!hal.buffer_view", "tensor<4xf32, #encoding>"):
-        assert RUNNER.benchmark_argv(Path("run"), Path("m.vmfb"), "f", ("tensor<4xf32>", unknown)) is None
+        assert RUNNER.zeros(("tensor<4xf32>", unknown)) is None
 
 
 def test_what_is_compiled_for_this_machine() -> None:

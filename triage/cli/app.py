@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "replay": CommandEntry("triage.cli.replay", "replay", "Check whether reproducers still fail, and on which versions."),
     "lint": CommandEntry("triage.cli.lint", "lint", "Find mistakes in a program before it is compiled."),
     "remedy": CommandEntry("triage.cli.remedy", "remedy", "Find flags or input changes that make a failing case compile."),
+    "bench": CommandEntry("triage.cli.bench", "bench", "Measure the run time of compiled programs side by side."),
     "variants": CommandEntry("triage.cli.variants", "variants", "Find which matrix values a failure depends on."),
     "toolchains": CommandEntry("triage.cli.toolchains", "app", "List, install, inspect and prune compilers."),
     "recipe": CommandEntry("triage.cli.recipe", "app", "Write, validate and list recipes."),

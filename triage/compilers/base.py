@@ -184,8 +184,11 @@ class Runner(Protocol):
     def benchmark_program(self, root: Path) -> Path | None:
         """The program that measures run time, in an installation of the package or beside the compiler."""
 
-    def benchmark_argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
-        """The command that runs a function several times on zeros; None when an argument's size is unknown."""
+    def zeros(self, types: Sequence[str]) -> tuple[str, ...] | None:
+        """Values of zeros for arguments of these types; None when a size is unknown."""
+
+    def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
+        """The command that measures a function of a compiled file."""
 
     def seconds(self, output: str) -> list[float]:
         """Wall time of each repetition, parsed from the output of that command."""

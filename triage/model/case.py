@@ -101,7 +101,7 @@ class Case:
 
     name: `recipe` or `recipe[key=value,...]`, unique in a run; compiler: the family; rules: the recipe's own file of failure
     rules, which come before the packaged ones; spec: data that only the family reads; env: environment variables beside the
-    usual ones, with None to pass on this program's value.
+    usual ones, with None to pass on this program's value; benchmarks: the functions whose run time is measured.
     """
 
     recipe: str
@@ -120,3 +120,4 @@ class Case:
     spec: CaseSpec | None = None
     run: RunSpec | None = None
     env: tuple[tuple[str, str | None], ...] = ()
+    benchmarks: tuple[RunSpec, ...] = ()

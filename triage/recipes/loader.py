@@ -186,6 +186,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, sou
         spec=recipe.spec(),
         run=recipe.run_spec(source.parent),
         env=tuple(recipe.env.items()),
+        benchmarks=recipe.benchmarks(source.parent),
     )
 
 

@@ -233,6 +233,10 @@ class RecipeFormat(MappingFormat):
         """How to run what was compiled, None to compile only; `folder` is the recipe's. BadFiles for mistakes in its files."""
         return None
 
+    def benchmarks(self, folder: Path) -> tuple[RunSpec, ...]:  # noqa: ARG002 - as above
+        """The functions whose run time is measured; `folder` is the recipe's."""
+        return ()
+
     def failure_rules(self, folder: Path) -> Path | None:  # noqa: ARG002 - only some families have the key
         """The file of the recipe's own failure rules; `folder` is the recipe's."""
         return None

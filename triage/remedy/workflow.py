@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import log2
 
 from triage.classify.rules import RewriteInput
-from triage.compilers.base import Runner
 from triage.compilers.registry import family_of
 from triage.execution.inputs import Prepared
 from triage.execution.runner import ProbeJob, ProbeRunner
@@ -163,12 +162,12 @@ def _with_run_times(
     if programs is None or not programs.runs(request.case):
         return list(remedies), ["run times are only measured for programs that run on this machine's processor"]
     notes: list[str] = []
-    timed_remedies = [replace(remedy, probe=_timed(runner, remedy.probe, request.bad, programs, notes)) for remedy in remedies]
+    timed_remedies = [replace(remedy, probe=_timed(runner, remedy.probe, request.bad, notes)) for remedy in remedies]
     without = {check.without.revision.name: check.without for remedy in remedies[:1] for check in remedy.checks}
     compiling = (ref for ref in others if (probe := without.get(ref.revision.name)) and isinstance(probe.outcome, Compiled))
     if (ref := next(compiling, None)) is not None:
         name = ref.revision.name
-        measured = _timed(runner, without[name], ref, programs, notes)
+        measured = _timed(runner, without[name], ref, notes)
         timed_remedies = [
             replace(
                 remedy,
@@ -182,9 +181,9 @@ def _with_run_times(
     return timed_remedies, list(dict.fromkeys(notes))
 
 
-def _timed(runner: ProbeRunner, probe: Probe, ref: ToolchainRef, programs: Runner, notes: list[str]) -> Probe:
+def _timed(runner: ProbeRunner, probe: Probe, ref: ToolchainRef, notes: list[str]) -> Probe:
     try:
-        answer = timed(runner, probe.case, ref, programs)
+        answer = timed(runner, probe.case, ref)
     except EnvironmentFailure as error:
         answer = str(error)
     if isinstance(answer, str):

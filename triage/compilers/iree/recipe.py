@@ -48,7 +48,7 @@ IREE = RecipeFamily(
         "vm",
         "end",
     ),
-    sections=("run",),
+    sections=("run", "bench"),
     keys="triage.compilers.iree.recipe_format:IreeFormat",
     inputs={
         ".mlir": InputKind.MLIR,

@@ -134,6 +134,27 @@ class RunFormat(MappingFormat):
         return self
 
 
+class BenchmarkFormat(MappingFormat):
+    """A function whose run time is measured."""
+
+    noun: ClassVar[str] = "a benchmark"
+
+    function: Annotated[str, BeforeValidator(check_word), WithJsonSchema(_TEXT)] = Field(
+        description="Function to measure.", examples=["prefill"]
+    )
+    inputs: list[_Value] = Field(default=[], description="Its arguments.", examples=[["1x128xi64=@tokens.bin"]])
+    device: Annotated[str, BeforeValidator(check_word), WithJsonSchema(_TEXT)] | SkipJsonSchema[None] = Field(
+        default=None, description="Device to run on; the usual one of the backend when left out.", examples=["local-task"]
+    )
+    flags: list[Annotated[str, BeforeValidator(_run_flag), WithJsonSchema(_TEXT)]] = Field(
+        default=[], description="Further options of `iree-benchmark-module`.", examples=[["--parameters=model=weights.irpa"]]
+    )
+
+    def spec(self, folder: Path) -> RunSpec:
+        inputs = tuple(located(text, folder) for text in self.inputs)
+        return RunSpec(self.device, self.function, inputs, flags=tuple(self.flags))
+
+
 class IreeFormat(RecipeFormat):
     """A program for IREE."""
 
@@ -141,11 +162,18 @@ class IreeFormat(RecipeFormat):
         default=None, description="Run what was compiled and compare its results.", examples=[{"inputs": ["4xf32=1"]}]
     )
 
+    bench: list[BenchmarkFormat] = Field(
+        default=[], description="Functions that `triage bench` measures.", examples=[[{"function": "prefill"}]]
+    )
+
     @model_validator(mode="after")
     def _runs_whole_programs(self) -> Self:
         if self.run is not None and self.phase not in (None, "end"):
             raise advice("a compile that stops early cannot be run; remove `phase` or `run`.", "phase")
         return self
+
+    def benchmarks(self, folder: Path) -> tuple[RunSpec, ...]:
+        return tuple(entry.spec(folder) for entry in self.bench)
 
     def run_spec(self, folder: Path) -> RunSpec | None:
         if (run := self.run) is None:

@@ -25,7 +25,7 @@ _ARGUMENT = re.compile(r"tensor<((?:\d+x)*(?:[if]\d+|bf16))>|([if]\d+)")
 _NO_DEVICE = re.compile(r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*creating driver for device '(?P<device>[^']+)'")
 _UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
 _RESULT = re.compile(r"^result\[\d+\]: ", re.MULTILINE)
-REPETITIONS = 5
+_SECONDS = 0.1  # of each measurement; short functions are called again and again for as long
 
 
 class IreeRunner:
@@ -42,13 +42,14 @@ class IreeRunner:
     def benchmark_program(self, root: Path) -> Path | None:
         return _tool(root, "iree-benchmark-module")
 
-    def benchmark_argv(self, program: Path, module: Path, function: str, types: tuple[str, ...]) -> list[str] | None:
+    def zeros(self, types: Sequence[str]) -> tuple[str, ...] | None:
         matches = [_ARGUMENT.fullmatch(text) for text in types]
-        inputs = [f"--input={match[1]}" if match[1] else f"--input={match[2]}=0" for match in matches if match]
-        if len(inputs) < len(types):
-            return None
-        measuring = [f"--benchmark_repetitions={REPETITIONS}", "--benchmark_min_time=0.2s", "--benchmark_format=json"]
-        return [str(program), f"--module={module}", "--device=local-task", f"--function={function}", *inputs, *measuring]
+        values = tuple(match[1] or f"{match[2]}=0" for match in matches if match)
+        return values if len(values) == len(types) else None
+
+    def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
+        measuring = [f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s", "--benchmark_format=json"]
+        return [*self.argv(program, module, self.options(case, run)), *self.value_options(run.inputs, ()), *measuring]
 
     def seconds(self, output: str) -> list[float]:
         begin = output.find("{")

@@ -1,0 +1,66 @@
+"""`triage bench`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from triage.cli.context import cases_named, load_cases, open_runner, refs_of, select_one_family
+from triage.cli.exit_codes import Exit, command
+from triage.cli.options import CasesOption, DryRunOption, RecipePaths, SuiteOption, format_option, rev_option
+from triage.config.values import parse_duration
+from triage.execution.runner import ProbeJob
+from triage.execution.statistics import Pace
+from triage.execution.timing import Configuration, measure
+from triage.model.errors import BadInput
+from triage.report.benchmark import BenchmarkReport
+from triage.report.registry import write_report
+
+
+@command
+def bench(
+    context: typer.Context,
+    paths: RecipePaths,
+    toolchain: Annotated[
+        list[str] | None,
+        rev_option(
+            "--toolchain", "-t", text="Toolchain to measure; repeatable, the first is the baseline (default: installed)."
+        ),
+    ] = None,
+    case: CasesOption = None,
+    suite_config: SuiteOption = None,
+    threshold: Annotated[float, typer.Option(min=0.0, help="Smallest change that counts, 0.05 for five percent.")] = 0.05,
+    time: Annotated[str, typer.Option(metavar="DURATION", help="Measure for at most this long.")] = "60s",
+    dry_run: DryRunOption = False,
+    output: Annotated[str, format_option(BenchmarkReport)] = "text",
+) -> Exit:
+    """Measure the run time of compiled programs side by side.
+
+    All configurations (cases on toolchains) are measured in turn until every verdict is clear or time is up; the first one is
+    the baseline. Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
+
+    - `triage bench recipes/run-row-sum.yaml -t 3.11.0 -t 3.12.0` compares two releases
+
+    - `triage bench recipes/run-row-sum.yaml -t 3.12.0 --time 5m` measures the variants of a recipe
+    """
+    try:
+        budget = parse_duration(time)
+    except ValueError as error:
+        raise BadInput(f"--time {error}") from error
+    cases = cases_named(load_cases(paths, suite_config), case)
+    selection = select_one_family(cases, tuple(toolchain or ["installed"]), "bench")
+    with open_runner(context.obj, selection.cases, 1) as runner:
+        refs = refs_of(runner, selection.family, selection.revs)
+        configurations = [Configuration(case, ref) for case in selection.cases for ref in refs]
+        if dry_run:
+            for line in runner.command_lines([ProbeJob(row.case, row.ref) for row in configurations]):
+                typer.echo(line)
+            return Exit.OK
+        result = measure(runner, configurations, threshold=threshold, budget=budget)
+    write_report(BenchmarkReport(result), output)
+    paces = {series.comparison.pace for series in result.series if series.comparison}
+    if Pace.SLOWER in paces:
+        return Exit.FOUND
+    unclear = Pace.NOISY in paces or any(series.reason is not None for series in result.series)
+    return Exit.INCONCLUSIVE if unclear else Exit.OK

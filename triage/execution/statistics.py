@@ -1,0 +1,60 @@
+"""Compare two samples of times: a ratio with an interval, and a verdict that is given only when the interval allows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+CONFIDENCE = 0.999
+LEAST = 8  # samples of each side before anything is concluded
+_DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
+
+
+class Pace(StrEnum):
+    """What two samples say about a change of time."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "the same"
+    NOISY = "too noisy"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The ratio of times, new to baseline, and its interval."""
+
+    ratio: float
+    low: float
+    high: float
+    pace: Pace
+
+
+def compare_times(baseline: Sequence[float], new: Sequence[float], threshold: float) -> Comparison | None:
+    """Compare times in seconds; None while there are too few.
+
+    The ratio is the median of the ratios of all pairs of a new and an old time (Hodges and Lehmann), and its interval holds
+    the ratios that a Mann-Whitney test does not reject. It assumes no distribution and is right for few samples too.
+
+    threshold: the smallest change that counts, 0.05 for five percent. A change is named only when the whole interval is
+    beyond the threshold; equality only when the whole interval is within it.
+    """
+    first, second = len(baseline), len(new)
+    if min(first, second) < LEAST or min(*baseline, *new) <= 0:
+        return None
+    import numpy as np
+
+    ratios = np.sort(np.divide.outer(np.asarray(new), np.asarray(baseline)), axis=None)
+    spread = _DEVIATIONS * math.sqrt(first * second * (first + second + 1) / 12)
+    left_out = max(0, math.floor(first * second / 2 - spread))
+    low, ratio, high = (float(value) for value in (ratios[left_out], np.median(ratios), ratios[-1 - left_out]))
+    if low > 1 + threshold:
+        pace = Pace.SLOWER
+    elif high < 1 / (1 + threshold):
+        pace = Pace.FASTER
+    elif 1 / (1 + threshold) < low and high < 1 + threshold:
+        pace = Pace.SAME
+    else:
+        pace = Pace.NOISY
+    return Comparison(ratio, low, high, pace)

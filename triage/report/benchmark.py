@@ -1,0 +1,155 @@
+"""Report of `triage bench`: text, JSON and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from triage.execution.statistics import CONFIDENCE, Pace
+from triage.execution.timing import BenchmarkResult, Configuration, Series
+from triage.model.revision import Revision
+from triage.report.elements import plural
+from triage.report.registry import MarkdownReport
+from triage.report.shapes import Shape
+
+_STYLES = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.SAME: "", Pace.NOISY: "yellow"}
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+@dataclass(frozen=True)
+class TimesShape(Shape):
+    """The times of one function in one configuration, in seconds; `ratio`, `low` and `high` compare with the baseline."""
+
+    case: str
+    toolchain: Revision
+    function: str | None
+    median: float | None
+    samples: list[float]
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class SizeShape(Shape):
+    """The size of one compiled program."""
+
+    case: str
+    toolchain: Revision
+    bytes: int
+
+
+@dataclass(frozen=True)
+class BenchmarkShape(Shape):
+    """JSON of `triage bench`. `threshold`: the smallest change that counts; `confidence`: of the intervals."""
+
+    baseline: TimesShape | None
+    threshold: float
+    confidence: float
+    results: list[TimesShape]
+    sizes: list[SizeShape]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkReport(MarkdownReport):
+    """Times of configurations side by side."""
+
+    result: BenchmarkResult
+
+    def shape(self) -> BenchmarkShape:
+        result = self.result
+        rows = [_times(series) for series in result.series]
+        baseline = next((row for row, series in zip(rows, result.series, strict=True) if _is_baseline(result, series)), None)
+        sizes = [
+            SizeShape(configuration.case.name, configuration.ref.revision, result.sizes[configuration.name])
+            for configuration in result.configurations
+            if configuration.name in result.sizes
+        ]
+        return BenchmarkShape(baseline, result.threshold, CONFIDENCE, rows, sizes, result.seconds)
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Show a row for each configuration and a column for each function, then what the verdicts mean."""
+        result = self.result
+        table = Table(box=None, padding=(0, 3, 0, 0), show_edge=False)
+        table.add_column("configuration", no_wrap=True)
+        for function in result.functions:
+            table.add_column(function)
+        table.add_column("size", justify="right", no_wrap=True)
+        for configuration in result.configurations:
+            cells = [_cell(result, result.of(configuration, function)) for function in result.functions]
+            table.add_row(configuration.name, *cells, _size(result, configuration))
+        yield table
+        yield from (Text(line, style="yellow") for line in self._reasons())
+        yield Text(f"\n{self._legend()}", style="dim")
+
+    def markdown(self) -> str:
+        result = self.result
+        lines = [f"| configuration | {' | '.join(result.functions)} | size |", f"|---|{'---|' * len(result.functions)}---|"]
+        for configuration in result.configurations:
+            cells = [_cell(result, result.of(configuration, function)).plain for function in result.functions]
+            lines.append(f"| {configuration.name} | {' | '.join(cells)} | {_size(result, configuration)} |")
+        return "\n".join([*lines, "", *self._reasons(), "", self._legend(), ""])
+
+    def _reasons(self) -> Iterator[str]:
+        """Yield why cells are empty."""
+        for series in self.result.series:
+            if series.reason is not None:
+                function = f", {series.function}" if series.function else ""
+                yield f"{series.configuration.name}{function}: not measured, {series.reason}"
+
+    def _legend(self) -> str:
+        result = self.result
+        samples = [len(series.samples) for series in result.series if series.samples]
+        measured = f"{min(samples)} to {max(samples)} samples each, " if samples else ""
+        return (
+            f"Median times; ratios to {result.baseline.name} with their {CONFIDENCE:.1%} intervals. {measured}"
+            f"slower or faster: the whole interval is more than {result.threshold:.0%} off."
+        )
+
+
+def _times(series: Series) -> TimesShape:
+    compared = series.comparison
+    return TimesShape(
+        case=series.configuration.case.name,
+        toolchain=series.configuration.ref.revision,
+        function=series.function or None,
+        median=series.median,
+        samples=series.samples,
+        ratio=compared.ratio if compared else None,
+        low=compared.low if compared else None,
+        high=compared.high if compared else None,
+        verdict=compared.pace.value if compared else None,
+        reason=series.reason,
+    )
+
+
+def _is_baseline(result: BenchmarkResult, series: Series) -> bool:
+    return series.configuration == result.baseline
+
+
+def _cell(result: BenchmarkResult, series: Series | None) -> Text:
+    if series is None or series.median is None:
+        return Text("-")
+    text = time_text(series.median)
+    if (compared := series.comparison) is None:
+        return Text(f"{text}  baseline" if _is_baseline(result, series) else text)
+    interval = f"{compared.ratio:.2f} [{compared.low:.2f}, {compared.high:.2f}]"
+    return Text(f"{text}  {interval} {compared.pace}", style=_STYLES[compared.pace])
+
+
+def _size(result: BenchmarkResult, configuration: Configuration) -> str:
+    size = result.sizes.get(configuration.name)
+    return "" if size is None else plural(size, "byte") if size < 4096 else f"{size / 1024:.0f} KiB"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time with three digits: `2.84 ms`."""
+    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1])
+    return f"{seconds / unit:.3g} {name}"
