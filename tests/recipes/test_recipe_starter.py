@@ -93,7 +93,7 @@ def test_the_schema_names_every_key_and_says_what_it_is():
     assert list(schema["properties"])[: len(RecipeFormat.model_fields)] == list(RecipeFormat.model_fields)
     assert schema["required"] == ["name", "input"]
     assert schema["allOf"][0]["then"]["required"] == ["target"]
-    assert len(objects(schema)) == 8
+    assert len(objects(schema)) == 9
     for found in objects(schema):
         assert found["additionalProperties"] is False
         assert all("description" in key or "$ref" in key for key in found["properties"].values())
