@@ -63,7 +63,7 @@ def start(path: str, target: Target, flags: tuple[str, ...], phase: str | None, 
 )
 def test_what_a_command_line_compiles(line: str, expected: RecipeStart) -> None:
     found = read_command(shlex.split(line))
-    assert replace(found, notes=()) == expected
+    assert replace(found, notes=(), env={}) == expected
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,11 @@ def test_the_recipe_has_the_flags_of_the_command_line(
     assert {*target, *start.flags, *phase} == expected
 
 
-def test_variables_in_front_are_reported() -> None:
-    start = read_command(["FOO=1 iree-compile --iree-hal-target-backends=vmvx m.mlir"])
+def test_variables_in_front_are_in_the_recipe() -> None:
+    start = read_command(["env FOO=1 BAR='a b' iree-compile --iree-hal-target-backends=vmvx m.mlir"])
     assert start is not None
-    assert "FOO=1" in " ".join(start.notes)
+    assert start.env == {"FOO": "1", "BAR": "a b"}
+    assert 'env:\n  FOO: "1"\n  BAR: "a b"\n' in new_recipe(recipe_families(), "pasted", "m.mlir", start)
 
 
 @pytest.mark.parametrize("words", [["iree-compile", "-"], ["iree-compile", "/x/tools/../_mlir_libs/iree-compile", "-"]])

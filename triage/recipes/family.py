@@ -59,7 +59,8 @@ RecipeFamilies = Mapping[str, RecipeFamily]  # by name; the first is the one of 
 class RecipeStart:
     """The contents of a new recipe. family: of its compiler; target: None for a family that needs none; keys: YAML lines of
     the keys that only this family has; left_out: words of a command line that a recipe does not need; copied: the text to
-    write to `input`, None when it exists; notes: sentences for the user, which the recipe holds as comments.
+    write to `input`, None when it exists; notes: sentences for the user, which the recipe holds as comments; env: variables
+    that a command line sets.
     """
 
     family: str
@@ -71,6 +72,7 @@ class RecipeStart:
     left_out: Sequence[str] = ()
     copied: str | None = None
     notes: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

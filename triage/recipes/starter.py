@@ -32,6 +32,8 @@ def new_recipe(families: RecipeFamilies, name: str, input_path: str, start: Reci
         lines.append(f"target: {yaml_text({key: value for key, value in fields.items() if value is not None})}")
     if start.flags:
         lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags)]
+    if start.env:
+        lines += ["env:", *(f"  {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in start.env.items())]
     if start.phase is not None:
         lines.append(f"phase: {yaml_text(start.phase)}")
     lines.append("limits: {timeout: 120s, memory: 8GiB}")

@@ -63,9 +63,7 @@ def start_of(command: ShellCommand, backend: str | None = None, source: Path | N
     inputs, flags, left_out = _sorted(_joined(expand_response_files(command.words, Path())))
     path = source or _input(inputs, command.stdin)
     start = _iree_opt(path, flags) if command.tool == "iree-opt" else _iree_compile(path, flags, backend)
-    settings = " ".join(f"{name}={value}" for name, value in command.env)
-    notes = [f"The command line sets {settings}, which a recipe cannot."] if settings else []
-    return replace(start, left_out=(*left_out, *start.left_out), notes=(*start.notes, *notes))
+    return replace(start, left_out=(*left_out, *start.left_out), env=dict(command.env))
 
 
 def _input(inputs: Sequence[str], stdin: str | None) -> Path:
