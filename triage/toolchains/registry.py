@@ -211,6 +211,8 @@ class ToolchainRegistry:
     def companion(self, ref: ToolchainRef, package: str) -> Path:
         """The folder of another package of a release's version, installed if it is missing.
 
+        Where the package lacks a patch version, the newest one before it is used.
+
         Raises:
             EnvironmentFailure: `ref` is no release, or the package has none of this version.
         """
@@ -220,7 +222,7 @@ class ToolchainRegistry:
         if (root := self._companions.get((package, version))) is not None:
             return root
         release = installed_release(self.folder, package, version)
-        release = release or _release_of(self.index.releases(package), version)
+        release = release or _release_for(self.index.releases(package), version)
         if release is None:
             raise EnvironmentFailure(f"the package index has no {package} {version}")
         root = install(self.workspace, package, release, self.index)
@@ -336,6 +338,19 @@ def _release_of(releases: Sequence[Release], version: str) -> Release | None:
 
     wanted = Version(version)
     return next((release for release in releases if Version(release.version) == wanted), None)
+
+
+def _release_for(releases: Sequence[Release], version: str) -> Release | None:
+    """The release of this version, else the newest earlier one of the same minor version."""
+    from packaging.version import Version
+
+    wanted = Version(version)
+    patches = [
+        release
+        for release in releases
+        if (parsed := Version(release.version)) <= wanted and parsed.release[:2] == wanted.release[:2] and not release.yanked
+    ]
+    return max(patches, key=lambda release: Version(release.version), default=None)
 
 
 def neighbours(listed: Sequence[str], wanted: str) -> list[str]:
