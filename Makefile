@@ -28,6 +28,7 @@ help:
 	@echo "make recordings     record the terminal sessions in docs/assets/ again"
 	@echo "make reproducers    reduce the cases in reproducers/orders.txt on all releases"
 	@echo "make bench          measure overhead, classification speed and a small commit bisect, beside other tools"
+	@echo "make bench-reduce SUITE=DIR CONFIG=FILE reduce a hundred failing programs of iree-test-suites' onnx_ops"
 	@echo "make bench-reduce WORDS=...             triage reduce beside C-Vise, Shrink Ray and picire (hours; WORDS='--lines 1000' for less)"
 	@echo "make bench-remedies                     lint on planted faults, remedies for failures with a known flag"
 	@echo "make bench-attribution                  triage attribute on random pairs of releases, checked independently"
@@ -95,9 +96,14 @@ bench: setup
 	$(BIN)/python -m benchmarks.classify_speed
 	$(BIN)/python -m benchmarks.small_bisect
 
-# Large models with one failing part each. WORDS are options of benchmarks.reduce.
+# A hundred failing programs of a suite that SUITE and CONFIG name; without them, large models with one failing part each.
+# WORDS are options of benchmarks.reduce_suite or benchmarks.reduce.
 bench-reduce: setup
+ifdef SUITE
+	$(BIN)/python -m benchmarks.reduce_suite $(SUITE) $(if $(CONFIG),--suite-config $(CONFIG)) $(WORDS)
+else
 	$(BIN)/python -m benchmarks.reduce --large $(WORDS)
+endif
 
 # Programs that the rules and recipes were not written with; results are in docs/research.md.
 bench-remedies: setup

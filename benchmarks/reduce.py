@@ -33,7 +33,7 @@ from triage.compilers.interpreters import interpreter
 from triage.reduce.baseline import Baseline
 
 MAIN = "from triage.cli import main; main()"
-HIDDEN = f"import triage.reduce.workflow as workflow; workflow._line = lambda failure: None; {MAIN}"
+HIDDEN = f"import triage.reduce.workflow as workflow; workflow.line_of = lambda failure: None; {MAIN}"
 OURS, WITHOUT = "triage", "triage, no location"
 _LONG = 3600.0  # seconds for a reduction by triage
 _LARGE = 20_000

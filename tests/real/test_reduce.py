@@ -128,3 +128,16 @@ def test_a_nightly_writes_a_reproducer_for_each_new_failure(shared_home: Path, t
     assert json.loads((out / "nightly.json").read_text())["regressed"] == night["regressed"]
     replayed = json_answer(triage, "replay", out / "reproducers", "-t", "3.3.0")["reproducers"]
     assert [entry["holds"] for entry in replayed] == [True, True]
+
+
+def test_an_imported_model_is_reduced_to_its_operator(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    """Of a torch.operator the signature of a failure depended on how the compiler prints the source line."""
+    recipe = tmp_path / "norms.yaml"
+    program = ROOT / "tests" / "real" / "norms.mlir"
+    recipe.write_text(f"name: norms\ncompiler: iree\ninput: {program}\ntarget: {{backend: llvm-cpu}}\n")
+    report = json_answer(triage, "reduce", recipe, "-t", "3.13.0", "--out", tmp_path / "small")
+    assert (report["status"], report["signature"]) == ("reduced", "legalization:torch.aten.sum.dim_IntList")
+    assert report["operations"] == {"before": 12, "after": 3}
+    assert report["oracle_calls"] <= 30
+    assert 'torch.operator "onnx.ReduceL1"' in report["program"]
+    assert "dense_resource" not in report["program"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +14,72 @@ from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
+from triage.reduce.draft import Document
 from triage.reduce.interestingness import Oracle
 
 WANTED, OTHER = (Failure(name, name, f"{name}:detail", "detail") for name in ("wanted", "other"))
+FAILURES = {
+    "wanted": WANTED,
+    "other": OTHER,
+    "respelled": replace(WANTED, signature="wanted:detail name", location="input.mlir:7:1"),
+    "reworded": replace(WANTED, signature="wanted:words", headline="words"),
+}
+LIMIT = Failure("stack-limit", "stack-limit", "stack-limit", "exceeded stack allocation limit of 1 bytes. Got 2 bytes")
 
 
 class FakeProber:
-    """The first word of a program is its outcome: `good`, `wanted` or `other`."""
+    """The first line of a program is its outcome: `good`, a name of FAILURES, or `limit` with the line that fails."""
 
     def trial(self, case: Case, toolchain: Any, naming: Naming, **_: object) -> Probe:
-        word = case.input.path.read_text().split()[0]
-        outcome: Outcome = Compiled() if word == "good" else Failed(WANTED if word == "wanted" else OTHER)
+        word, *where = case.input.path.read_text().splitlines()[0].split()
+        failure = replace(LIMIT, location=f"input.mlir:{where[0]}:1") if word == "limit" else FAILURES.get(word)
+        outcome: Outcome = Failed(failure) if failure else Compiled()
         return Probe(case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False)
 
 
-def oracle(folder: Path, saved: Path | None = None) -> Oracle:
+def operation_at(document: Document, line: int) -> str | None:
+    return document.content.decode().splitlines()[line - 1]
+
+
+def oracle(folder: Path, saved: Path | None = None, failure: Failure = WANTED) -> Oracle:
     bad = Toolchain("iree", Revision("1"), "id", folder, folder, None)  # type: ignore[arg-type]
     drafts = folder / "drafts"
     drafts.mkdir(parents=True)
-    start = Baseline(WANTED, same_signature(WANTED), Naming.NEVER, seconds=1.0, repeats=1, probes=())
-    return Oracle(FakeProber(), drafts, bad, None, start, other_failures=saved)  # type: ignore[arg-type]
+    start = Baseline(failure, same_signature(failure), Naming.NEVER, seconds=1.0, repeats=1, probes=())
+    prober: Any = FakeProber()
+    return Oracle(prober, drafts, bad, None, start, operation_at=operation_at, other_failures=saved)
+
+
+def test_the_same_message_in_another_spelling_counts_once_it_is_accepted(tmp_path: Path) -> None:
+    asked, never = oracle(tmp_path), threading.Event()
+    assert not asked.fails(draft(["respelled"]), never)
+    assert not asked.accept_spelling(draft(["reworded"]))
+    assert not asked.accept_spelling(draft(["good"]))
+    assert asked.accept_spelling(draft(["respelled"]))
+    assert [asked.fails(draft([word]), never) for word in ("respelled", "wanted", "reworded", "other")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert asked.other_failures() == [FAILURES["reworded"], OTHER]
+
+
+def test_a_failure_without_details_keeps_the_operation_that_fails(tmp_path: Path) -> None:
+    asked, never = oracle(tmp_path, failure=LIMIT), threading.Event()
+    before = draft(["limit 2", "linalg.generic gather", "linalg.generic"])
+    assert asked.fails(draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never)
+    asked.keep_operation(before)
+    assert asked.fails(before, never)
+    assert asked.fails(draft(["limit 3", "linalg.fill", "linalg.generic gather"]), never)
+    assert not asked.fails(draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never)
+    assert not asked.fails(draft(["limit 2", "linalg.generic"]), never)
+
+
+def test_a_signature_with_details_needs_no_operation(tmp_path: Path) -> None:
+    asked, never = oracle(tmp_path), threading.Event()
+    asked.keep_operation(draft(["wanted", "linalg.matmul"]))
+    assert asked.fails(draft(["wanted", "linalg.fill"]), never)
 
 
 def test_only_the_same_failure_counts_and_others_are_counted(tmp_path: Path) -> None:

@@ -87,6 +87,10 @@ class Frontend(ABC):
     def valid(self, document: Document) -> bytes | None:
         """Return the canonical content, equal for programs that differ only in names; None for an invalid program."""
 
+    def operation_at(self, document: Document, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
+        """Return what kind of operation stands on a line of a document's content; None where that is not known."""
+        return None
+
     def written(self, document: Document) -> Sequence[bytes]:
         """Return the ways to write the program, the most readable first."""
         return [document.content]

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.execution.judge import TIMES, value_of
+from triage.classify.findings import normalised
+from triage.execution.judge import TIMES, Match, same_signature, value_of
 from triage.execution.prober import Prober
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
@@ -25,6 +26,7 @@ from triage.reduce.baseline import Baseline
 from triage.reduce.draft import Document, Draft
 
 _NEAR = 1.25  # measure again when the ratio is within this factor of the wanted one
+_DISPATCH = re.compile(r"dispatch_\d+_([a-z_]+?)(?:_[\dD]|\Z)")  # the kind of a dispatch in the name of its function
 
 
 @dataclass(slots=True)
@@ -50,11 +52,13 @@ class Oracle:
         good: Toolchain | None,
         baseline: Baseline,
         *,
+        operation_at: Callable[[Document, int], str | None] = lambda _document, _line: None,
         other_failures: Path | None = None,
     ) -> None:
-        """folder: existing folder for the drafts' files. other_failures: existing folder that gets the smallest program of
-        each other failure.
+        """folder: existing folder for the drafts' files. operation_at: the frontend's. other_failures: existing folder that
+        gets the smallest program of each other failure.
         """
+        self._operation_at, self._operation = operation_at, ""
         self.bad, self.good = bad, good
         self.tally = Tally()
         self._prober, self._folder, self._baseline, self._other_failures = prober, folder, baseline, other_failures
@@ -68,14 +72,50 @@ class Oracle:
         for attempt in range(self._baseline.repeats):
             outcome = self._compile(draft, self.bad, attempt, cancelled).outcome
             if isinstance(outcome, Failed):
-                if self._baseline.match(outcome.failure):  # only the root cause counts: later runs identify it by that
+                # Only the root cause counts: later runs identify it by that.
+                if self._baseline.match(outcome.failure) and self._operation in ("", self._failing(draft, outcome.failure)):
                     return True
                 self._record(outcome.failure, draft)
         return False
 
+    def accept_spelling(self, draft: Draft) -> bool:
+        """Return whether a rewritten original fails with the same message as the original, in a signature of its own: a
+        signature may depend on source lines that the compiler prints. From then on that signature counts, too.
+        """
+        start = self._baseline
+        outcome = self._compile(draft, self.bad, 0, threading.Event()).outcome
+        if not isinstance(outcome, Failed) or not _same_message(outcome.failure, start.failure):
+            return False
+        self.tally.other_failures.pop(outcome.failure.signature, None)
+        as_written, rewritten = start.match, same_signature(outcome.failure)
+        self._baseline = replace(start, match=lambda failure: as_written(failure) or rewritten(failure))
+        return True
+
+    def keep_operation(self, draft: Draft) -> None:
+        """Keep the kind of the operation that fails in the first draft, when the signature is only the class: the failure of
+        another operation has the same signature.
+        """
+        outcome = self._compile(draft, self.bad, 0, threading.Event()).outcome
+        if isinstance(outcome, Failed):
+            self._operation = self._failing(draft, outcome.failure)
+
+    def _failing(self, draft: Draft, failure: Failure) -> str:
+        """The kind of operation or dispatch that fails; empty when it is not known or part of the signature."""
+        line = line_of(failure)
+        if failure.signature != failure.failure_class:
+            return ""
+        if dispatch := _DISPATCH.search(str(failure.details.get("function"))):
+            return dispatch[1]
+        return (line and self._operation_at(draft.document, line)) or ""
+
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
         """Return whether the good toolchain compiles the draft; True without a good toolchain."""
         return self.good is None or isinstance(self._compile(draft, self.good, 0, cancelled).outcome, Compiled)
+
+    @property
+    def match(self) -> Match:
+        """The comparison of failures, with the spellings accepted."""
+        return self._baseline.match
 
     def other_failures(self) -> list[Failure]:
         """Return the other failures found, the most frequent first."""
@@ -293,6 +333,16 @@ class ReductionTest:
                 )
                 self._task.advance()
             return self._answers[key]
+
+
+def line_of(failure: Failure) -> int | None:
+    """Return the line of `file:line:column`."""
+    parts = (failure.location or "").rsplit(":", 2)
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
+
+
+def _same_message(failure: Failure, other: Failure) -> bool:
+    return failure.failure_class == other.failure_class and normalised(failure.headline) == normalised(other.headline)
 
 
 def settings_of(case: Case) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.reduce.frontends.python.frontend import PythonFrontend
 from triage.reduce.frontends.python.source_tree import parse_program
 from triage.reduce.frontends.text import TextFrontend
-from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, settings_of
+from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, line_of, settings_of
 from triage.reduce.state import Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -89,6 +89,7 @@ class ReductionRequest:
 def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | NotReproducible:
     """Reduce a case. The best draft is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
+    request = replace(request, case=replace(request.case, run=None))  # what is left of a program has other inputs
     bad = runner.registry.obtain(request.bad)
     good = runner.registry.obtain(request.good) if request.good else None
     if request.metric:
@@ -131,11 +132,19 @@ class _Reducer:
         if request.other_failures:
             with disk_errors("save programs that fail in another way"):
                 request.other_failures.mkdir(parents=True, exist_ok=True)
-        oracle = GrowthOracle if start.metric else Oracle
-        drafts = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
-        self.oracle = oracle(runner.prober, drafts, bad, good, start, other_failures=request.other_failures)
         self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
         stack.callback(self.frontend.close)
+        oracle = GrowthOracle if start.metric else Oracle
+        drafts = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
+        self.oracle = oracle(
+            runner.prober,
+            drafts,
+            bad,
+            good,
+            start,
+            operation_at=self.frontend.operation_at,
+            other_failures=request.other_failures,
+        )
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
         self.test = ReductionTest(self.oracle, self.frontend.valid, self.folder.save, runner.jobs, task)
@@ -154,6 +163,9 @@ class _Reducer:
         if self.request.resume and (saved := self.folder.best(case)):
             best = (Draft(document, saved[1]) for document in self.frontend.open(saved[0]))
             original = next(iter(self.frontend.open(source)), None)
+            if original is not None:
+                self.oracle.accept_spelling(Draft(original, case))
+                self.oracle.keep_operation(Draft(original, case))
             if original is not None and (found := self.test.first(best)):
                 return Draft(original, case), found, None
         phase = self.start.failure.phase
@@ -161,8 +173,11 @@ class _Reducer:
         variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
         why = "it cannot be read by this toolchain's tools"
         for document in self.frontend.open(source):  # one at a time: with its constants a program may take gigabytes
-            if found := self.test.first(Draft(document, variant) for variant in variants):
-                return found, found, _line(self.start.failure)
+            drafts = [Draft(document, variant) for variant in variants]
+            if found := self.test.first(drafts) or next(filter(self.oracle.accept_spelling, drafts), None):
+                self.oracle.keep_operation(found)
+                self.test.settle(found)
+                return found, found, line_of(self.start.failure)
             why = "its generic form does not fail in the same way"
         return NotReproducible(self.request.case, why, self.start.probes)
 
@@ -265,13 +280,13 @@ class _Reducer:
         if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
             return None
         if self.start.full is not None:
-            same = self.request.match(self.start.full)(outcome.failure)
+            same = self.request.match(self.start.full)(outcome.failure) or self.oracle.match(outcome.failure)
         elif self.start.naming is Naming.NEVER:
-            same = self.start.match(outcome.failure)
+            same = self.oracle.match(outcome.failure)
         else:
             # A full probe identifies a crash by its pass, a trial by its stack: only trials compare with the original's.
             trial = self.runner.prober.trial(small, self.bad, self.start.naming)
-            same = isinstance(trial.outcome, Failed) and self.start.match(trial.outcome.failure)
+            same = isinstance(trial.outcome, Failed) and self.oracle.match(trial.outcome.failure)
         return outcome.failure if same else None
 
 
@@ -281,9 +296,3 @@ def _testable(probes: tuple[Probe, ...]) -> int:
 
 def _size(document: Document, content: bytes) -> ProgramSize:
     return ProgramSize(document.size, content.rstrip(b"\n").count(b"\n") + 1, len(content), document.unit)
-
-
-def _line(failure: Failure) -> int | None:
-    """The line of `file:line:column`."""
-    parts = (failure.location or "").rsplit(":", 2)
-    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None

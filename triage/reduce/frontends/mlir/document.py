@@ -14,6 +14,7 @@ from triage.reduce.draft import Draft
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
 _CROSSABLE = re.compile(r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\.")
+_HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 _SHORT = 256  # characters of attributes; longer constants become inputs
 _PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "tied_operands", "sym_name")
 
@@ -41,6 +42,24 @@ class MlirDocument:
     @cached_property
     def size(self) -> int:
         return sum(1 for _ in self.module.walk())
+
+    def operation_at(self, line: int) -> str | None:
+        """Return what kind of operation stands on a line of the text."""
+        before = sum(1 for text in self.text.splitlines()[:line] if _HEAD.match(text))
+        operations = list(self.module.root.walk())  # in the order of their lines
+        return _kind_of(operations[before - 1]) if 0 < before <= len(operations) else None
+
+
+def _kind_of(operation: Operation) -> str:
+    """The name with what makes a generic operation a gather or a reduction, and the operator that a frontend wraps."""
+    words = [operation.name]
+    if wrapped := operation.attribute("name"):
+        words.append(wrapped.strip('"'))
+    if "reduction" in (operation.attribute("iterator_types") or ""):
+        words.append("reduction")
+    if any(inner.name == "tensor.extract" for inner in operation.walk()):
+        words.append("gather")
+    return " ".join(words)
 
 
 def module_of(draft: Draft) -> Module:

@@ -89,6 +89,10 @@ class MlirFrontend(Frontend):
             document.canonical = valid if valid and all(other.valid(text) for other in self._others) else ""
         return document.canonical.encode() or None
 
+    def operation_at(self, document: Document, line: int) -> str | None:
+        assert isinstance(document, MlirDocument)
+        return document.operation_at(line)
+
     def written(self, document: Document) -> Sequence[bytes]:
         assert isinstance(document, MlirDocument)
         pretty = self._reader.pretty(document.text)
