@@ -15,7 +15,7 @@ from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged
 from triage.compilers.base import Runner
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Status, Untestable, Verdict
+from triage.model.outcome import Cause, Compiled, Detail, Failed, Failure, Outcome, Probe, Status, Untestable, Verdict
 from triage.recipes import expectation_for
 
 Match = Callable[[Failure], bool]
@@ -87,8 +87,10 @@ def judge_run(
         return Untestable(Cause.FLAG, f"does not know the flag {flag} to run a program")
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if first.failure_class == "wrong-result":
-        details = {**first.details, **dict(wrong_numbers(metrics))}
-        return Failed(replace(first, stage=Stage.COMPARE, details=details), flaky=flaky)
+        details = {**first.details, **dict(_wrong_numbers(metrics))}
+        return Failed(
+            replace(first, stage=Stage.COMPARE, headline=_wrong_headline(first, details), details=details), flaky=flaky
+        )
     if first.family == "run":
         return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
     crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
@@ -109,7 +111,15 @@ def judge_run(
     return Failed(failure, flaky=flaky)
 
 
-def wrong_numbers(metrics: Mapping[str, float]) -> Iterator[tuple[str, str | int]]:
+def _wrong_headline(failure: Failure, details: Mapping[str, Detail]) -> str:
+    if "actual" not in details or "expected" not in details:
+        return failure.headline
+    place = f", element {details['element']}" if "element" in details else ""
+    share = f"; {details['mismatches']} of {details['elements']} elements differ" if details.get("mismatches") else ""
+    return f"result {details['output']}{place} is {details['actual']}, expected {details['expected']}{share}"
+
+
+def _wrong_numbers(metrics: Mapping[str, float]) -> Iterator[tuple[str, str | int]]:
     """Yield the numbers on a wrong result as details of its failure."""
     for name in ("mismatches", "elements", "nan", "inf"):
         if name in metrics:
