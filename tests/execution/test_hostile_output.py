@@ -102,7 +102,7 @@ def test_an_error_in_one_case_is_an_untestable_outcome_of_that_case() -> None:
 
     runner = ProbeRunner.__new__(ProbeRunner)
     runner.prober, runner.threshold = Prober(), None  # type: ignore[assignment]
-    runner.progress = SimpleNamespace(note=notes.append)  # type: ignore[assignment]
+    runner.progress = SimpleNamespace(error=notes.append)  # type: ignore[assignment]
     runner.stop = threading.Event()
     case, revision = SimpleNamespace(name="one"), SimpleNamespace(name="1.0")
     job = ProbeJob(case, SimpleNamespace(revision=revision))  # type: ignore[arg-type]

@@ -26,11 +26,11 @@ from triage.cli.screen import print_stderr
 from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
-from triage.nightly.compare import CaseChangeKind
+from triage.nightly.compare import CaseChangeKind, Night
 from triage.nightly.night import NightRun, shard
 from triage.report.forecast import forecast
-from triage.report.night import NightReport, write_reports
-from triage.report.registry import write_report
+from triage.report.night import NightReport, showable, write_reports
+from triage.report.registry import format_for, write_report
 
 
 @command
@@ -80,32 +80,50 @@ def nightly(
             run.compare()
             if bisect:
                 run.bisect()
-            report = write_reports(run.night(), out) if out else NightReport(run.night())
+            report = _written(run, out, output)
             if out and reproducers:
                 from triage.report.reproducer import write_reproducer
 
                 # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
-                for extended in run.reduce(partial(write_reproducer, out=reproducers)):
-                    report = write_reports(extended, out)
+                for _ in run.reduce(partial(write_reproducer, out=reproducers)):
+                    report = _written(run, out, output)
     write_report(report, output)
-    night = report.night
+    night = run.night()
     if night.of(CaseChangeKind.REGRESSED) or night.of(CaseChangeKind.CHANGED):
         return Exit.FOUND
-    code = exit_for_probes(probe for pair in night.pairs for probe in (pair.baseline, pair.probe))
+    code = exit_for_probes(probe for pair in report.night.pairs for probe in (pair.baseline, pair.probe))
     return Exit.OK if code is Exit.FOUND else code
+
+
+def _written(run: NightRun, out: Path | None, output: str, stopped: str | None = None) -> NightReport:
+    """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
+
+    def written(night: Night) -> NightReport:
+        report = write_reports(night, out) if out else NightReport(night)
+        format_for(NightReport, output).render(report)
+        return report
+
+    night = run.night(stopped)
+    try:
+        return written(night)
+    except (TriageError, OSError):
+        raise
+    except Exception:
+        return written(showable(night, run.runner.internal_error))
 
 
 @contextmanager
 def _partial_reports(run: NightRun, out: Path | None, output: str) -> Iterator[None]:
-    """Report what is known, marked as partial, when the block is interrupted or the environment fails."""
+    """Report what is known, marked as partial, when the block is interrupted or fails."""
     try:
         yield
-    except (KeyboardInterrupt, TriageError, OSError) as error:
-        is_interrupted = isinstance(error, KeyboardInterrupt | Interrupted)
-        night = run.night("interrupted" if is_interrupted else str(error))
+    except (KeyboardInterrupt, Exception) as error:
+        stopped = str(error) if isinstance(error, TriageError | OSError) else f"internal error: {type(error).__name__}"
+        if isinstance(error, KeyboardInterrupt | Interrupted):
+            stopped = "interrupted"
         try:
-            write_report(write_reports(night, out) if out else NightReport(night), output)
-        except (TriageError, OSError) as problem:
+            write_report(_written(run, out, output, stopped), output)
+        except Exception as problem:
             print_stderr(f"triage: the partial report is missing: {problem}")
         raise
 

@@ -57,6 +57,8 @@ class LiveBars:
     def note(self, text: str) -> None:
         self._bars.console.print(text)
 
+    error = note
+
     def remove(self, number: TaskID) -> None:
         """Remove a bar, and the display with the last one."""
         with self._lock:
@@ -97,8 +99,17 @@ class LogLines:
     def note(self, text: str) -> None:
         print_stderr(text)
 
+    error = note
+
     def close(self) -> None:
         """Do nothing: printed lines stay."""
+
+
+class ErrorsOnly(Silent):
+    """No progress, for --quiet."""
+
+    def error(self, text: str) -> None:
+        print_stderr(text)
 
 
 class _LogTask:
@@ -144,7 +155,7 @@ class AppContext:
     def progress(self) -> Iterator[Progress]:
         """Show progress on stderr: bars on a terminal, lines in a log, nothing when quiet."""
         if self.quiet:
-            yield Silent()
+            yield ErrorsOnly()
             return
         is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         shown = LiveBars() if is_live else LogLines()

@@ -25,6 +25,7 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 _DOWNLOADS = 4  # at once; more would share the same bandwidth
 _HEADROOM = 1.25  # the peak of a compile varies between runs and releases
 _LEAST_MB = 256.0
+_FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
 _USABLE = 0.9  # share of the available memory
 
 
@@ -226,11 +227,14 @@ class ProbeRunner:
         except (TriageError, OSError):
             raise
         except Exception as error:
-            name = f"{job.case.name} on {job.ref.revision.name}"
-            self.progress.note(f"internal error on {name}; this is a bug in triage:\n{traceback.format_exc()}")
-            reason = f"internal error of triage: {type(error).__name__}: {str(error)[:200]}"
-            outcome = Untestable(Cause.INTERNAL, reason)
+            outcome = self.internal_error(f"{job.case.name} on {job.ref.revision.name}", error)
             return Probe(job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+
+    def internal_error(self, name: str, error: Exception) -> Untestable:
+        """Print the traceback of a defect that a case brings out; return why the case is untestable."""
+        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
+        self.progress.error(f"internal error on {name}; this is a bug in triage:\n{trace}")
+        return Untestable(Cause.INTERNAL, f"internal error of triage: {type(error).__name__}: {str(error)[:200]}")
 
     def _judged(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         probe = self.prober.probe(job.case, toolchain, fresh=job.fresh, after=job.after)

@@ -27,6 +27,9 @@ class Progress(Protocol):
     def note(self, text: str) -> None:
         """Print a line that stays."""
 
+    def error(self, text: str) -> None:
+        """Print a message that stays, also where progress is suppressed."""
+
 
 class _NoTask:
     def advance(self, amount: float = 1.0) -> None:
@@ -46,4 +49,7 @@ class Silent:
         return _NoTask()
 
     def note(self, text: str) -> None:
+        pass
+
+    def error(self, text: str) -> None:
         pass

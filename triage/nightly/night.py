@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Probe
 from triage.nightly.compare import CaseChangeKind, Example, Night, Pair, pair_up
 from triage.reduce.reproducer import Reproducer, reproducer_of
@@ -91,11 +91,7 @@ class NightRun:
         """Find the releases that introduced each regression."""
         self.phase = "bisects"
         self._replace_pairs(
-            lambda pair: (
-                replace(pair, bisections=find_origin(self.runner, pair, self.toolchain, self.baseline))
-                if pair.change is CaseChangeKind.REGRESSED
-                else pair
-            )
+            lambda pair: replace(pair, bisections=self._origin(pair)) if pair.change is CaseChangeKind.REGRESSED else pair
         )
 
     def reduce(self, write: Callable[[Reproducer], Path]) -> Iterator[Night]:
@@ -110,6 +106,16 @@ class NightRun:
                 request = ReductionRequest(pair.probe.case, self.toolchain, self.baseline, same_signature)
                 self._examples[signature] = _example(self.runner, request, signature, write)
                 yield self.night()
+
+    def _origin(self, pair: Pair) -> tuple[Bisection, ...]:
+        """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
+        try:
+            return find_origin(self.runner, pair, self.toolchain, self.baseline)
+        except (TriageError, OSError):
+            raise
+        except Exception as error:
+            why = self.runner.internal_error(f"the bisect of {pair.name}", error)
+            return (Bisection(pair.probe.case, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=why.reason, cause=why.cause),)
 
     def _replace_pairs(self, change: Callable[[Pair], Pair]) -> None:
         """Replace each pair as soon as the new one is known."""
@@ -163,4 +169,9 @@ def _example(runner: ProbeRunner, request: ReductionRequest, signature: str, wri
         folder = None if isinstance(result, NotReproducible) else write(reproducer_of(runner, result, request.bad))
     except EnvironmentFailure as error:  # the comparison itself is complete
         return Example(signature, NotReproducible(request.case, str(error), cause=Cause.ENVIRONMENT))
+    except (TriageError, OSError):
+        raise
+    except Exception as error:
+        why = runner.internal_error(f"the reduction of {request.case.name}", error)
+        return Example(signature, NotReproducible(request.case, why.reason, cause=why.cause))
     return Example(signature, result, folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.model.outcome import Failed, Untestable
+from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Revision
 from triage.nightly.compare import CaseChangeKind, Example, Night, Pair
 from triage.reduce.state import NotReproducible
 from triage.report.bisection import BisectShape, bisect_shape
 from triage.report.elements import failure_text, headline_text, numbers_text, plural, revision_text
-from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, format_for
+from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, format_for, format_names
 from triage.report.shapes import ProbeShape, Shape, optional_failure, probe_shape, reason_in
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -160,6 +160,9 @@ class NightReport(MarkdownReport, SuiteReport):
         for pair in night.slower:
             old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
             yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")
+        for pair in night.of(CaseChangeKind.UNTESTABLE):
+            if Cause.INTERNAL in _causes(pair):
+                yield Text(f"  {pair.name}: {_reason(pair)}", style="bold red")
         counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in CaseChangeKind)
         yield Text(f"\n{counts}; {effort_text(night)}")
         yield from (Text(f"written: {path}") for path in self.files.values())
@@ -199,6 +202,26 @@ def write_reports(night: Night, folder: Path) -> NightReport:
         for name, file in _FILES.items():
             write_whole(folder / file, format_for(NightReport, name).render(report))
     return report
+
+
+def showable(night: Night, explain: Callable[[str, Exception], Untestable]) -> Night:
+    """Return the night with each case that a format cannot show as an untestable one.
+
+    explain: prints the exception that a case brings out and returns the outcome that stands for it.
+    """
+
+    def shown(pair: Pair) -> Pair:
+        alone = NightReport(replace(night, pairs=(pair,), not_compared=()))
+        try:
+            for name in format_names(NightReport):
+                format_for(NightReport, name).render(alone)
+        except Exception as error:
+            outcome = explain(f"the report of {pair.name}", error)
+            baseline, probe = (replace(probe, outcome=outcome) for probe in (pair.baseline, pair.probe))
+            return Pair(baseline, probe, CaseChangeKind.UNTESTABLE)
+        return pair
+
+    return replace(night, pairs=tuple(map(shown, night.pairs)))
 
 
 def partial_text(night: Night) -> str:
@@ -253,6 +276,10 @@ def _reason(pair: Pair) -> str | None:
         if isinstance(probe.outcome, Untestable):
             return f"{probe.revision.name}: {probe.outcome.reason}"
     return None
+
+
+def _causes(pair: Pair) -> set[Cause]:
+    return {probe.outcome.cause for probe in (pair.probe, pair.baseline) if isinstance(probe.outcome, Untestable)}
 
 
 def _pair_lines(pair: Pair) -> Iterable[RenderableType]:

@@ -1,0 +1,113 @@
+"""A defect of the program that one case brings out is reported with that case; the night goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
+from triage.cli.app import app
+from triage.execution import prober
+from triage.nightly import night
+from triage.nightly.compare import CaseChangeKind, Example, Pair
+from triage.report import night as report_of_night
+from triage.report.registry import SuiteCase
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("releases"), count=2) as made:
+        yield made
+
+
+@pytest.fixture
+def cases(releases: FakeReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in environment(releases, tmp_path / "home").items():
+        monkeypatch.setenv(name, value)
+    for name, words in {"steady": (), "broken": (), "breaks": ("breaks-1",)}.items():
+        write_case(tmp_path / "cases", name, *words)
+    return tmp_path / "cases"
+
+
+def nightly(cases: Path, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["nightly", str(cases), "-t", "1.1.0", "-b", "1.0.0", "--out", str(cases / "out"), *words])
+    assert "Traceback" in result.stderr
+    assert "ZeroDivisionError" in result.stderr
+    ElementTree.parse(cases / "out" / "nightly.xml")
+    return result
+
+
+def report(cases: Path) -> dict[str, object]:
+    answer: dict[str, object] = json.loads((cases / "out" / "nightly.json").read_text())
+    return answer
+
+
+def raising(name: str, function: object) -> object:
+    def raise_for(*values: object, **named: object) -> object:
+        if any(getattr(getattr(value, "case", value), "name", None) == name for value in values):
+            raise ZeroDivisionError(name)
+        return function(*values, **named)  # type: ignore[operator]
+
+    return raise_for
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_an_error_while_a_case_is_judged(cases: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]) -> None:
+    (cases / "breaks.yaml").unlink()
+    monkeypatch.setattr(prober, "rules_of", raising("broken", prober.rules_of))
+    result = nightly(cases, *quiet)
+    assert result.exit_code == 4
+    answer = report(cases)
+    assert (answer["unchanged"], answer["untestable"], answer["partial"]) == (1, 1, False)
+    [untested] = answer["not_tested"]  # type: ignore[misc,attr-defined]
+    assert untested["case"] == "broken"
+    assert "ZeroDivisionError" in untested["reason"]
+    assert "broken" in result.stdout
+
+
+def test_an_error_while_a_case_is_bisected_and_reduced(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(night, "find_origin", raising("breaks", night.find_origin))
+    monkeypatch.setattr(night, "reduce_case", raising("breaks", night.reduce_case))
+    result = nightly(cases, "--bisect", "--reduce")
+    assert result.exit_code == 1
+    [regressed] = report(cases)["regressed"]  # type: ignore[misc]
+    [bisection] = regressed["bisections"]
+    assert bisection["status"] == "inconclusive"
+    assert "ZeroDivisionError" in bisection["reason"]
+    assert "ZeroDivisionError" in regressed["example"]["reason"]
+    assert "ZeroDivisionError" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["broken", "breaks"])
+def test_an_error_while_a_case_is_shown(cases: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    show = report_of_night._suite_case
+
+    def suite_case(pair: Pair, example: Example | None) -> SuiteCase:
+        if pair.name == name and pair.change is not CaseChangeKind.UNTESTABLE:
+            raise ZeroDivisionError(name)
+        return show(pair, example)
+
+    monkeypatch.setattr(report_of_night, "_suite_case", suite_case)
+    if name == "broken":
+        (cases / "breaks.yaml").unlink()
+    result = nightly(cases)
+    assert result.exit_code == (4 if name == "broken" else 1)  # a regression counts first
+    answer = report(cases)
+    assert answer["unchanged"] == (1 if name == "broken" else 2)
+    assert [untested["case"] for untested in answer["not_tested"]] == [name]  # type: ignore[attr-defined]
+
+
+def test_an_error_outside_the_cases_leaves_a_partial_report(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(night.NightRun, "reduce", fail)
+    assert nightly(cases, "--reduce").exit_code == 4
+    answer = report(cases)
+    assert answer["partial"]
+    assert len(answer["regressed"]) == 1  # type: ignore[arg-type]
