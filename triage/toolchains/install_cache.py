@@ -120,12 +120,12 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
 
 def sweep(home: Path) -> None:
     """Remove what killed processes left while they installed or pruned: folders whose lock nobody holds."""
-    from filelock import FileLock, Timeout
-
     for path in (*home.glob("toolchains/.*.*"), *home.glob("builders/*/.*.*")):
         name, staging, _ = path.name.partition(".staging")
         name, doomed, _ = name.partition(".doomed-")
         if staging or doomed:
+            from filelock import FileLock, Timeout  # slow to import, and rarely needed
+
             with suppress(Timeout, OSError), FileLock(path.with_name(f"{name}.lock"), timeout=0):
                 shutil.rmtree(path, ignore_errors=True)
 
