@@ -13,7 +13,7 @@ KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
-  fuzz torture bench bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories clean
+  fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on recipes/, bisect and reduce regressions; reports in $(OUT)/"
@@ -28,6 +28,7 @@ help:
 	@echo "make recordings     record the terminal sessions in docs/assets/ again"
 	@echo "make reproducers    reduce the cases in reproducers/orders.txt on all releases"
 	@echo "make bench          measure overhead, classification speed and a small commit bisect, beside other tools"
+	@echo "make bench-classify                     classes and signatures of failures from public threads, and false alarms (seconds)"
 	@echo "make bench-reduce SUITE=DIR CONFIG=FILE reduce a hundred failing programs of iree-test-suites' onnx_ops"
 	@echo "make bench-reduce WORDS=...             triage reduce beside C-Vise, Shrink Ray and picire (hours; WORDS='--lines 1000' for less)"
 	@echo "make bench-remedies                     lint on planted faults, remedies for failures with a known flag"
@@ -95,6 +96,10 @@ bench: setup
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python -m benchmarks.classify_speed
 	$(BIN)/python -m benchmarks.small_bisect
+
+# Failures of public threads in texts of our own; the held-out half was not used to write rules. Results are in docs/research.md.
+bench-classify: setup
+	$(BIN)/python -m benchmarks.classify_corpus --held-out
 
 # A hundred failing programs of a suite that SUITE and CONFIG name; without them, large models with one failing part each.
 # WORDS are options of benchmarks.reduce_suite or benchmarks.reduce.

@@ -6,10 +6,12 @@ import importlib
 import inspect
 import json
 import pkgutil
+import sys
 import typing
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import mkdocs_gen_files
@@ -70,6 +72,28 @@ def classes_page() -> str:
     return "".join(parts)
 
 
+def corpus_page() -> str:
+    """Return the public threads whose failures measure `triage classify`, with what failed in each."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks are no installed package
+    from benchmarks.classify_corpus import snippets
+
+    families = {rule.name: rule.family for rule in packaged_rules()}
+    rows = []
+    for snippet in sorted(snippets(), key=lambda snippet: snippet.thread):
+        thread = snippet.thread.removesuffix("/2")
+        address = "https://github.com/" + thread.replace("#", "/issues/")
+        name = snippet.classes[0]
+        parts = ", ".join(names.split("|")[0] for names in snippet.names).replace("|", "\\|")
+        half = "held out" if snippet.held_out else "first"
+        rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} | {half} |\n")
+    return (
+        "# Classified public failures\n\nThe facts of public threads that `make bench-classify` measures classes and "
+        "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for "
+        "it in the format of the diagnostics. Rules were written with the first half only; [What was tried](../research.md) has the figures."
+        f"\n\n| thread | family | class | signature names | half |\n|---|---|---|---|---|\n{''.join(rows)}"
+    )
+
+
 def lint_page() -> str:
     """Return the table of lint rules."""
     linters = (linter for family in Families().values() if (linter := family.linter()) is not None)
@@ -123,6 +147,7 @@ PAGES = {
     "json": json_page,
     "commands": commands_page,
     "failure-classes": classes_page,
+    "classified-failures": corpus_page,
     "lint-rules": lint_page,
     "exit-codes": exit_codes_page,
     "recipe": recipe_page,

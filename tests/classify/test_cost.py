@@ -32,7 +32,7 @@ def deep_recursion() -> Iterator[None]:
 def rule_patterns() -> Iterator[tuple[str, str]]:
     for rule in packaged_rules():
         yield from ((f"{rule.name} {pattern.scope}", pattern.regex) for pattern in rule.patterns)
-        yield from ((f"{rule.name} context", regex) for regex in rule.context)
+        yield from ((f"{rule.name} context", context.regex) for context in rule.context)
 
 
 def own_patterns() -> Iterator[tuple[str, str, bool]]:

@@ -35,13 +35,13 @@ def test_a_near_miss_does_not_match(rule: Rule, index: int) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_regexes_compile_and_capture_the_identity(rule: Rule) -> None:
-    groups = {"message", "frames"}
+    groups = {"message", "frames", "caller", "dispatch"} | ({"source_op"} if rule.source_op else set())
     for pattern in rule.patterns:
         groups |= set(re.compile(pattern.regex).groupindex)
         if pattern.scope in (MatchScope.LINE, MatchScope.CRASH):
             assert pattern.begins or pattern.anchors or any(text in pattern.regex for text in (*ERROR_NEEDLES, "Assertion"))
             assert not pattern.anchors, "an anchor costs a pass over every stream"
-    for regex in (*rule.context, *rule.frames):
+    for regex in (*(context.regex for context in rule.context), *rule.frames):
         groups |= set(re.compile(regex).groupindex)
     for alternatives in rule.identity:
         assert set(alternatives.split("|")) <= groups | {"pass"}

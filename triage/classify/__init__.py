@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.passes import FailingPass, PassScanner, phase_of
+from triage.classify.passes import NO_PASS, FailingPass, PassScanner, phase_of
 from triage.classify.rules import Rule, RuleSet
 from triage.classify.rules_file import load_rules, packaged_rules
 from triage.classify.scanner import Scanner, classify_log, open_log
 
 __all__ = [
+    "NO_PASS",
     "Diagnosis",
     "FailingPass",
     "PassScanner",

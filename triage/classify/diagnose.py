@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.findings import Finding, silent_failure, with_pass
+from triage.classify.findings import Finding, as_read, may_be_as_read, silent_failure, with_pass
 from triage.classify.log_lines import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
 from triage.classify.rules import RuleSet
@@ -43,13 +43,14 @@ class Diagnosis:
 
 
 def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | str | None = None) -> Diagnosis:
-    """Find the failures of a run. failing_pass: the pass that a second run named, see `PassScanner`."""
-    failures, remarks, printed = _scan(execution.stderr, rules)
+    """Find the failures of a run. failing_pass: the pass that a second run named, or `NO_PASS`, see `PassScanner`."""
+    scanner = _scan(execution.stderr, rules)
+    failures, remarks, printed = scanner.finish(), scanner.remarks, scanner.first_pass
     if execution.ok:
         return Diagnosis(warnings=(*failures, *remarks))
     if not failures:  # a Python front end and many other commands report errors on stdout
-        failures, _, printed_to_stdout = _scan(execution.stdout, rules)
-        printed = printed or printed_to_stdout
+        scanner = _scan(execution.stdout, rules)
+        failures, printed = scanner.finish(), printed or scanner.first_pass
     explained = tuple(failure for failure in failures if not rules.unexplained(failure))
     failed = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
     if stopped := _stopped(execution, rules):
@@ -57,7 +58,11 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | s
     if crashed := _crashed(execution, rules):
         return _crash_diagnosis(explained, crashed, failed)
     if explained:
-        return Diagnosis(failures)
+        if scanner.passes_ran or failing_pass or not may_be_as_read(explained[0], rules):
+            return Diagnosis(failures)
+        if failing_pass is None:
+            return Diagnosis(failures, needs_pass=True)
+        return Diagnosis((as_read(explained[0], rules),))
     failures = failures or remarks[:1] or _fallback(execution, rules)
     if failed is None:
         return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)
@@ -79,10 +84,10 @@ def _crash_diagnosis(reported: Sequence[Failure], crashed: Failure, failed: Fail
     return Diagnosis((*others, crash))
 
 
-def _scan(captured: Captured, rules: RuleSet) -> tuple[tuple[Failure, ...], tuple[Failure, ...], FailingPass | None]:
+def _scan(captured: Captured, rules: RuleSet) -> Scanner:
     scanner = Scanner(rules)
     scanner.feed(captured.text.encode("utf-8", "replace"))
-    return scanner.finish(), scanner.remarks, scanner.first_pass
+    return scanner
 
 
 def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:

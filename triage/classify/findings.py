@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from triage.classify.passes import FailingPass
-from triage.classify.rules import Rule, RuleSet, detail
+from triage.classify.rules import Rule, RuleSet, compiled, detail
 from triage.classify.stack_dump import Stack, signal_name
 from triage.model.outcome import Detail, Failure
 
 SIGNATURE_LENGTH = 160
 """Characters of normalised text that enter a signature."""
 
+_OF_PASSES = ("translation-failed", "pass-failed")  # classes of messages that are printed when a pass fails
 _MAX_FINDINGS = 500  # different signatures kept of one output
 
 _PRINTED_OPERATION = re.compile(r': (?:%[\w#:]+ = )?"[a-z_][\w.]*"\(.*')  # appended to some messages from 3.13 on
@@ -24,11 +25,14 @@ _QUOTED_LOCATION = re.compile(
 )
 _PATH = re.compile(r"""(?<![\w.])(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^\s'"`,;()<>]*""")
 _DISPATCH = re.compile(r"(?:@|(?<![\w$.-]))[\w$.-]*(?:\$async|dispatch_\d+|_dispatch)[\w$.-]*")
+_DISPATCH_KIND = re.compile(r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)")
 _SYMBOL = re.compile(r"@(?:\"[^\"]*\"|[\w$.-]+)(?:::@(?:\"[^\"]*\"|[\w$.-]+))*")
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?")
+_INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 _ANGLES = re.compile(r"(?<=[\w\])>!])<[^<>]*>")
 _LOOSE_ANGLES = re.compile(r"(?<=[\w])<[^<>]*\Z")  # cut off before its end
 _ARROW = "\x00"
+_KEPT = "\x01"
 _SHAPE = re.compile(r"\b(?:\d+|\?)(?:x(?:\d+|\?))*x(?=[a-z!])|(?:\b\d+|\?)(?:x(?:\d+|\?))+\b")
 _OPERATION = re.compile(r"\A'[\w.]+' op ")  # rules capture the operation where it matters
 _HEX = re.compile(r"\b0x[0-9a-fA-F]+\b")
@@ -42,9 +46,11 @@ _SPACE = re.compile(r"\s+")
 def normalised(message: str) -> str:
     """Remove what varies: SSA names, numbers, shapes, addresses, paths, locations, symbols and type parameters.
 
-    Element types and operation names stay: a failure on f8 or on another operation is another failure.
+    Element types and the names of operations and intrinsics stay: a failure on f8 or on another operation is another failure.
     """
     text = _OPERATION.sub("", _PRINTED_OPERATION.sub("", message))
+    intrinsics = _INTRINSIC.findall(text)
+    text = _INTRINSIC.sub(_KEPT, text)
     text = _QUOTED_LOCATION.sub("<loc>", text)
     text = _PATH.sub("<path>", text)
     text = _HEX.sub("#", text)
@@ -61,7 +67,15 @@ def normalised(message: str) -> str:
     text = _NODE.sub("t#", text)
     text = _NUMBER.sub("#", text)
     text = _LIST.sub("#", text)
+    for name in intrinsics:
+        text = text.replace(_KEPT, name, 1)
     return _SPACE.sub(" ", text).strip(" .:;,")[:SIGNATURE_LENGTH].rstrip()
+
+
+def dispatch_kind(function: str) -> str:
+    """Return what a dispatch computes, such as `matmul_like`, by its function's name; empty for other functions."""
+    match = _DISPATCH_KIND.search(function)
+    return match["kind"] if match else ""
 
 
 @dataclass(slots=True)
@@ -93,6 +107,10 @@ class Finding:
             return normalised(self.captures.get("message") or (self.headline if alone else ""))
         if name == "frames":
             return " < ".join(self.stack.meaningful) if self.stack else ""
+        if name == "caller":
+            return self.stack.caller_of(self.captures.get("function", "")) if self.stack else ""
+        if name == "dispatch":
+            return dispatch_kind(self.captures.get("function", ""))
         return " ".join(self.captures.get(name, "").split())[:SIGNATURE_LENGTH]
 
     @property
@@ -103,6 +121,8 @@ class Finding:
             details["signal"] = name
         if self.stack and self.stack.meaningful:
             details["frames"] = " < ".join(self.stack.meaningful)
+        if dispatch := dispatch_kind(self.captures.get("function", "")):
+            details["dispatch"] = dispatch
         return details
 
     @property
@@ -190,6 +210,11 @@ class Findings:
             finding.failing_pass = failed
         self._without_pass.clear()
 
+    @property
+    def passes_ran(self) -> bool:
+        """Whether the output shows that the compiler had read its input."""
+        return self.first_pass is not None or any(counted.finding.rule.name in _OF_PASSES for counted in self._counted.values())
+
     def failures(self) -> tuple[Failure, ...]:
         """Return root causes first; without any, only the consequence that is nearest to the cause."""
         entries = [counted for counted in self._counted.values() if not counted.finding.remark]
@@ -231,6 +256,36 @@ def with_pass(failures: Sequence[Failure], failed: FailingPass, rules: RuleSet) 
     signature = first.signature if identified else f"{first.signature} in {failed.name}"
     named = replace(first, failing_pass=failed.name, phase=failed.phase or first.phase, signature=signature)
     return (named, *failures[1:])
+
+
+def may_be_as_read(failure: Failure, rules: RuleSet) -> bool:
+    """Whether the failure is about an operation as it is written in the input, so that perhaps no pass caused it."""
+    rule, written = rules.by_name.get(failure.failure_class), failure.details.get("source_op")
+    return (
+        rule is not None and rule.as_read is not None and written is not None and failure.details.get("op") in (None, written)
+    )
+
+
+def is_certainly_as_read(failure: Failure, rules: RuleSet) -> bool:
+    """Whether the failure is about the input, as far as the message alone shows it."""
+    rule = rules.by_name.get(failure.failure_class)
+    message = str(failure.details.get("message", failure.headline))
+    return may_be_as_read(failure, rules) and bool(rule and rule.as_read and compiled(rule.as_read.certain).match(message))
+
+
+def as_read(failure: Failure, rules: RuleSet) -> Failure:
+    """Return a failure that concerns the input in its class for that."""
+    before = rules.by_name[failure.failure_class]
+    rule = rules.by_name[before.as_read.name] if before.as_read else before
+    return replace(
+        failure,
+        failure_class=rule.name,
+        family=rule.family,
+        signature=failure.signature.replace(before.name, rule.name, 1),
+        phase=rule.phase,
+        explanation=rule.explanation,
+        remedies=rule.remedies,
+    )
 
 
 def silent_failure(rules: RuleSet, failed: FailingPass | None) -> Failure:

@@ -11,13 +11,14 @@ Severity = Literal["error", "warning", "remark", "note"]
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-B0-2])")
 _STAMP = re.compile(
     r"\ufeff?(?:[^\t]{0,200}\t[^\t]{0,200}\t)?\ufeff?"
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?"
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?(?:std(?:out|err) [FP] )?"
 )
 _PREFIX = re.compile(
     r"\s*(?:##\[(?P<command>\w+)\]|::(?P<workflow>error|warning|notice|debug|group)(?: [^:]*)?::|"
     r"\[\d+/\d+\]\s|\d{1,6}:\s|(?P<pytest>E)\s{2,}|>\s{1,3}|\|\s|"
     r"\[(?:rank\d+|build|ctest|test|stderr|stdout|proc \d+|repro)\]:?\s?|"
-    r"\((?:\w+ )?pid=\d+\)\s|(?:INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: ))"
+    r"\((?:\w+ )?pid=\d+\)\s|(?:INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: )|"
+    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+:\d+\]\s)"
 )
 _SEVERITY = re.compile(r"(?:^|(?<=[:\])>] ))(?P<severity>fatal error|error|warning|remark|note): ?(?P<message>.*)")
 _SHOUTED_ERROR = re.compile(r"(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL): (?P<message>.+)")
@@ -41,7 +42,12 @@ class LogLine:
 
     text: str
     annotation: str | None = None
-    indented: bool = False
+    indent: int = 0
+
+    @property
+    def indented(self) -> bool:
+        """Whether spaces precede the text."""
+        return self.indent > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ def clean(raw: bytes) -> LogLine:
         annotation = match["command"] or match["workflow"] or (match["pytest"] and "pytest") or annotation
         text = text[match.end() :]
     stripped = text.lstrip()
-    return LogLine(stripped, annotation, indented=len(stripped) != len(text))
+    return LogLine(stripped, annotation, len(text) - len(stripped))
 
 
 def diagnostic(line: LogLine) -> Diagnostic | None:
@@ -110,7 +116,7 @@ def _shouted_error(line: LogLine) -> Diagnostic | None:
 
 def _split_location(message: str) -> tuple[str, str | None]:
     """Separate a location that MLIR or a native backend prints in the message: `error: loc("x":1:2): failed ...`."""
-    message = message.removeprefix("<unknown>:0:0: ")
+    message = message.removeprefix("<unknown>:0:0: ").removeprefix("unknown: ")
     if match := _MLIR_LOCATION.match(message):
         return message[match.end() :], f"{match['file']}:{match['line']}:{match['column']}"
     if match := _FUSED_LOCATION.match(message):

@@ -18,7 +18,9 @@ _DUMP_AFTER = re.compile(
 _DUMP_BEFORE = re.compile(
     r"IR Dump Before (?P<name>(?:\(anonymous namespace\)|\S+?))(?: \((?P<argument>[\w.-]+)\))?(?: \(\'|:| //|$)"
 )
-_PIPELINE_FAILED = re.compile(r"Pipeline failed while executing \[?`(?P<name>[^`]+)` on '(?P<op>[^']+)'")
+_PIPELINE_FAILED = re.compile(  # the passes that ran are nested; the last is the one that failed
+    r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, )*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
+)
 _MAX_PASSES = 100
 
 
@@ -40,10 +42,18 @@ class FailingPass:
     name: str
     argument: str | None = None
 
+    def __bool__(self) -> bool:
+        """Whether a pass is named; `NO_PASS` names none."""
+        return bool(self.name)
+
     @property
     def phase(self) -> str | None:
         """The `--compile-to` phase that the pass runs in; None when it is not known."""
         return phase_of(self.argument or "") or phase_of(self.name)
+
+
+NO_PASS = FailingPass("")
+"""The answer of a run that prints the failing pass, when the compiler failed before any pass or after all of them."""
 
 
 @cache
@@ -68,7 +78,7 @@ def failing_pass(text: str) -> FailingPass | None:
     if match := _DUMP_AFTER.search(text):
         return FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
     if match := _PIPELINE_FAILED.search(text):
-        return FailingPass(match["name"])
+        return FailingPass(match["name"].rsplit("::", 1)[-1])
     return None
 
 

@@ -26,10 +26,13 @@ _TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other t
 # Prefixes of a message: `program: `, `file:7:3: `, `[12/34] `, `line 3: `, a process number, `E   `, colours,
 # `3/40 Test #3: name ....`.
 _PREFIXES = (
-    rb"(?:[\w.+/<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
+    rb"(?:(?:[A-Z]:(?=[\\/]))?+[\w.+/\\<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|[\w./-]++:\d++\] ++|"
+    rb"[EF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ |\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
     rb"\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+|\xef\xbb\xbf|\d{4}-\d\d-\d\d[T ][\d:.,]++Z?+ ++){0,8}"
 )
-_ASSERTION = rb"(?:[\w.+-]++: )?+[^\s:]++:\d++: (?=[^\n]{0,4000}?Assertion )"
+_ASSERTION = (
+    rb"(?:[\w.+-]++: )?+[^\s:]++:\d++: (?=[^\n]{0,4000}?(?:Assertion |: A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\n))"
+)
 _FAILED_PASS = rb"// -----// IR Dump After (?:\(anonymous namespace\)|[^\s(])++ Failed"
 _FRAME = rb"#\d++ 0x|\d++ ++\S++ ++0x"
 _TABBED = rb"(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t)?+"

@@ -15,8 +15,8 @@ from triage.model.outcome import Advice, Cause, Detail, Failure
 CONSEQUENCE = 80
 """Rules of this rank and above describe consequences, which are reported only when no root cause is found."""
 
-ERROR_NEEDLES = ("rror",)
-"""Part of nearly every error message and rarely of printed IR; the prefilter passes every line that contains it."""
+ERROR_NEEDLES = ("rror", "Assertion `")
+"""Parts of nearly every error message and rarely of printed IR; the prefilter passes every line that contains one."""
 
 
 class MatchScope(StrEnum):
@@ -140,12 +140,31 @@ class RuleExample:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """A regex for the lines after the match. op: the only operation that it is read for; None for all."""
+
+    regex: str
+    op: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AsRead:
+    """The class of a failure that concerns the input. certain: matches messages that no pass can cause."""
+
+    name: str
+    certain: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One failure class.
 
     rank: order of root causes, smallest first; `CONSEQUENCE` and above are consequences.
-    identity: captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack.
-    context: regexes for the lines after the match, for captures that the matching line lacks.
+    identity: captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack,
+        `caller` for what called a function of a header in which an assertion failed, `dispatch` for the kind of dispatch.
+    context: what to read in the lines after the match, for captures that the matching line lacks.
+    source_op: read `source_op`, the operation in the source line that follows the match.
+    as_read: what this failure is when no pass has changed the operation: the input is invalid as it stands.
     passes, frames: pass names, and regexes over stack symbols, that assign this class to a failure no text explains.
     endings, signals: how a process ended that this class describes, with or without output.
     explains: signatures (or prefixes of them) that this failure causes; they are not reported beside it.
@@ -163,7 +182,9 @@ class Rule:
     candidates: tuple[RemedyCandidate, ...] = ()
     phase: str | None = None
     says_nothing: Cause | None = None
-    context: tuple[str, ...] = ()
+    context: tuple[Context, ...] = ()
+    source_op: bool = False
+    as_read: AsRead | None = None
     passes: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
     endings: tuple[Ending, ...] = ()
@@ -182,11 +203,16 @@ class Rule:
         """Return the candidates for one compiler family, in order."""
         return tuple(candidate for candidate in self.candidates if candidate.compiler in (None, compiler))
 
-    def context_of(self, text: str) -> dict[str, str]:
-        """Return the captures in one line that follows the match."""
+    @property
+    def reads_on(self) -> bool:
+        """Whether the lines after a match belong to it."""
+        return bool(self.context) or self.source_op
+
+    def context_of(self, text: str, op: str | None) -> dict[str, str]:
+        """Return the captures in one line that follows the match. op: the operation that the match names."""
         captures: dict[str, str] = {}
-        for regex in self.context:
-            if match := Pattern(regex).search(text):
+        for context in self.context:
+            if context.op in (None, op) and (match := Pattern(context.regex).search(text)):
                 captures.update(captures_of(match))
         return captures
 

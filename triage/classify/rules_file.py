@@ -12,6 +12,8 @@ from typing import Any
 
 from triage.classify.rules import (
     ERROR_NEEDLES,
+    AsRead,
+    Context,
     DeclareDevices,
     DropFlag,
     GiveFlag,
@@ -35,7 +37,7 @@ Complaint = Callable[[Location, str], None]
 _FILE_KEYS = {"family", "classes"}
 _CLASS_KEYS = {
     "class", "family", "rank", "patterns", "identity", "explanation", "remedies", "phase", "says_nothing", "context",
-    "passes", "frames", "endings", "signals", "explains", "examples", "near_misses", "candidates",
+    "passes", "frames", "endings", "signals", "explains", "examples", "near_misses", "candidates", "source_op", "as_read",
 }  # fmt: skip
 _REQUIRED = ("class", "rank", "explanation", "remedies", "examples", "near_misses")
 _PATTERN_KEYS = {"regex", "where", "begins", "anchor"}
@@ -160,11 +162,12 @@ def _check_texts(fields: Mapping[str, Any], location: Location, complain: Compla
     for index, example in enumerate(_list(fields.get("examples"))):
         if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - _EXAMPLE_KEYS:
             complain((*location, "examples", index), "an example has `text` and may have `details` and `signature`")
-    groups: set[str] = {"message", "frames"}
+    groups = {"message", "frames", "caller", "dispatch"} | ({"source_op"} if fields.get("source_op") else set())
     for index, pattern in enumerate(_list(fields.get("patterns"))):
         groups |= _check_pattern(pattern, (*location, "patterns", index), complain)
     for key in ("context", "frames"):
-        for index, regex in enumerate(_list(fields.get(key))):
+        for index, entry in enumerate(_list(fields.get(key))):
+            regex = entry.get("regex") if key == "context" and isinstance(entry, dict) else entry
             groups |= _check_regex(regex, (*location, key, index), complain)
     for name in _list(fields.get("identity")):
         if not set(str(name).split("|")) <= groups:
@@ -246,7 +249,12 @@ def _rule(fields: Mapping[str, Any], family: str | None, origin: str) -> Rule:
         ),
         phase=fields.get("phase"),
         says_nothing=Cause(fields["says_nothing"]) if fields.get("says_nothing") else None,
-        context=tuple(_list(fields.get("context"))),
+        context=tuple(
+            Context(entry["regex"], entry.get("op")) if isinstance(entry, dict) else Context(entry)
+            for entry in _list(fields.get("context"))
+        ),
+        source_op=fields.get("source_op", False),
+        as_read=AsRead(fields["as_read"]["class"], fields["as_read"]["certain"]) if fields.get("as_read") else None,
         passes=tuple(_list(fields.get("passes"))),
         frames=tuple(_list(fields.get("frames"))),
         endings=tuple(map(Ending, _list(fields.get("endings")))),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from triage.classify import stack_dump
-from triage.classify.findings import Finding, Findings, with_pass
+from triage.classify.findings import Finding, Findings, as_read, is_certainly_as_read, with_pass
 from triage.classify.literals import Step, is_digit_sensitive, may_match
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
@@ -22,13 +22,16 @@ from triage.model.outcome import Failure
 
 EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
-    r"(?:[A-Za-z_]\w*\.)*OutOfResources)(?:: (?P<message>.*))?\Z"
+    r"(?:[A-Za-z_]\w*\.)*OutOfResources|Exception)(?:: ?(?P<message>.*))?\Z"
 )
 """The last line of a Python traceback."""
 
 _TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
+_SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
+_COLUMN = re.compile(r":\d+:(\d+)\Z")
+_CUT_ASSERTION = re.compile(r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z")
 _DIGITS = re.compile(r"\d+")
 _NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a failure depends on the number
 _GZIP = b"\x1f\x8b"
@@ -49,6 +52,7 @@ _REPEATED_LINES = 4096  # remembered, so that a log that repeats its errors is c
 _REMEMBERED_MATCHES = 4096
 _ALIKE = 64  # lines of one shape that were read and had the same failure, before further ones are only counted
 _LEARNED_SHAPES = 4096
+_LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
@@ -214,7 +218,8 @@ class Scanner:
         self._open: Finding | None = None  # waits for context in the next lines
         self._crash: Finding | None = None  # waits for its stack
         self._trace: list[str] | None = None  # files of the traceback being read
-        self._trace_lines = 0
+        self._trace_lines = self._trace_indent = 0
+        self._cut = ""  # an assertion that a terminal broke into lines, as far as it was read
         self._repeats: dict[bytes, str] = {}  # lines that need no second reading, and the key they are counted under
         self._current = self._raw = b""  # the line being read, without and with its time stamp
         self._open_line = self._open_raw = b""  # the line that `_open` was found in
@@ -226,6 +231,11 @@ class Scanner:
     def first_pass(self) -> FailingPass | None:
         """The first pass that the output reports as failed."""
         return self._findings.first_pass
+
+    @property
+    def passes_ran(self) -> bool:
+        """Whether the output shows that the compiler had read its input."""
+        return self._findings.passes_ran
 
     def feed(self, data: bytes) -> None:
         """Read a piece of the stream."""
@@ -239,6 +249,10 @@ class Scanner:
         self._settle_crash()
         self.remarks = self._findings.remarks()
         failures = self._findings.failures()
+        if not self.passes_ran:
+            failures = tuple(
+                as_read(failure, self._rules) if is_certainly_as_read(failure, self._rules) else failure for failure in failures
+            )
         if self.first_pass and failures and all(map(self._rules.unexplained, failures)):
             return with_pass(failures, self.first_pass, self._rules)
         return failures
@@ -260,7 +274,7 @@ class Scanner:
         known = self._shapes.trusted
         if not known or self._trace is not None or number <= self._script_until or not shapes.keys() <= known.keys():
             return False
-        if self._open and self._open.rule.context:  # the lines may belong to it
+        if self._open and self._open.rule.reads_on:  # the lines may belong to it
             return False
         self._settle()
         for shape, count in shapes.items():
@@ -285,13 +299,20 @@ class Scanner:
         self._match(number, line, diagnostic(line))
 
     def _match(self, number: int, line: LogLine, parsed: Diagnostic | None) -> None:
+        if self._cut:
+            line, self._cut = LogLine(self._cut + line.text, line.annotation), ""
+            parsed = None
         is_source = self._open and parsed is None and line.indented and not line.annotation  # printed below an error
         match = None if is_source else self._matcher.find(line, parsed)
+        if match is None and _CUT_ASSERTION.search(line.text) and len(line.text) < _LONGEST_ASSERTION:
+            self._cut = line.text
+            self._prefilter.follow = max(self._prefilter.follow, 1)
+            return
         if match is None:
             if parsed and parsed.severity == "error" and parsed.certain and (unknown := self._rules.by_name.get("unknown")):
                 self._begin(Finding(unknown, parsed.message, number, parsed.location))
             elif self._open and not (parsed and parsed.severity != "note"):
-                self._add_context(line.text)
+                self._add_context(number, line, note=parsed is not None)
             elif self._open is None:
                 self._shapes.learn(self._raw, "", located=bool(parsed and parsed.location))
             return
@@ -310,18 +331,22 @@ class Scanner:
     def _begin(self, finding: Finding) -> None:
         self._settle()
         self._open, self._open_line, self._open_raw = finding, self._current, self._raw
-        if finding.rule.context:
-            self._prefilter.follow = max(self._prefilter.follow, _CONTEXT_LINES)
+        if finding.rule.reads_on:
+            lines = _CONTEXT_LINES if finding.rule.context else 1
+            self._prefilter.follow = max(self._prefilter.follow, lines)
 
-    def _add_context(self, text: str) -> None:
+    def _add_context(self, number: int, line: LogLine, *, note: bool) -> None:
         assert self._open is not None
-        for name, value in self._open.rule.context_of(text).items():
-            self._open.captures.setdefault(name, value)
+        captures = self._open.captures
+        for name, value in self._open.rule.context_of(line.text, captures.get("op")).items():
+            captures.setdefault(name, value)
+        if self._open.rule.source_op and number == self._open.line + 1 and not note:
+            captures.update(_source_op(line, self._open.location or ""))
 
     def _settle(self) -> None:
         if self._open:
             key = self._findings.add(self._open)
-            if not self._open.rule.context:
+            if not self._open.rule.reads_on:
                 self._shapes.learn(self._open_raw, key, located=self._open.location is not None)
                 if len(self._repeats) < _REPEATED_LINES:
                     self._repeats[self._open_line] = key
@@ -335,7 +360,7 @@ class Scanner:
         if finding.rule.name == "segfault" and stack.symbols:
             rule = next((rule for rule in self._rules if _frames_match(rule, stack)), finding.rule)
             top = stack.meaningful[:1]
-            headline = finding.headline or (f"crashed in {top[0]}" if top else "crashed")
+            headline = (not top and finding.headline) or (f"crashed in {top[0]}" if top else "crashed")
             finding = Finding(rule, headline, finding.line, captures=finding.captures, stack=stack)
         finding.headline = finding.headline or "crashed"
         if stack.failing_pass:
@@ -369,7 +394,7 @@ class Scanner:
             return True
         if _TRACEBACK.search(line.text):
             self._settle()
-            self._trace, self._trace_lines = [], 0
+            self._trace, self._trace_lines, self._trace_indent = [], 0, line.indent
             self._prefilter.follow = 4
             return True
         if self._trace is None:
@@ -379,7 +404,7 @@ class Scanner:
         if source := _SOURCE_FILE.match(line.text):
             self._trace.append(source["file"])
             return True
-        if line.indented and line.annotation != "pytest":
+        if line.indent > self._trace_indent and line.annotation != "pytest":
             return True
         ended = EXCEPTION.match(line.text)
         if ended or self._trace_lines > _TRACEBACK_LINES:
@@ -406,6 +431,14 @@ class Scanner:
             self._script_until = 0
             return True
         return number <= self._script_until
+
+
+def _source_op(line: LogLine, location: str) -> dict[str, str]:
+    """Return the operation in a source line, the one at the location's column where several are in it."""
+    column, text = _COLUMN.search(location), " " * line.indent + line.text
+    at = int(column[1]) - 1 if column else 0
+    match = (_SOURCE_OP.match(text, at) if text[at - 1 : at] == " " else None) or _SOURCE_OP.match(line.text)
+    return {"source_op": match["op"]} if match else {}
 
 
 def _frames_match(rule: Rule, stack: stack_dump.Stack) -> bool:

@@ -14,11 +14,14 @@ _FRAMES = 3  # enter a signature: more of them vary with inlining, fewer name a 
 _MAX_SYMBOLS = 200
 
 _NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
+_WINDOWS = re.compile(r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)")
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
 _TRAILER = re.compile(
     r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|"
     r"\d+\.\s+(?:Program arguments:|Running pass)|\*\*\* Check failure stack trace"
 )
+_STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
+_SYSTEM = re.compile(r"\blib(?:c|pthread|system_\w+)[.-]|/glibc\b")
 # Blanks are searched from the first one only: from each one, a long run takes quadratic time.
 _FILE = re.compile(
     r"(?<!\s)\s++(?:\(?[^\s(]*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ \d+)\s*\Z|(?<!\s)\s*+\([^\s(]*\+0x[0-9a-fA-F]+\)\s*\Z"
@@ -43,6 +46,12 @@ _SIGNALS = {
     "trace/breakpoint trap": "SIGTRAP",
     "subprocess aborted": "SIGABRT",
     "segv": "SIGSEGV",
+    "0xc0000005": "SIGSEGV",  # as Windows reports them
+    "0xc00000fd": "SIGSEGV",
+    "0xc000001d": "SIGILL",
+    "0xc0000094": "SIGFPE",
+    "0xc0000409": "SIGABRT",
+    "0x80000003": "SIGTRAP",
 }
 
 
@@ -52,20 +61,34 @@ def _common_frames() -> re.Pattern[str]:
     return re.compile("|".join(compiler_names()["common_frames"]))
 
 
+@cache
+def _header_frames() -> re.Pattern[str]:
+    """Build the regex for functions in headers that all of LLVM and MLIR uses."""
+    return re.compile("|".join(compiler_names()["header_frames"]))
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of a stack: its number and the bare qualified name, empty when it has no symbol."""
+    """One line of a stack: its number and the bare qualified name, empty when it has no symbol.
+
+    in_system: it is in the C library, whose stripped functions get wrong names.
+    """
 
     index: int
     symbol: str
+    in_system: bool = False
 
 
 @dataclass(slots=True)
 class Stack:
-    """The frames of one crash as they are read. last: number of the last one, -1 before the first."""
+    """The frames of one crash as they are read. last: number of the last one, -1 before the first.
+
+    before_gap: how many of the symbols come before the first frame that lacks one, None without such a frame.
+    """
 
     symbols: list[str] = field(default_factory=list)
     last: int = -1
+    before_gap: int | None = None
 
     @property
     def meaningful(self) -> tuple[str, ...]:
@@ -81,6 +104,18 @@ class Stack:
                 break
         return tuple(frames)
 
+    def caller_of(self, function: str) -> str:
+        """Return what called a function of a header in which an assertion failed; empty where its name is not known.
+
+        function: its declaration. Behind a frame without a symbol, the next name may be that of a far caller.
+        """
+        if not _header_frames().match(symbol_of(function)):
+            return ""
+        for symbol in self.symbols[: self.before_gap]:
+            if not _common_frames().match(symbol) and not _header_frames().match(symbol):
+                return "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
+        return ""
+
     @property
     def failing_pass(self) -> str | None:
         """The innermost pass on the stack."""
@@ -94,15 +129,23 @@ class Stack:
         if frame.index <= self.last:
             return False
         self.last = frame.index
-        if frame.symbol and len(self.symbols) < _MAX_SYMBOLS:
+        if frame.in_system or frame.symbol in _STOPPING:  # the frames so far handled the signal
+            self.before_gap = None
+        named = frame.symbol and not (frame.in_system and frame.symbol not in _STOPPING and frame.symbol[0] != "_")
+        if named and len(self.symbols) < _MAX_SYMBOLS:
             self.symbols.append(frame.symbol)
+        elif not frame.symbol and not frame.in_system and self.before_gap is None:
+            self.before_gap = len(self.symbols)
         return True
 
 
 def parse_frame(text: str) -> Frame | None:
     """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0` or `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`."""
     match = _NUMBERED.match(text) or _COLUMNS.match(text)
-    return Frame(int(match["index"]), symbol_of(match["rest"])) if match else None
+    if match is None:
+        return None
+    symbol = symbol_of(match["rest"])
+    return Frame(int(match["index"]), symbol, in_system=bool(_SYSTEM.search(text)))
 
 
 def assertion_headline(captures: Mapping[str, str]) -> str | None:
@@ -117,13 +160,13 @@ def assertion_headline(captures: Mapping[str, str]) -> str | None:
 
 def surrounds_stack(text: str) -> bool:
     """Whether LLVM prints this line around a stack dump."""
-    return bool(_TRAILER.match(text))
+    return bool(_TRAILER.match(text) or _WINDOWS.match(text))
 
 
 def symbol_of(text: str) -> str:
     """Return the qualified name in a demangled signature, without arguments, template arguments, file and return type."""
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
-    text = text.replace("(anonymous namespace)::", "").replace("`anonymous namespace'::", "")
+    text = text.removeprefix("decltype(auto) ").replace("(anonymous namespace)::", "").replace("`anonymous namespace'::", "")
     text = _OPERATORS.sub("operator", _LAMBDA.sub("lambda", text)).replace("->", "")
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)

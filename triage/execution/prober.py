@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
-from triage.classify import FailingPass, PassScanner
+from triage.classify import NO_PASS, FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence, Record, key_of
@@ -162,8 +162,9 @@ class Prober:
         if naming is Naming.NEVER:
             return self._recorded(task, task.record(key, self._run(task, stop), None))
         scanner = PassScanner()
-        execution = self._run(task.with_pass_reporting(crashed=False), stop, on_stderr=scanner.feed)
-        failing_pass = scanner.finish()
+        reporting = task.with_pass_reporting(crashed=False)
+        execution = self._run(reporting, stop, on_stderr=scanner.feed)
+        failing_pass = scanner.finish() or (None if reporting == task else NO_PASS)
         if execution.ending is Ending.SIGNALLED and needs_pass(execution, rules_of(case)) and not _has_frames(execution, case):
             failing_pass = self._failing_pass(task, stop, crashed=True)
         return self._recorded(task, task.record(key, execution, failing_pass))
@@ -342,7 +343,7 @@ class Prober:
             return None
         scanner = PassScanner()
         self._run(reporting, stop, on_stderr=scanner.feed)
-        return scanner.finish()
+        return scanner.finish() or NO_PASS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,104 @@
+"""Measure classification on failures from public issue threads, and false alarms on logs without a failure.
+
+The corpus holds facts of the threads (what failed, in which operation) and texts of our own in the format of the
+diagnostics. Half of it, chosen by a hash of the thread's address, is held out: rules are written with the other half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from triage.classify import Scanner, packaged_rules
+from triage.model.outcome import Failure
+
+CORPUS = Path(__file__).parent / "classify_corpus"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One log. names: texts that a specific signature contains, alternatives separated by `|`; classes: the right ones."""
+
+    thread: str
+    classes: tuple[str, ...]
+    headline: str
+    names: tuple[str, ...]
+    log: str
+
+    @property
+    def held_out(self) -> bool:
+        address = self.thread.split("/2")[0]  # both snippets of a thread are on one side
+        return hashlib.sha256(address.encode()).digest()[0] % 2 == 1
+
+    def first_failure(self) -> Failure | None:
+        """Return the root cause that the classifier finds."""
+        scanner = Scanner(packaged_rules())
+        scanner.feed(self.log.encode())
+        return next(iter(scanner.finish()), None)
+
+    def is_right(self, failure: Failure | None) -> bool:
+        """Whether class and headline are the expected ones."""
+        return failure is not None and failure.failure_class in self.classes and self.headline in failure.headline
+
+    def is_specific(self, failure: Failure | None) -> bool:
+        """Whether the signature contains each of the expected names."""
+        text = failure.signature if failure else ""
+        return all(any(name in text for name in names.split("|")) for names in self.names)
+
+
+def snippets() -> list[Snippet]:
+    """Read the failures of the corpus."""
+    found = []
+    for path in sorted(CORPUS.glob("*.yaml")):
+        if path.stem != "no_failure":
+            for entry in yaml.safe_load(path.read_text("utf-8")):
+                classes = entry["class"] if isinstance(entry["class"], list) else [entry["class"]]
+                found.append(Snippet(entry["thread"], tuple(classes), entry["headline"], tuple(entry["names"]), entry["log"]))
+    return found
+
+
+def logs_without_failure() -> dict[str, str]:
+    """Read the logs in which nothing failed."""
+    entries = yaml.safe_load((CORPUS / "no_failure.yaml").read_text("utf-8"))
+    return {entry.get("thread") or entry["name"]: entry["log"] for entry in entries}
+
+
+def main() -> None:
+    """Print a row for each half; with --wrong, each wrong answer of the half that is not held out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wrong", action="store_true", help="Print the wrong answers of the first half.")
+    parser.add_argument("--held-out", action="store_true", help="Measure the held-out half, too.")
+    options = parser.parse_args()
+    halves = (False, True) if options.held_out else (False,)
+    print(f"{'half':<10} {'threads':>8} {'logs':>6} {'class and headline':>20} {'signature specific':>20}")
+    for held_out in halves:
+        half = [snippet for snippet in snippets() if snippet.held_out is held_out]
+        named = [snippet for snippet in half if snippet.names]
+        answers = {snippet: snippet.first_failure() for snippet in half}
+        right = sum(snippet.is_right(answers[snippet]) for snippet in half)
+        specific = sum(snippet.is_specific(answers[snippet]) for snippet in named)
+        threads = len({snippet.thread.split("/2")[0] for snippet in half})
+        name = "held out" if held_out else "first"
+        shares = f"{_share(right, len(half)):>20} {_share(specific, len(named)):>20}"
+        print(f"{name:<10} {threads:>8} {len(half):>6} {shares}")
+        if options.wrong and not held_out:
+            for snippet, failure in answers.items():
+                if not (snippet.is_right(failure) and snippet.is_specific(failure)):
+                    print(f"  {snippet.thread}: {failure.signature if failure else None} | {failure and failure.headline}")
+    alarms = Counter(
+        name for name, log in logs_without_failure().items() if Snippet(name, (), "", (), log).first_failure() is not None
+    )
+    print(f"false alarms: {len(alarms)} of {len(logs_without_failure())} logs without a failure {sorted(alarms) or ''}")
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} of {total} ({count / total:.1%})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""The classifier keeps its goals on failures from public threads, on the half that rules were written with and on the other."""
+
+import pytest
+
+from benchmarks.classify_corpus import logs_without_failure, snippets
+from tests.classify.samples import scan_output
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_classes_headlines_and_signatures_of_public_failures(held_out: bool) -> None:
+    half = [snippet for snippet in snippets() if snippet.held_out is held_out]
+    named = [snippet for snippet in half if snippet.names]
+    answers = {snippet: snippet.first_failure() for snippet in half}
+    assert len({snippet.thread for snippet in snippets()}) == len(snippets()) >= 150
+    assert sum(snippet.is_right(answers[snippet]) for snippet in half) >= 0.97 * len(half)
+    assert sum(snippet.is_specific(answers[snippet]) for snippet in named) >= 0.92 * len(named)
+
+
+@pytest.mark.parametrize("log", [pytest.param(log, id=name) for name, log in logs_without_failure().items()])
+def test_a_log_without_a_failure_has_none(log: str) -> None:
+    assert scan_output(log.encode()) == ()
