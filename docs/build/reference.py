@@ -88,8 +88,9 @@ def corpus_page() -> str:
         rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} | {half} |\n")
     return (
         "# Classified public failures\n\nThe facts of public threads that `make bench-classify` measures classes and "
-        "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for "
-        "it in the format of the diagnostics. Rules were written with the first half only; [What was tried](../research.md) has the figures."
+        "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for it "
+        "in the format of the diagnostics. Rules were written with the first half only; [What was tried](../research.md) has "
+        "the figures."
         f"\n\n| thread | family | class | signature names | half |\n|---|---|---|---|---|\n{''.join(rows)}"
     )
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from triage.classify.passes import FailingPass
 from triage.classify.rules import Rule, RuleSet, compiled, detail
-from triage.classify.stack_dump import Stack, signal_name
+from triage.classify.stack_dump import Stack, is_in_header, signal_name
 from triage.model.outcome import Detail, Failure
 
 SIGNATURE_LENGTH = 160
@@ -108,10 +108,16 @@ class Finding:
         if name == "frames":
             return " < ".join(self.stack.meaningful) if self.stack else ""
         if name == "caller":
-            return self.stack.caller_of(self.captures.get("function", "")) if self.stack else ""
+            return self._caller()
         if name == "dispatch":
             return dispatch_kind(self.captures.get("function", ""))
         return " ".join(self.captures.get(name, "").split())[:SIGNATURE_LENGTH]
+
+    def _caller(self) -> str:
+        """Return what called the function of a header in which an assertion failed: by the stack, else the failing pass."""
+        function = self.captures.get("function", "")
+        caller = self.stack.caller_of(function) if self.stack else ""
+        return caller or (f"in {self.failing_pass.name}" if self.failing_pass and is_in_header(function) else "")
 
     @property
     def details(self) -> dict[str, Detail]:

@@ -109,7 +109,7 @@ class Stack:
 
         function: its declaration. Behind a frame without a symbol, the next name may be that of a far caller.
         """
-        if not _header_frames().match(symbol_of(function)):
+        if not is_in_header(function):
             return ""
         for symbol in self.symbols[: self.before_gap]:
             if not _common_frames().match(symbol) and not _header_frames().match(symbol):
@@ -156,6 +156,11 @@ def assertion_headline(captures: Mapping[str, str]) -> str | None:
     name = "::".join(symbol_of(function).split("::")[-2:])
     file = f" ({captures['file']})" if "file" in captures else ""
     return f"{name}{file}: assertion `{' '.join(expression.split())}' failed"
+
+
+def is_in_header(function: str) -> bool:
+    """Whether a function is one of a header that all of LLVM and MLIR uses. function: its declaration."""
+    return bool(_header_frames().match(symbol_of(function)))
 
 
 def surrounds_stack(text: str) -> bool:
