@@ -311,3 +311,11 @@ def test_a_kernel_is_saved_with_its_specialisation(tmp_path: Path) -> None:
     assert kept is not None
     path, case = kept
     assert (path.name, path.read_bytes(), case.spec) == ("best.py", one.document.content, how)
+
+
+@pytest.mark.parametrize("count", [100, 400, 900, 5000])
+def test_a_program_whose_expressions_nest_too_deeply_is_not_read_as_python(count: int) -> None:
+    tree = parse_program(f"def f(a):\n    return a{' + a' * count}\n".encode())
+    assert (tree is not None) == (count == 100)
+    if tree is not None:
+        assert PythonDocument(tree).content

@@ -29,6 +29,7 @@ _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d{1,9}))?")
 _LABEL = re.compile(r"\s*(\^[\w$.-]+)(?=[(:])")
 _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
+_DEEPEST = 100  # regions inside each other, so that functions that follow them recursively stay below Python's limit
 
 
 class UnparsableError(ValueError):
@@ -46,8 +47,6 @@ def parse_module(text: str) -> Module:
         return reader.module()
     except UnbalancedError as error:
         raise reader.error("unclosed bracket", error.offset) from error
-    except RecursionError as error:
-        raise reader.error("regions nested too deeply", reader.position) from error
 
 
 class _Reader:
@@ -61,6 +60,7 @@ class _Reader:
         self.open: dict[str, Value] = {}  # used before their definition, which control flow allows
         self.blocks: dict[str, Block] = {}
         self.located: list[tuple[Operation | Value, str]] = []
+        self.depth = 0  # of the region at the cursor
 
     def error(self, message: str, offset: int) -> UnparsableError:
         return UnparsableError(message, self.text.count("\n", 0, offset) + 1)
@@ -195,6 +195,9 @@ class _Reader:
             return regions
 
     def _region(self) -> Region:
+        if self.depth == _DEEPEST:
+            raise self.error("regions nested too deeply", self.position)
+        self.depth += 1
         outer, self.blocks = self.blocks, {}
         region, defined = Region(), set[Block]()
         self._space()
@@ -216,6 +219,7 @@ class _Reader:
         for name in (name for name, block in self.blocks.items() if block not in defined):
             raise self.error(f"the block {name} is not defined", self.position)
         self.blocks = outer
+        self.depth -= 1
         return region
 
     def _block(self, label: re.Match[str]) -> Block:
@@ -287,7 +291,9 @@ def _prelude(body: str, aliases: Mapping[str, str]) -> list[str]:
     used: set[str] = set()
     waiting = [body]
     while waiting:
-        for name in set(_ALIAS_USE.findall(waiting.pop())) & aliases.keys() - used:
+        for name in set(_ALIAS_USE.findall(waiting.pop())) - used:
+            if name not in aliases:
+                continue
             used.add(name)
             waiting.append(aliases[name])
     return [f"{name} = {text}" for name, text in aliases.items() if name in used]

@@ -19,6 +19,7 @@ Node = TypeVar("Node", bound=ast.AST)
 Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
 FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OPENED = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
+_DEEPEST = 150  # nodes inside each other, so that functions that follow them recursively stay below Python's limit
 _ALWAYS = frozenset((*dir(builtins), "__name__", "__file__", "__doc__", "__builtins__"))
 
 
@@ -51,7 +52,7 @@ class PythonDocument:
 
 
 def parse_program(content: bytes) -> ast.Module | None:
-    """Return the tree of a program; None when Python does not compile it."""
+    """Return the tree of a program; None when Python does not compile it, or nests expressions too deeply."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's warnings are of no interest
         try:
@@ -59,7 +60,12 @@ def parse_program(content: bytes) -> ast.Module | None:
             compile(tree, "input.py", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError):
             return None
-    return tree
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        if not level:
+            return tree
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return None
 
 
 def tree_of(draft: Draft) -> ast.Module:

@@ -1,0 +1,70 @@
+"""Brackets and regions nested 100,000 deep, and chains of aliases: no reader of IR exhausts Python's stack."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.mlir.printed_ir import WORDS
+from triage.compilers.iree.lint import IreeLinter
+from triage.mlir import rewrite
+from triage.mlir.generic_form import UnparsableError, parse_module, print_module
+from triage.mlir.ir_reader import DumpReader, read_printed
+from triage.reduce.frontends.mlir.dimensions import dimension_classes
+from triage.reduce.frontends.mlir.document import MlirDocument, copy_module
+
+DEEP = 100_000
+TEXTS = [text for opening, closing in ("()", "[]", "{}", "<>") for text in (opening * DEEP, opening * DEEP + closing * DEEP)]
+
+
+def program(attribute: str = "1 : i32", type_: str = "i32", location: str = "") -> str:
+    return (
+        '"builtin.module"() ({\n  "func.func"() <{function_type = () -> i32, sym_name = "f"}> ({\n'
+        f'    %0 = "t.op"() {{x = {attribute}}} : () -> {type_}{location}\n    "func.return"(%0) : ({type_}) -> ()\n'
+        "  }) : () -> ()\n}) : () -> ()\n"
+    )
+
+
+def nested(depth: int) -> str:
+    return program().replace('"t.op"()', '"t.op"() ' + "({\n" + '"t.in"() ({\n' * depth + "}) : () -> ()\n" * depth + "})")
+
+
+def read(text: str, folder: Path) -> None:
+    """Read a program in every way in which programs are read."""
+    (folder / "printed.mlir").write_text(text)
+    read_printed(folder / "printed.mlir", WORDS)
+    dump = DumpReader(WORDS, lambda _: None)
+    dump.feed(b"// -----// IR Dump After CSE (cse) //----- //\n" + text.encode())
+    module = parse_module(text)
+    copy, _ = copy_module(module)
+    assert MlirDocument(copy).text == print_module(module)
+    assert MlirDocument(copy).operation_at(3)
+    dimension_classes(module)
+    IreeLinter().check(module, [], "rocm", "gfx942")
+    list(rewrite.static_candidates(text))
+    rewrite.propagate_shapes(copy)
+    rewrite.widen_floats(copy, rewrite.float_types(copy))
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: f"{text[0]} {'closed' if text[0] != text[-1] else 'open'}")
+def test_nested_brackets_are_read_or_refused(text: str, tmp_path: Path) -> None:
+    for damaged in (text, program(attribute=text), program(type_=f"tensor{text}"), program(location=f" loc{text}")):
+        with suppress(UnparsableError):
+            read(damaged, tmp_path)
+
+
+@pytest.mark.parametrize("depth", [150, 5_000, 20_000])
+def test_regions_nested_too_deeply_are_refused(depth: int, tmp_path: Path) -> None:
+    with pytest.raises(UnparsableError):
+        read(nested(depth), tmp_path)
+
+
+def test_deep_regions_that_are_accepted_can_be_used(tmp_path: Path) -> None:
+    read(nested(95), tmp_path)
+
+
+def test_a_chain_of_aliases_is_printed(tmp_path: Path) -> None:
+    chain = "".join(f"#a{number} = #a{number + 1}\n" for number in range(20_000))
+    assert print_module(parse_module(chain + program(attribute="#a0"))).count("#a") == 2 * 20_000 + 1
