@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -15,6 +16,9 @@ from triage.model.revision import Revision
 from triage.report.elements import plural
 from triage.report.registry import MarkdownReport
 from triage.report.shapes import Shape
+
+if TYPE_CHECKING:
+    from triage.report.markdown import Markdown
 
 _STYLES = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.SAME: "", Pace.NOISY: "yellow"}
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -89,13 +93,23 @@ class BenchmarkReport(MarkdownReport):
         yield from (Text(line, style="yellow") for line in self._reasons())
         yield Text(f"\n{self._legend()}", style="dim")
 
-    def markdown(self) -> str:
+    def markdown(self) -> Markdown:
+        from triage.report.markdown import render_markdown
+
         result = self.result
-        lines = [f"| configuration | {' | '.join(result.functions)} | size |", f"|---|{'---|' * len(result.functions)}---|"]
-        for configuration in result.configurations:
-            cells = [_cell(result, result.of(configuration, function)).plain for function in result.functions]
-            lines.append(f"| {configuration.name} | {' | '.join(cells)} | {_size(result, configuration)} |")
-        return "\n".join([*lines, "", *self._reasons(), "", self._legend(), ""])
+        rows = [
+            (
+                configuration.name,
+                [
+                    *(_cell(result, result.of(configuration, function)).plain for function in result.functions),
+                    _size(result, configuration),
+                ],
+            )
+            for configuration in result.configurations
+        ]
+        return render_markdown(
+            "benchmark.md.j2", result=result, rows=rows, reasons=list(self._reasons()), legend=self._legend()
+        )
 
     def _reasons(self) -> Iterator[str]:
         """Yield why cells are empty."""

@@ -16,7 +16,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Tran
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.report.elements import facts_table, failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
-from triage.report.markdown import block, code, plain
+from triage.report.markdown import Markdown, render_markdown
 from triage.report.registry import MarkdownReport, Report
 from triage.report.shapes import FailureShape, Shape, failure_in, failure_shape, optional_failure, reason_in
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # they import numerics, which the reports do not need
 _UNTESTABLE_SHOWN = 8
 _SUSPECTS_SHOWN = 10
 _NAMES_SHOWN = 12
+_FILES_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -177,37 +178,25 @@ class BisectReport(MarkdownReport):
         yield facts_table(_facts(self.bisection))
         yield from (Text(f"  {hint}", style="dim") for hint in _next_steps(self.bisection))
 
-    def markdown(self) -> str:
+    def markdown(self) -> Markdown:
         bisection = self.bisection
-        lines = [f"### {code(bisection.case.name)}: {plain(_verdict(bisection))}", ""]
-        if bisection.failure:
-            lines += [block(bisection.failure.headline), ""]
-        if rows := list(_ends(bisection)):
-            subjects = {revision_text(one): one.subject or "" for one in (bisection.before, bisection.after) if one}
-            lines += ["| | revision | subject |", "|---|---|---|"]
-            lines += [f"| {name} | {plain(text)} | {plain(subjects.get(text, ''))} |" for name, text in rows]
-            lines.append("")
-        if bisection.notes:
-            lines += _suspect_table(bisection)
-        lines.append(f"{_certainty(bisection).capitalize()}.")
-        if bisection.failure:
-            lines.append(f"Signature: {code(bisection.failure.signature)}.")
-            if bisection.failure.details:
-                lines.append(f"Numbers: {plain(numbers_text(bisection.failure))}.")
-        if hint := _hint(bisection):
-            lines.append(plain(hint))
-        if bisection.evidence:
-            lines.append(f"Evidence from the passes of both ends: {plain(bisection.evidence)}.")
-        if bisection.reason:
-            lines.append(f"Inconclusive: {plain(bisection.reason)}.")
-        if bisection.command:
-            lines.append(f"Run: {code(bisection.command)}")
-        lines += [f"- {plain(text)}" for text in _other_failures(bisection)]
-        shown = bisection.untestable[:_UNTESTABLE_SHOWN]
-        lines += [f"- {plain(revision.name)} could not be tested: {plain(reason)}" for revision, reason in shown]
-        if (hidden := len(bisection.untestable) - len(shown)) > 0:
-            lines.append(f"- {hidden} more could not be tested")
-        return "\n".join(lines) + "\n"
+        noted = [(revision, share, bisection.notes.get(revision.commit or "")) for revision, share in bisection.suspects]
+        notes = list(bisection.notes.values())
+        return render_markdown(
+            "bisect.md.j2",
+            bisection=bisection,
+            verdict=_verdict(bisection),
+            ends=list(_ends(bisection)),
+            subjects={revision_text(end): end.subject or "" for end in (bisection.before, bisection.after) if end},
+            suspects=[(revision.name, share, note) for revision, share, note in noted if note],
+            pinned=[note.pinned for note in notes if note.pinned][:1],
+            files=notes[0].files[:_FILES_SHOWN] if notes and len(bisection.suspects) == 1 else (),
+            certainty=_certainty(bisection).capitalize(),
+            numbers=numbers_text(bisection.failure) if bisection.failure else "",
+            hint=_hint(bisection),
+            others=list(_other_failures(bisection)),
+            shown=_UNTESTABLE_SHOWN,
+        )
 
 
 def _verdict(bisection: Bisection) -> str:
@@ -311,22 +300,6 @@ def _commit_text(note: CommitNote, probability: float) -> Text:
     if note.reasons:
         text.append(f"\nsuspicious: {'; '.join(note.reasons)}", style="dim")
     return text
-
-
-def _suspect_table(bisection: Bisection) -> list[str]:
-    lines = ["| probability | commit | why |", "|---|---|---|"]
-    for revision, probability in bisection.suspects:
-        if note := bisection.notes.get(revision.commit or ""):
-            name = f"#{note.pull_request}" if note.pull_request else plain(revision.name)
-            link = f"[{name}]({note.url})" if note.url else name
-            lines.append(f"| {probability:.0%} | {link} {plain(note.subject)} | {plain('; '.join(note.reasons))} |")
-    pinned = next((note.pinned for note in bisection.notes.values() if note.pinned), None)
-    if pinned:
-        path, before, after = pinned
-        lines += ["", f"It moves {code(path)} from {plain(before)} to {plain(after)}; bisect between these two next."]
-    if len(bisection.suspects) == 1 and (note := next(iter(bisection.notes.values()), None)):
-        lines += ["", *(f"- {code(path)}" for path in note.files[:20])]
-    return [*lines, ""]
 
 
 def _next_steps(bisection: Bisection) -> Iterable[str]:
@@ -474,10 +447,13 @@ class TwoRepositoriesReport(MarkdownReport):
         for part in self.answer.bisections:
             yield Group(*BisectReport(part).blocks())
 
-    def markdown(self) -> str:
-        lines = [f"**{self.answer.changed.sentence.capitalize()}.**", ""] if self.answer.changed else []
-        lines += [f"- {plain(_combination_text(corner))}" for corner in self.answer.combinations]
-        return "\n".join([*lines, "", *(BisectReport(part).markdown() for part in self.answer.bisections)])
+    def markdown(self) -> Markdown:
+        return render_markdown(
+            "two_repositories.md.j2",
+            sentence=self.answer.changed.sentence.capitalize() if self.answer.changed else None,
+            combinations=list(map(_combination_text, self.answer.combinations)),
+            bisections=[BisectReport(part).markdown() for part in self.answer.bisections],
+        )
 
 
 def _combination(corner: Combination) -> CombinationShape:

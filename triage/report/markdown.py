@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 
@@ -60,10 +61,26 @@ def fence(text: str) -> str:
     return "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
 
 
+def link(text: object, url: str | None) -> Markdown:
+    """Return a link to a page of the web or to a file beside the report; only the text for any other address."""
+    shown = text if isinstance(text, Markdown) else plain(text)
+    if not url or not re.match(r"https?://|(?![\w+.-]*:)", url):
+        return shown
+    return Markdown(f"[{shown}]({quote(url, safe=':/?#&=%+,;@~')})")
+
+
+def render_markdown(template: str, *, trim: bool = True, **values: object) -> Markdown:
+    """Return what a template makes of values. Every report's Markdown comes from here, so that nothing is left unescaped."""
+    environment = markdown_templates()
+    environment.trim_blocks = environment.lstrip_blocks = trim
+    return Markdown(environment.get_template(template).render(values))
+
+
 def markdown_templates() -> Environment:
     """Return the environment of the Markdown templates."""
     environment = _environment(lambda value: value if isinstance(value, Markdown) else plain(value))
     environment.filters.update(code=code, cell_code=cell_code, block=block, markdown=lambda text: Markdown(visible(str(text))))
+    environment.globals.update(link=link)
     return environment
 
 

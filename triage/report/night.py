@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -19,6 +20,9 @@ from triage.report.elements import failure_text, headline_text, numbers_text, pl
 from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, format_for, format_names
 from triage.report.shapes import ProbeShape, Shape, optional_failure, probe_shape, reason_in
 from triage.toolchains.home import disk_errors, write_whole
+
+if TYPE_CHECKING:  # templates are slow to import, and most commands write none
+    from triage.report.markdown import Markdown
 
 _FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": "nightly.json"}
 _SECTIONS = {
@@ -167,11 +171,13 @@ class NightReport(MarkdownReport, SuiteReport):
         yield Text(f"\n{counts}; {effort_text(night)}")
         yield from (Text(f"written: {path}") for path in self.files.values())
 
-    def markdown(self) -> str:
-        from triage.report.markdown import markdown_templates
+    def markdown(self) -> Markdown:
+        from triage.report.markdown import render_markdown
 
-        night, template = self.night, markdown_templates().get_template("nightly.md.j2")
-        return template.render(
+        night = self.night
+        return render_markdown(
+            "nightly.md.j2",
+            trim=False,
             night=night,
             sections={change.value: title for change, (title, _) in _SECTIONS.items()},
             effort=effort_text(self.night),
@@ -246,15 +252,15 @@ def example_text(example: Example, name: str) -> str:
     return f"reduced to {example.result.after}{shared}: {example.folder}"
 
 
-def _example_link(example: Example, name: str) -> str:
+def _example_link(example: Example, name: str) -> Markdown:
     """Return the example as Markdown; the link is relative to the report, which is beside the reproducers' folder."""
-    from triage.report.markdown import Markdown, plain
+    from triage.report.markdown import Markdown, link, plain
 
     text = example_text(example, name)
     if example.folder is None:
         return plain(text)
     target = f"{example.folder.parent.name}/{example.folder.name}"
-    return Markdown(f"{plain(text.removesuffix(str(example.folder)))}[{target}]({target}/README.md)")
+    return Markdown(f"{plain(text.removesuffix(str(example.folder)))}{link(target, f'{target}/README.md')}")
 
 
 def _pair_shape(pair: Pair) -> PairShape:

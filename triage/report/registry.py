@@ -14,6 +14,7 @@ from triage.model.errors import BadInput
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from triage.report.markdown import Markdown
     from triage.report.shapes import Shape
 
 
@@ -33,7 +34,7 @@ class MarkdownReport(Report):
     """A report that can be pasted into an issue or a job summary."""
 
     @abstractmethod
-    def markdown(self) -> str:
+    def markdown(self) -> Markdown:
         """Return GitHub-flavoured Markdown with compiler output escaped."""
 
 
