@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -152,6 +153,14 @@ def test_reports_are_written_without_temporary_files(night: Night, tmp_path: Pat
         "nightly.md",
         "nightly.xml",
     ]
+
+
+def test_unexpected_passes_are_named(night: Night) -> None:
+    known = replace(night.pairs[0].probe.case, name="known", expect=(Expectation("class-F"),))
+    probe = replace(night.of(CaseChangeKind.FIXED)[0].probe, case=known)
+    report = NightReport(replace(night, pairs=(Pair(probe, probe, CaseChangeKind.UNCHANGED),)))
+    assert as_json(report.shape())["unexpected_passes"] == ["known"]
+    assert "## Unexpected passes\n\n- `known`" in report.markdown()
 
 
 def test_toolchain_and_baseline_must_differ() -> None:

@@ -66,6 +66,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "bench": CommandEntry("triage.cli.bench", "bench", "Measure the run time of compiled programs side by side."),
     "variants": CommandEntry("triage.cli.variants", "variants", "Find which matrix values a failure depends on."),
     "toolchains": CommandEntry("triage.cli.toolchains", "app", "List, install, inspect and prune compilers."),
+    "expect": CommandEntry("triage.cli.expect", "app", "Update the lists of known failures."),
     "recipe": CommandEntry("triage.cli.recipe", "app", "Write, validate and list recipes."),
     "evidence": CommandEntry("triage.cli.evidence", "app", "Export, import or check cached results."),
     "doctor": CommandEntry("triage.cli.doctor", "doctor", "Check what this machine has and what it lacks."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +18,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
+from triage.recipes.observed import ObservedCase, UpdatedFile
 
 if TYPE_CHECKING:  # a compile needs none of these
     from triage.compilers.analysis import Ir, Linter, RemedyHints
@@ -305,14 +306,25 @@ class Compiler(ABC):
             BadInput: the file has several kernels, or not this one.
         """
 
-    def suite_cases(self, folder: Path, configs: Sequence[Path]) -> tuple[Case, ...] | None:
+    def suite_cases(self, folder: Path, configs: Sequence[Path], note: Callable[[str], None]) -> tuple[Case, ...] | None:
         """The cases of one of the compiler's own test suites; None when the family knows no suites.
 
-        configs: files with flags and known failures.
+        configs: files with flags and known failures; note: receives what is out of date in them.
 
         Raises:
             BadFiles: with every mistake of the configs and of the tests.
             BadInput: there is no test below the folder.
+        """
+
+    def updated_config(
+        self, folders: Sequence[Path], config: Path, observed: Sequence[ObservedCase], *, prune: bool
+    ) -> UpdatedFile | None:
+        """A config of test suites with the known failures that were seen; None when the family knows no suites.
+
+        prune: remove listed tests that do not exist.
+
+        Raises:
+            BadFiles: the file cannot be read or edited.
         """
 
     def recipe_keys(self, case: Case) -> tuple[str, ...]:

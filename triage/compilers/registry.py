@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
@@ -12,6 +12,7 @@ from triage.compilers.base import Compiler
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeFamilies, RecipeFamily
+from triage.recipes.observed import ObservedCase, UpdatedFile
 
 # Imported on first use. The first is the family of recipes and revisions that name none.
 _CLASSES = {
@@ -85,10 +86,16 @@ def recipe_families() -> RecipeFamilies:
     return _RecipeFamilies()
 
 
-def suite_cases(folder: Path, configs: Sequence[Path]) -> tuple[Case, ...]:
+def suite_cases(folder: Path, configs: Sequence[Path], note: Callable[[str], None]) -> tuple[Case, ...]:
     """The cases of a compiler's own test suite; see `Compiler.suite_cases`."""
-    answers = (family.suite_cases(folder, configs) for family in map(_family, _CLASSES))
+    answers = (family.suite_cases(folder, configs, note) for family in map(_family, _CLASSES))
     return next((cases for cases in answers if cases is not None), ())
+
+
+def updated_config(folders: Sequence[Path], config: Path, observed: Sequence[ObservedCase], *, prune: bool) -> UpdatedFile:
+    """A config of a compiler's own test suites with the failures that were seen; see `Compiler.updated_config`."""
+    answers = (family.updated_config(folders, config, observed, prune=prune) for family in map(_family, _CLASSES))
+    return next(answer for answer in answers if answer is not None)
 
 
 def onnx_family() -> Compiler:

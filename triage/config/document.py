@@ -199,12 +199,16 @@ _JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n
 
 def read_json5(path: str, text: str, kind: FileKind) -> ConfigDocument:
     """Parse a JSON file that may have comments and trailing commas; the rest as `read_document`."""
+    return read_document(path, json_as_yaml(text), kind)
+
+
+def json_as_yaml(text: str) -> str:
+    """JSON with comments as YAML, with blanks instead of comments and tabs, so that every position stays."""
 
     def blank(match: re.Match[str]) -> str:
-        # Positions stay as they are.
         return re.sub(r"[^\n]", " ", match[0]) if match[0].startswith("/") else match[0]
 
-    return read_document(path, _JSON_COMMENT.sub(blank, text).replace("\t", " "), kind)
+    return _JSON_COMMENT.sub(blank, text).replace("\t", " ")
 
 
 class _TooMuchError(Exception):
@@ -295,7 +299,7 @@ def _empty(text: str, loc: Loc) -> str:
 
 
 # libyaml is ten times faster, but not every PyYAML has it.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
@@ -307,7 +311,7 @@ def _compose(path: str, text: str, kind: FileKind) -> yaml.Node:
         raise BadFiles([_at(path, text, control.start(), f"YAML does not allow the control character {code}; remove it.")])
     try:
         _refuse_depth(path, text)
-        root = yaml.compose(text, Loader=_LOADER)
+        root = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
         raise BadFiles([_syntax(path, text, error, kind)]) from error
     except yaml.YAMLError as error:
@@ -320,7 +324,7 @@ def _compose(path: str, text: str, kind: FileKind) -> yaml.Node:
 def _refuse_depth(path: str, text: str) -> None:
     """Composing is recursive, and deeply nested brackets would overflow the stack; reading events is not."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -103,6 +103,11 @@ class Night:
         return tuple(sorted((pair for pair in self.pairs if pair.slower), key=lambda pair: -(pair.slower or 0)))
 
     @property
+    def unexpected_passes(self) -> tuple[str, ...]:
+        """Cases that pass on the new toolchain although a failure is expected there."""
+        return tuple(pair.name for pair in self.pairs if status_of(pair.probe) is Status.XPASS)
+
+    @property
     def clusters(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """New failure signatures with the cases that have them, the most frequent first."""
         groups: dict[str, list[str]] = {}

@@ -20,7 +20,12 @@ def expectations_at(case: Case, version: str | None) -> tuple[Expectation, ...]:
     For an unknown version (None, or text that is not a version) only those without bounds hold: a failure must not be
     excused by a guess.
     """
-    return tuple(item for item in case.expect if _holds(item.since, item.until, version, unknown=_is_unbounded(item)))
+    return tuple(item for item in case.expect if applies(item, version))
+
+
+def applies(item: Expectation, version: str | None) -> bool:
+    """Whether an expectation holds for a version."""
+    return _holds(item.since, item.until, version, unknown=item.since is None and item.until is None)
 
 
 def expectation_for(case: Case, version: str | None, failure: Failure | None = None) -> Expectation | None:
@@ -43,10 +48,6 @@ def flag_applies(flag: Flag, version: str | None) -> bool:
 def matches(item: Expectation, failure: Failure) -> bool:
     """Whether an expectation names the failure: its stage, and its class or family, where these are given."""
     return item.failure in (None, failure.failure_class, failure.family) and item.stage in (None, failure.stage)
-
-
-def _is_unbounded(item: Expectation) -> bool:
-    return item.since is None and item.until is None
 
 
 def _holds(since: str | None, until: str | None, version: str | None, *, unknown: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from triage.recipes.fields import setting
 from triage.recipes.matrix import has_placeholder
 
 SUFFIXES = frozenset({".yaml", ".yml"})
+EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")  # no recipe has such a name
 _INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
 
 
@@ -59,7 +61,7 @@ class _Search:
 
     def _add_folder(self, folder: Path) -> None:
         refused = len(self.problems)
-        found = [path for path in self._walk(folder, set()) if path.suffix in SUFFIXES]
+        found = [path for path in self._walk(folder, set()) if path.suffix in SUFFIXES and not EXPECT_FILE.match(path.name)]
         for path in found:
             try:
                 self._keep(path, path.stat())
@@ -122,6 +124,17 @@ def check_file(value: Any, info: ValidationInfo) -> str:
     text = as_text(value)
     check_existing(text, setting(info).folder)
     return text
+
+
+def check_expect_file(value: Any, info: ValidationInfo) -> str:
+    """The path of a file of known failures, as written."""
+    text = as_text(value)
+    if not EXPECT_FILE.match(text):
+        raise advice(
+            f'"{text}" is neither a list of known failures nor the name of a file of them: write `[{{failure: timeout}}]`, '
+            "`expect.yaml` or `NAME.expect.yaml`."
+        )
+    return check_file(text, info)
 
 
 def check_existing(text: str, folder: Path | None) -> None:

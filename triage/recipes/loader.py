@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from triage.config.document import ConfigDocument, FileKind, Loc, Written, read_document, read_text
 from triage.config.schema import in_order, problems_of
-from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
+from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
+from triage.recipes.expect_file import with_expectations
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.fields import NAME, Setting
 from triage.recipes.files import locate, recipe_files
@@ -160,6 +161,12 @@ def _cases(document: ConfigDocument, setting: Setting, source: Path) -> list[Cas
             cases.append(_case(recipe, choice, setting.family, source))
         except BadFiles as error:  # of a file that the recipe names
             problems += error.problems
+    written = data.get("expect")
+    if isinstance(written, str) and setting.folder is not None and not (problems or document.problems):
+        try:
+            cases = with_expectations(cases, source.parent / written, setting)
+        except BadFiles as error:
+            problems += error.problems
     # A problem of every case is reported once, a wrong value of the matrix for each value.
     document.problems += dict.fromkeys(problems)
     return cases
@@ -180,7 +187,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, sou
         flags=tuple(_flag(entry) for entry in recipe.flags),
         phase=recipe.phase,
         limits=Limits(limits.timeout or default.timeout, limits.memory or default.memory, limits.output or default.output),
-        expect=tuple(Expectation(item.failure, item.since, item.until, item.issue, item.stage) for item in recipe.expect),
+        expect=() if isinstance(recipe.expect, str) else tuple(item.value() for item in recipe.expect),
         matrix=choice,
         rules=recipe.failure_rules(source.parent),
         spec=recipe.spec(),

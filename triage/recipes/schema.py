@@ -15,11 +15,11 @@ from pydantic.json_schema import SkipJsonSchema
 
 from triage.config.schema import MappingFormat
 from triage.config.values import VARIABLE, advice, as_duration, as_size, as_text, as_variables
-from triage.model.case import CaseSpec, RunSpec
+from triage.model.case import CaseSpec, Expectation, RunSpec
 from triage.model.execution import Stage
 from triage.recipes import fields
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.files import check_input
+from triage.recipes.files import EXPECT_FILE, check_expect_file, check_input
 
 _SCALAR = {"type": ["string", "number", "boolean"]}
 PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
@@ -165,6 +165,9 @@ class ExpectFormat(BoundedFormat):
             raise advice("an expect entry needs a failure class or a stage: write `failure: timeout` or `stage: compile`.")
         return self
 
+    def value(self) -> Expectation:
+        return Expectation(self.failure, self.since, self.until, self.issue, self.stage)
+
 
 def _flag_form(value: Any) -> Literal["text", "mapping"]:
     return "text" if isinstance(value, str) else "mapping"
@@ -173,6 +176,19 @@ def _flag_form(value: Any) -> Literal["text", "mapping"]:
 _FlagEntry = Annotated[
     Annotated[_FlagText, Tag("text")] | Annotated[FlagFormat, Tag("mapping")],
     Discriminator(_flag_form),
+]
+
+
+def _expect_form(value: Any) -> Literal["file", "list"]:
+    return "file" if isinstance(value, str) else "list"
+
+
+_ExpectFile = Annotated[
+    str, BeforeValidator(check_expect_file), WithJsonSchema({"type": "string", "pattern": EXPECT_FILE.pattern})
+]
+_Expect = Annotated[
+    Annotated[_ExpectFile, Tag("file")] | Annotated[list[ExpectFormat], Tag("list")],
+    Discriminator(_expect_form),
 ]
 
 
@@ -217,8 +233,10 @@ class RecipeFormat(MappingFormat):
         description="Limits of one compile.",
         examples=[{"timeout": "120s", "memory": "8GiB"}],
     )
-    expect: list[ExpectFormat] = Field(
-        default=[], description="Known failures.", examples=[[{"failure": "shared-memory-overflow"}]]
+    expect: _Expect = Field(
+        default=[],
+        description="Known failures, or the file with a list of them for each case: `expect.yaml` or `NAME.expect.yaml`.",
+        examples=[[{"failure": "shared-memory-overflow"}], "expect.yaml"],
     )
 
     def toolchain_family(self, compiler: str) -> str:

@@ -96,6 +96,7 @@ class NightShape(Shape):
     fixed: list[PairShape]
     changed: list[PairShape]
     known: list[PairShape]
+    unexpected_passes: list[str]
     slower: list[SlowerShape]
     unchanged: int
     untestable: int
@@ -130,6 +131,7 @@ class NightReport(MarkdownReport, SuiteReport):
             fixed=pairs[CaseChangeKind.FIXED],
             changed=pairs[CaseChangeKind.CHANGED],
             known=pairs[CaseChangeKind.KNOWN],
+            unexpected_passes=list(night.unexpected_passes),
             slower=[SlowerShape(pair.name, round(pair.slower or 0, 2)) for pair in night.slower],
             unchanged=len(pairs[CaseChangeKind.UNCHANGED]),
             untestable=len(pairs[CaseChangeKind.UNTESTABLE]),
@@ -161,6 +163,11 @@ class NightReport(MarkdownReport, SuiteReport):
                     yield from _pair_lines(pair)
                     if example := night.example_of(pair):
                         yield Text(f"      {example_text(example, pair.name)}")
+        if passes := night.unexpected_passes:
+            yield Text(
+                f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
+            )
+            yield from (Text(f"  {name}") for name in passes)
         for pair in night.slower:
             old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
             yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # imported where they are used: a compile needs none of them,
     from triage.compilers.iree.passes import IreeIr
     from triage.compilers.iree.remedies import IreeRemedyHints
     from triage.compilers.iree.runner import IreeRunner
+    from triage.recipes.observed import ObservedCase, UpdatedFile
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
@@ -101,10 +102,17 @@ class Iree(Compiler):
     ) -> RecipeStart | None:
         return None if kernel else RecipeStart(self.name, source, Target(backend or "llvm-cpu", chip))
 
-    def suite_cases(self, folder: Path, configs: Sequence[Path]) -> tuple[Case, ...]:
+    def suite_cases(self, folder: Path, configs: Sequence[Path], note: Callable[[str], None]) -> tuple[Case, ...]:
         from triage.compilers.iree.suite import suite_cases
 
-        return suite_cases(folder, configs)
+        return suite_cases(folder, configs, note)
+
+    def updated_config(
+        self, folders: Sequence[Path], config: Path, observed: Sequence[ObservedCase], *, prune: bool
+    ) -> UpdatedFile:
+        from triage.compilers.iree.suite import updated_config
+
+        return updated_config(folders, config, observed, prune=prune)
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         optimizer = toolchain.program.with_name("iree-opt")

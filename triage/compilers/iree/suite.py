@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -14,15 +14,19 @@ from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.recipe import IREE
 from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
+from triage.config.json_lists import ListEdit, edit_lists
 from triage.config.schema import MappingFormat, problems_of
 from triage.config.values import as_text
 from triage.model.case import Case, Expectation, Flag, Input, RunSpec, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
+from triage.recipes.observed import ExpectationChange, ObservedCase, UpdatedFile
 
 VALUES = "run_module_io_flags.txt"
 _KIND = FileKind("suite config", 'write {"config_name": …, "iree_compile_flags": […], "iree_run_module_flags": […]}')
 _RUN_LIMITS = Limits(timeout=120.0)
+_SKIPPED = ("skip_compile_tests", "skip_run_tests")
+_COMPILE, _RUN = _EXPECTED = ("expected_compile_failures", "expected_run_failures")
 
 _Texts = list[Annotated[str, BeforeValidator(as_text)]]
 
@@ -43,24 +47,34 @@ class SuiteFormat(MappingFormat):
 
 @dataclass(frozen=True, slots=True)
 class SuiteConfig:
-    """A config file. listed: key -> the tests that it lists."""
+    """A config file. listed: key -> the tests that it lists; document: where."""
 
     path: Path
     name: str
     compile_flags: tuple[str, ...]
     run_flags: tuple[str, ...]
     listed: dict[str, frozenset[str]]
+    document: ConfigDocument
+
+    def missing(self, roots: Sequence[Path]) -> Iterator[Problem]:
+        """Yield the listed tests that are in none of the suites, each with its position."""
+        for key in (*_SKIPPED, *_EXPECTED):
+            for index, test in enumerate(self.document.data.get(key, ())):
+                if not any((root / test / VALUES).is_file() for root in roots):
+                    yield self.document.problem((key, index), f'there is no test "{test}"')
 
     def expectations(self, test: str) -> Iterator[Expectation]:
         """The known failures of a test. A wrong result is a failed run in these files."""
-        if test in self.listed["expected_compile_failures"]:
+        if test in self.listed[_COMPILE]:
             yield Expectation(None, stage=Stage.COMPILE)
-        if test in self.listed["expected_run_failures"]:
+        if test in self.listed[_RUN]:
             yield from (Expectation(None, stage=stage) for stage in (Stage.RUN, Stage.COMPARE))
 
 
-def suite_cases(folder: Path, configs: Sequence[Path]) -> tuple[Case, ...]:
+def suite_cases(folder: Path, configs: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> tuple[Case, ...]:
     """The cases of a suite: each test below `folder` with each config that does not skip it, in the order of their names.
+
+    note: receives which listed tests do not exist.
 
     Raises:
         BadFiles: with every mistake of the configs and of the tests' files.
@@ -90,7 +104,46 @@ def suite_cases(folder: Path, configs: Sequence[Path]) -> tuple[Case, ...]:
         )
     if problems:
         raise BadFiles(problems)
+    for config in known:
+        for problem in config.missing([root]):
+            note(f"{problem}; `triage expect update --prune` removes it")
     return tuple(cases)
+
+
+def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool) -> UpdatedFile:
+    """Update the lists of expected failures in a config.
+
+    observed: of cases with this config; prune: remove tests that exist in none of the folders from the lists.
+
+    Raises:
+        BadFiles: the file cannot be read, or the comments in a list cannot be kept.
+    """
+    problems: list[Problem] = []
+    config = _read(path, problems)
+    if config is None:
+        raise BadFiles(problems)
+    remove: dict[str, set[str]] = {key: set() for key in _EXPECTED}
+    add: dict[str, set[str]] = {key: set() for key in _EXPECTED}
+    changes = []
+    for entry in observed:
+        test = entry.case.name.removesuffix(f"[config={config.name}]")
+        fails = None if entry.failure is None else _RUN if entry.failure.stage in (Stage.RUN, Stage.COMPARE) else _COMPILE
+        before = [key for key in _EXPECTED if test in config.listed[key]]
+        wrong = [key for key in before if key != fails and (entry.case.run is not None or fails is not None or key == _COMPILE)]
+        for key in wrong:
+            remove[key].add(test)
+        if fails is not None and fails not in before:
+            add[fails].add(test)
+        if wrong or (fails is not None and fails not in before):
+            changes.append(ExpectationChange(test, before[0] if before else None, fails))
+    roots = [_root(folder) for folder in folders]
+    for key in _EXPECTED if prune else ():
+        gone = {test for test in config.listed[key] if not any((root / test).is_dir() for root in roots)}
+        remove[key] |= gone
+        changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
+    text = read_text(path, _KIND)
+    edits = {key: ListEdit(remove[key], add[key]) for key in _EXPECTED}
+    return UpdatedFile(path, text, edit_lists(str(path), text, edits), tuple(changes))
 
 
 def _case(config: SuiteConfig, name: str, test: str, program: Path, values: RunSpec) -> Case:
@@ -120,13 +173,13 @@ def _read(path: Path, problems: list[Problem]) -> SuiteConfig | None:
     problems += document.problems
     if values is None or document.problems:
         return None
-    lists = ("skip_compile_tests", "skip_run_tests", "expected_compile_failures", "expected_run_failures")
     return SuiteConfig(
         path.absolute(),
         values.config_name,
         tuple(values.iree_compile_flags),
         tuple(values.iree_run_module_flags),
-        {key: frozenset(getattr(values, key)) for key in lists},
+        {key: frozenset(getattr(values, key)) for key in (*_SKIPPED, *_EXPECTED)},
+        document,
     )
 
 

@@ -1,0 +1,94 @@
+"""`triage expect`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli.context import FamilySelection, load_cases, open_runner, select_one_family
+from triage.cli.exit_codes import Exit, command
+from triage.cli.options import FreshOption, JobsOption, SuiteOption, format_option, rev_option
+from triage.compilers.registry import updated_config
+from triage.execution.runner import ProbeJob
+from triage.model.outcome import Failed, Failure, Probe, Untestable
+from triage.recipes.expect_update import updated_expectations
+from triage.recipes.observed import ObservedCase, UpdatedFile
+from triage.report.expectations import UpdateReport
+from triage.report.registry import write_report
+from triage.toolchains.home import disk_errors, write_whole
+
+app = typer.Typer(no_args_is_help=True, help="Update the lists of known failures.")
+
+
+@app.callback()
+def group() -> None:
+    """Keep `update` a subcommand."""
+
+
+@app.command()
+@command
+def update(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, folders of recipes, or test suites.")],
+    suite_config: SuiteOption = None,
+    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain that was seen.")] = "latest",
+    prune: Annotated[bool, typer.Option("--prune", help="Remove listed tests that do not exist, too.")] = False,
+    jobs: JobsOption = None,
+    fresh: FreshOption = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes as a diff and write nothing.")] = False,
+    output: Annotated[str, format_option(UpdateReport)] = "text",
+) -> Exit:
+    """Rewrite the lists of known failures from what a toolchain does.
+
+    Cached results are used; what is not known is compiled and run. Comments, order and layout of the files stay. In a suite
+    config a test that passes leaves its list, and one that fails at another stage moves to the other list. In a recipe or
+    its file of known failures an entry ends at this version. Flaky and untestable cases are named and stay as they are.
+
+    - `triage expect update recipes/ -t 3.13.0 --dry-run` shows what would change
+
+    - `triage expect update iree-test-suites/onnx_ops --suite-config onnx_ops_cpu.json -t 3.13.0` updates the config
+    """
+    selection = select_one_family(load_cases(paths, suite_config), (toolchain,), "expect update")
+    with open_runner(context.obj, selection.cases, jobs, fresh=fresh) as runner:
+        ref = runner.registry.resolve(selection.revs[0], selection.family)
+        planned = [ProbeJob(case, ref, after=runner.after) for case in selection.cases]
+        probes = {probe.case.name: probe for probe in runner.probe_all(planned)}
+    files = _updated(selection, probes, paths if suite_config else (), prune=prune)
+    for file in files if not dry_run else ():
+        if file.new != file.old:
+            with disk_errors(f"write {file.path}"):
+                write_whole(file.path, file.new)
+    reasons = [(name, reason) for name, probe in probes.items() if (reason := _doubt(probe))]
+    write_report(UpdateReport(ref.revision, files, reasons, dry_run=dry_run), output)
+    return Exit.OK
+
+
+def _updated(selection: FamilySelection, probes: dict[str, Probe], suites: Sequence[Path], *, prune: bool) -> list[UpdatedFile]:
+    """Return every file with known failures as it should be. suites: folders, when the files are configs of these."""
+    files = []
+    for source in dict.fromkeys(case.source for case in selection.cases):
+        cases = [case for case in selection.cases if case.source == source]
+        certain = [probe for case in cases if not _doubt(probe := probes[case.name])]
+        observed = [ObservedCase(probe.case, probe.version, _failure(probe)) for probe in certain]
+        if suites:
+            files.append(updated_config(suites, source, observed, prune=prune))
+        elif observed:
+            files.append(updated_expectations(source, observed, len(cases) - len(certain)))
+    return files
+
+
+def _failure(probe: Probe) -> Failure | None:
+    return probe.outcome.failure if isinstance(probe.outcome, Failed) else None
+
+
+def _doubt(probe: Probe) -> str | None:
+    """Return why a probe decides nothing."""
+    match probe.outcome:
+        case Untestable(reason=reason):
+            return f"untestable: {reason}"
+        case Failed(failure, flaky=True):
+            return f"flaky: {failure.failure_class}"
+    return None
