@@ -28,7 +28,8 @@ def test_functions_are_measured_on_two_releases(shared_home: Path, triage: Triag
     recipe = tmp_path / "two.yaml"
     recipe.write_text(
         "name: two\ninput: two.mlir\ntarget: {backend: llvm-cpu}\n"
-        "bench: [{function: double, inputs: [64xf32]}, {function: square, inputs: [64xf32]}, {function: cube, inputs: [64xf32]}]\n"
+        "bench: [{function: double, inputs: [64xf32]}, {function: square, inputs: [64xf32]}, "
+        "{function: cube, inputs: [64xf32]}]\n"
     )
     done = triage("bench", recipe, "-t", "3.11.0", "-t", "3.13.0", "--time", "1s", "--format", "json")
     answer = json.loads(done.stdout)
