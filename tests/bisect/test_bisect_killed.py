@@ -92,4 +92,4 @@ def stored_values(home: Path, section: str) -> list[dict[str, object]]:
             rows = store.execute("SELECT value FROM entries WHERE section = ?", (section,)).fetchall()
         except sqlite3.OperationalError:
             return []
-    return [json.loads(value) for (value,) in rows]
+    return [json.loads(value.rpartition(" ")[0]) for (value,) in rows]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 from filelock import FileLock
 
+from tests.cli.test_cli import GOOD, recipe
 from tests.git_history.history import ENV, History
 from tests.toolchains.hostile import HostileServer, http, redirect, serve_hostile
 from tests.toolchains.loopback import make_wheel
@@ -138,3 +141,37 @@ def test_git_is_stopped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "log.txt").write_text("error: boom\n")
     ends = ["--repo", "repo", "--good", "a", "--bad", "b"]
     stop_while((tmp_path / "asked").exists, tmp_path, signal.SIGTERM, "suspects", "log.txt", *ends)
+
+
+# Notes when the program opens the database that another process has locked.
+OPENING = f"""
+import sqlite3, sys
+connect, name = sqlite3.connect, sys.argv.pop(1)
+def noted(path, **options):
+    if name in str(path): open("asked", "w").close()
+    return connect(path, **options)
+sqlite3.connect = noted
+{MAIN}
+"""
+
+
+@pytest.mark.parametrize(("database", "number"), [("evidence.db", signal.SIGINT), ("state.db", signal.SIGTERM)])
+def test_waiting_for_a_database_is_stopped(
+    home: Path, tmp_path: Path, server: HostileServer, database: str, number: int
+) -> None:
+    server.answers = {"/simple": server.index()}
+    home.mkdir()
+    with closing(sqlite3.connect(home / database, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        words = [database, "toolchains", "install", "1.0.0"]
+        stop_while((tmp_path / "asked").exists, tmp_path, number, *words, code=OPENING)
+
+
+def test_fresh_is_continued_as_fresh_when_nothing_was_compiled(home: Path, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "good", GOOD)
+    home.mkdir()
+    with closing(sqlite3.connect(home / "evidence.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        words = ["evidence.db", "run", str(path), "--fresh"]
+        stop_while((tmp_path / "asked").exists, tmp_path, signal.SIGINT, *words, code=OPENING)
+    assert f"  triage run {path} --fresh\n" in (tmp_path / "stderr").read_text()

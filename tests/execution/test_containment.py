@@ -117,7 +117,7 @@ def test_a_build_and_a_worker_leave_no_daemon(tmp_path: Path, mark: str) -> None
         run_logged(starting(STAYS, mark), log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event())
     assert not processes_with(mark)
     with Worker(starting(STAYS, mark, ECHO), {}) as worker:
-        assert worker.ask(b"one", timeout=60) == b"oneone"
+        assert worker.ask(b"one", timeout=60, stop=threading.Event()) == b"oneone"
         assert len(processes_with(mark)) == 1
     assert not processes_with(mark)
 

@@ -39,7 +39,7 @@ def test_a_worker_gets_no_secret() -> None:
     code = "import os, sys; sys.stdin.buffer.read(8); text = str('GITHUB_TOKEN' in os.environ).encode(); "
     code += "sys.stdout.buffer.write(b'%08x' % len(text) + text); sys.stdout.buffer.flush()"
     with Worker([sys.executable, "-c", code], {}) as worker:
-        assert worker.ask(b"", timeout=60) == b"False"
+        assert worker.ask(b"", timeout=60, stop=threading.Event()) == b"False"
 
 
 def test_each_purpose_has_its_variables() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from triage.classify import FailingPass
 from triage.execution.cache import Evidence, ImportedLines, Record, key_of
+from triage.model.errors import Interrupted
 from triage.model.execution import Captured, Ending, Execution
 
 
@@ -210,3 +212,35 @@ def test_a_kill_at_any_moment_keeps_the_finished_records(tmp_path: Path) -> None
         store = Evidence(path)
         assert store.find(added[-1] if added else "0") is not None
         assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("how", ["set aside", "removed"])
+def test_numbers_grow_from_a_store_to_the_one_that_follows_it(tmp_path: Path, how: str) -> None:
+    """So that --fresh, when it is continued, finds what it compiled after the store was replaced."""
+    path = tmp_path / "e.db"
+    store = Evidence(path)
+    for number in range(3):
+        store.add(record(f"key{number}"))
+    last = store.last_number()
+    if how == "set aside":
+        [row] = sqlite3.connect(store.start_anew()).execute("SELECT digest, facts FROM probes WHERE key = 'key0'")
+        store.add_older([row])
+    else:
+        path.unlink()
+    assert store.find("key0", after=last) is None
+    store.add(record("new"))
+    assert store.find("new", after=last) == record("new")
+    assert store.last_number() > last
+
+
+def test_waiting_for_a_locked_store_ends_with_the_stop(tmp_path: Path) -> None:
+    stop = threading.Event()
+    store = Evidence(tmp_path / "e.db", stop=stop)
+    other = sqlite3.connect(tmp_path / "e.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(store.add, record(key)) for key in ("a", "b")]
+        stop.set()
+        assert all(isinstance(added.exception(timeout=30), Interrupted) for added in waiting)
+    other.close()
+    assert store.add(record())

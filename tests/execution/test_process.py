@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -226,16 +227,16 @@ while len(header := sys.stdin.buffer.read(8)) == 8:
 
 def test_a_worker_answers_until_it_ends() -> None:
     with Worker([sys.executable, "-c", ECHO], {}) as worker:
-        assert worker.ask(b"one", timeout=60) == b"oneone"
-        assert worker.ask(b"", timeout=60) == b""
-        assert worker.ask(b"x" * 1_000_000, timeout=60) == b"x" * 2_000_000
-        assert worker.ask(b"end", timeout=60) is None
-        assert worker.ask(b"one", timeout=60) is None
+        assert worker.ask(b"one", timeout=60, stop=threading.Event()) == b"oneone"
+        assert worker.ask(b"", timeout=60, stop=threading.Event()) == b""
+        assert worker.ask(b"x" * 1_000_000, timeout=60, stop=threading.Event()) == b"x" * 2_000_000
+        assert worker.ask(b"end", timeout=60, stop=threading.Event()) is None
+        assert worker.ask(b"one", timeout=60, stop=threading.Event()) is None
 
 
 def test_a_worker_that_takes_too_long_is_killed() -> None:
     with Worker([sys.executable, "-c", ECHO], {}) as worker:
-        assert worker.ask(b"hang", timeout=0.5) is None
+        assert worker.ask(b"hang", timeout=0.5, stop=threading.Event()) is None
 
 
 def test_processes_are_found_by_their_environment() -> None:
@@ -262,3 +263,20 @@ def test_only_one_module_starts_and_kills_processes() -> None:
     worker = root / "compilers" / "triton" / "worker"  # runs in a toolchain's interpreter
     found = {path.relative_to(root) for path in root.rglob("*.py") if STARTS_OR_KILLS.search(path.read_text("utf-8"))}
     assert {path for path in found if not (root / path).is_relative_to(worker)} == {Path("execution", "process.py")}
+
+
+def test_waiting_for_a_worker_ends_with_the_stop() -> None:
+    stop = threading.Event()
+    with Worker([sys.executable, "-c", "import time; time.sleep(600)"], {}) as worker, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(worker.ask, b"x" * (1 << 20), 600.0, stop)  # more than a pipe holds
+        stop.set()
+        try:
+            assert isinstance(waiting.exception(timeout=30), Interrupted)
+        finally:
+            worker.close()
+
+
+@pytest.mark.parametrize("code", ["", "print('no length of an answer', flush=True); input()"])
+def test_a_worker_that_gives_no_answer_gives_none(code: str) -> None:
+    with Worker([sys.executable, "-c", code], {}) as worker:
+        assert worker.ask(b"x", 60.0, threading.Event()) is None

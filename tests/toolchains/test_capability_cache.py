@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,24 @@ def test_a_description_of_an_earlier_version_is_used_once_imported(tmp_path: Pat
     row = sqlite3.connect(home / "state.db").execute("SELECT key, value FROM entries WHERE section = 'capabilities'").fetchone()
     (home / "state.db").unlink()
     (home / "described").mkdir()
-    (home / "described" / f"{row[0]}.json").write_text(row[1])
+    (home / "described" / f"{row[0]}.json").write_text(row[1].rpartition(" ")[0])
     assert describe(StateStore(home / "state.db"), compiler, program) == known
     assert compiler.asked == 1
+
+
+@pytest.mark.parametrize("name", ["identity", "version", "backends", "flags", "choices"])
+@pytest.mark.parametrize("value", ["text", 5, [5], {"a": "b"}])
+def test_a_stored_description_of_another_type_is_asked_for_again(tmp_path: Path, name: str, value: object) -> None:
+    compiler, state = TwoFiles(), StateStore(tmp_path / "state.db")
+    program = make(tmp_path / "one", b"1", b"x")
+    known = describe(state, compiler, program)
+    with closing(sqlite3.connect(state.path)) as db:
+        [(key,)] = db.execute("SELECT key FROM entries WHERE section = 'capabilities'").fetchall()
+    section = state.section("capabilities")
+    section.put(key, {**section.get(key), name: value})
+    text = name in ("identity", "version") and value == "text"
+    assert text or describe(state, compiler, program) == known
+    assert text or compiler.asked == 2
 
 
 class OneFile(TwoFiles):

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,10 +15,10 @@ from filelock import FileLock
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment
-from triage.model.errors import EnvironmentFailure
+from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
-from triage.toolchains.install_cache import InUse, is_intact, prune, stored, sweep
+from triage.toolchains.install_cache import USE, InUse, is_intact, prune, stored, sweep
 from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
@@ -144,7 +146,7 @@ def on_a_small_disk(tmp_path: Path, code: str, *words: str) -> subprocess.Comple
 SMALL_DISK = """
 import sys
 from pathlib import Path
-from triage.model.errors import EnvironmentFailure
+from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.toolchains import install as module
 from triage.toolchains.index import Index
 from triage.toolchains.workspace import Workspace
@@ -190,7 +192,8 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
         "from triage.toolchains.install_cache import InUse\n"
-        "users = InUse(); users.add(Path(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
+        "import threading; users = InUse(threading.Event())\n"
+        "users.add(Path(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
@@ -204,7 +207,7 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
 
 def test_prune_removes_damaged_installs_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
     good, broken = put(loopback, "1.0.0", tmp_path), put(loopback, "1.1.0", tmp_path)
-    in_use = InUse()
+    in_use = InUse(threading.Event())
     in_use.add(good)
     program(broken).unlink()
     assert [one.folder for one in prune(tmp_path / "home", keep=1 << 40)] == [broken]
@@ -242,3 +245,15 @@ def test_what_a_killed_install_or_prune_left_is_removed(tmp_path: Path) -> None:
         sweep(tmp_path)
     assert not [folder for folder in left if folder.exists()]
     assert used.exists()
+
+
+def test_waiting_for_a_prune_of_another_process_ends_with_the_stop(tmp_path: Path) -> None:
+    stop = threading.Event()
+    with (tmp_path / USE).open("ab") as lock, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = pool.submit(InUse(stop).add, tmp_path)
+        stop.set()
+        try:
+            assert isinstance(waiting.exception(timeout=30), Interrupted)
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)

@@ -5,14 +5,15 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from triage.model.errors import EnvironmentFailure
-from triage.toolchains.workspace import SCHEMA_VERSION, StateSection, StateStore
+from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.toolchains.workspace import SCHEMA_VERSION, CostModel, StateSection, StateStore
 
 VALUES = [0, 1.5, "text", "nul \0 and ünïcödé 🙂", [1, [2]], {"a": None}, True]
 
@@ -112,14 +113,51 @@ def test_a_flipped_bit_ends_no_run(path: Path, seed: int) -> None:
         assert "newer version" in str(error)  # noqa: PT017 - the flip hit the schema number
 
 
-@pytest.mark.parametrize("value", ["{", "NaN", "[" * 100_000, b"\xff\xfe", b"\0", 3.5])
+@pytest.mark.parametrize("value", ["{", "NaN", "[" * 100_000, b"\xff\xfe", b"\0", 3.5, "2", "", "1 00000000", "9" * 5_000])
 def test_a_damaged_value_counts_as_unknown(path: Path, value: object) -> None:
     section(path).put("k", 1)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE entries SET value = ?", (value,))
-    section(path).get("k")
+    assert section(path).get("k") is None
     section(path).update("k", lambda past: 2)
     assert section(path).get("k") == 2
+
+
+def test_a_value_under_the_key_of_another_is_unknown(path: Path) -> None:
+    section(path).put("k", 1)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE entries SET key = 'l'")
+    assert section(path).get("l") is None
+
+
+@pytest.mark.parametrize("stored", [5, "text", None, {"a": 1}, [], ["text", None, float("nan"), -1, True], [[1]]])
+def test_stored_durations_of_another_type_are_ignored(path: Path, stored: object) -> None:
+    timings = section(path, "costs")
+    timings.put("kind", stored)
+    costs = CostModel(timings)
+    assert costs.seconds("kind", 7.0) == 7.0
+    costs.learn("kind", 2.0)
+    assert costs.seconds("kind", 7.0) == 2.0
+
+
+def test_values_of_a_version_without_checksums_get_them(path: Path) -> None:
+    section(path).put("k", [1])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE entries SET value = '[1]'")
+        db.execute("PRAGMA user_version = 1")
+    assert section(path).get("k") == [1]
+    assert version(path) == SCHEMA_VERSION
+
+
+def test_waiting_for_a_locked_file_ends_with_the_stop(path: Path) -> None:
+    stop = threading.Event()
+    StateStore(path).section("s").put("k", 1)
+    with closing(sqlite3.connect(path)) as db, ThreadPoolExecutor(1) as pool:
+        db.execute("BEGIN EXCLUSIVE")
+        waiting = pool.submit(StateStore(path, stop).section("s").put, "k", 2)
+        stop.set()
+        assert isinstance(waiting.exception(timeout=30), Interrupted)
+    assert section(path).get("k") == 1
 
 
 def test_a_damaged_schema_is_a_corrupt_file(path: Path) -> None:

@@ -35,7 +35,7 @@ def open_runner(
     """
     stop = threading.Event()
     home = open_home()
-    evidence = Evidence(home / "evidence.db", print_stderr)
+    evidence = Evidence(home / "evidence.db", print_stderr, stop)
     families = Families(cases)
     try:
         app.after = after = evidence.last_number() if fresh else after

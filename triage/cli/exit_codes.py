@@ -52,9 +52,8 @@ def command(function: Callable[P, Exit]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         def words() -> list[str]:
             resume = ["--resume"] if kwargs.get("resume") is False else []
-            if kwargs.get("fresh"):
-                resume += ["--after-result", str(_last_ignored(cast(typer.Context, kwargs["context"])))]
-            return _continuing(sys.argv[1:], resume)
+            after = cast(typer.Context, kwargs["context"]).obj.after if kwargs.get("fresh") else None
+            return _continuing(sys.argv[1:], resume, after)
 
         with printed_streams():
             code = int(_exit_code(lambda: function(*args, **kwargs), words))
@@ -63,26 +62,17 @@ def command(function: Callable[P, Exit]) -> Callable[P, None]:
     return run
 
 
-def _last_ignored(context: typer.Context) -> int:
-    """Return the number of the last cached result that a command with --fresh ignores: all those when it started."""
-    from triage.execution.cache import Evidence
-    from triage.toolchains.home import open_home
+def _continuing(words: Sequence[str], resume: Sequence[str], after: int | None) -> list[str]:
+    """Return the words of the command line that continues this one.
 
-    if context.obj.after is not None:
-        return int(context.obj.after)
-    try:
-        evidence = Evidence(open_home() / "evidence.db")  # interrupted before the store was opened: nothing was added yet
-        number = evidence.last_number()
-        evidence.close()
-    except TriageError:
-        return 0
-    return number
-
-
-def _continuing(words: Sequence[str], resume: Sequence[str]) -> list[str]:
-    """Return the words of the command line that continues this one. --fresh would compile again what is finished."""
+    --fresh would compile again what is finished, and becomes --after-result. after: number of the last cached result that the
+    command ignores; None when it has compiled nothing yet.
+    """
     end = words.index("--") if "--" in words else len(words)  # what follows are paths
-    return ["triage", *(word for word in words[:end] if word != "--fresh"), *resume, *words[end:]]
+    options = list(words[:end])
+    if after is not None:
+        options = [*(word for word in options if word != "--fresh"), "--after-result", str(after)]
+    return ["triage", *options, *resume, *words[end:]]
 
 
 def _exit_code(call: Callable[[], Exit], continuing: Callable[[], Sequence[str]]) -> int:

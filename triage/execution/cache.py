@@ -20,7 +20,16 @@ from triage.classify import FailingPass
 from triage.model.errors import EnvironmentFailure, Problem
 from triage.model.execution import Captured, Ending, Execution, is_number, utf8
 from triage.toolchains.home import disk_errors
-from triage.toolchains.sqlite_files import CorruptFile, check_version, exclusive, file_identity, is_corrupt, set_aside
+from triage.toolchains.sqlite_files import (
+    BUSY_TIMEOUT,
+    CorruptFile,
+    check_version,
+    exclusive,
+    file_identity,
+    is_corrupt,
+    set_aside,
+    when_free,
+)
 
 T = TypeVar("T")
 
@@ -52,7 +61,11 @@ _INSERT = (
     " VALUES ({}, ?, ?, ?, ?, ?, ?, ?)"
 )
 _BY_ID = "SELECT id, digest, facts FROM probes WHERE id = ?"
-_NEWEST = _INSERT.format("NULL")
+# Numbers always grow, also from a store that was set aside or removed to the one that follows it: the first number of a store
+# is the time in microseconds, and no store gets a million results a second. NULL lets SQLite take the next number.
+_NEWEST = _INSERT.format(
+    "(SELECT CASE WHEN coalesce(max(id), 0) < 1 THEN CAST((julianday() - 2440587.5) * 86400e6 AS INTEGER) END FROM probes)"
+)
 _OLDEST = _INSERT.format("(SELECT min(1, coalesce(min(id), 1)) - 1 FROM probes)")
 
 
@@ -97,19 +110,21 @@ class Evidence:
     A damaged row counts as not known. A file that SQLite calls corrupt is set aside, and a new one started.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
-        """Open or create the file. `warn` receives what the user must know about damage.
+    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None, stop: threading.Event | None = None) -> None:
+        """Open or create the file. `warn` receives what the user must know about damage. `stop` ends waiting for other
+        processes: then every call raises Interrupted.
 
         Raises:
             EnvironmentFailure: the file cannot be written, or a newer version of the program wrote it.
         """
+        self._stop = stop or threading.Event()
         self._path = path.resolve()
         self._warn = warn
         self._lock = threading.Lock()
         self._damaged: set[int] = set()
         self.last_aside: Path | None = None
         with self._errors():
-            self._open()
+            when_free(self._open, self._stop)
 
     def find(self, key: str, after: int = 0) -> Record | None:
         """Return the newest record of a key; None when it is damaged, or its number is not greater than an `after` above 0."""
@@ -203,7 +218,7 @@ class Evidence:
     def start_anew(self) -> Path:
         """Set the file aside, start an empty one, and return the path of the old one."""
         with self._errors(), self._lock:
-            self._replace()
+            when_free(self._replace, self._stop)
         assert self.last_aside
         return self.last_aside
 
@@ -231,19 +246,22 @@ class Evidence:
     def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of an action. A corrupt file is set aside, and the action runs on a new one."""
         with self._errors(), self._lock:
-            if file_identity(self._path) != self._file:  # another process set it aside
-                self._db.close()
-                self._open()
-            try:
-                return action(self._db)
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error, self._path):
-                    raise
-                self._replace()
-                return action(self._db)
+            return when_free(lambda: self._attempt(action), self._stop)
+
+    def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        if file_identity(self._path) != self._file:  # another process set it aside
+            self._db.close()
+            self._open()
+        try:
+            return action(self._db)
+        except sqlite3.DatabaseError as error:
+            if not is_corrupt(error, self._path):
+                raise
+            self._replace()
+            return action(self._db)
 
     def _open(self) -> None:
-        with disk_errors(f"open the evidence store {self._path}"), exclusive(self._path):
+        with disk_errors(f"open the evidence store {self._path}"), exclusive(self._path, self._stop):
             try:
                 self._db = self._connect()
             except sqlite3.DatabaseError as error:
@@ -254,7 +272,7 @@ class Evidence:
             self._file = file_identity(self._path)
 
     def _replace(self) -> None:
-        with disk_errors(f"replace the evidence store {self._path}"), exclusive(self._path):
+        with disk_errors(f"replace the evidence store {self._path}"), exclusive(self._path, self._stop):
             if file_identity(self._path) == self._file:
                 self._set_aside()
         self._db.close()  # only now: SQLite does not write to a file that was renamed
@@ -276,7 +294,7 @@ class Evidence:
     def _connect(self) -> sqlite3.Connection:
         advice = "update triage, or use another TRIAGE_HOME"
         version = check_version(self._path, SCHEMA_VERSION, advice)
-        db = sqlite3.connect(self._path, timeout=60, check_same_thread=False, isolation_level=None)
+        db = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT, check_same_thread=False, isolation_level=None)
         try:
             db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged row must not hide the others
             db.execute("PRAGMA journal_mode=WAL")

@@ -7,6 +7,7 @@ tells whether it was read correctly.
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from triage.execution.cache import DAMAGED, SCHEMA_VERSION, Evidence, verified
 from triage.toolchains.home import disk_errors
-from triage.toolchains.sqlite_files import check_version, connect_read_only, exclusive, set_aside
+from triage.toolchains.sqlite_files import check_version, connect_read_only, exclusive, set_aside, when_free
 
 RECOVERED = ".recovered-"
 _TABLE_LEAF = 0x0D
@@ -53,14 +54,14 @@ def check_store(path: Path) -> StoreCheck:
     with disk_errors(f"read {path}"):
         path.open("rb").close()
         try:
-            check_version(path, SCHEMA_VERSION, "update triage")
-            return _check_rows(path)
+            return when_free(lambda: _check_rows(path), threading.Event())
         except sqlite3.Error as error:
             intact, damaged = _rows_of_pages(path)
             return StoreCheck(path, len(intact), damaged, str(error))
 
 
 def _check_rows(path: Path) -> StoreCheck:
+    check_version(path, SCHEMA_VERSION, "update triage")
     results = damaged = 0
     query = "SELECT digest, facts, key, case_name, toolchain, at, peak_rss_mb FROM probes ORDER BY id"
     with closing(connect_read_only(path)) as db:
@@ -98,7 +99,7 @@ def repair_store(store: Path, checks: Sequence[StoreCheck]) -> list[StoreCheck]:
             recovered = None if source == store else _recover(source, evidence)
             if source in set_aside_files(store):
                 target = source.with_name(source.name.replace(DAMAGED, RECOVERED))
-                with exclusive(store), disk_errors(f"rename {source}"):
+                with exclusive(store, threading.Event()), disk_errors(f"rename {source}"):
                     set_aside(source, target)
             done.append(replace(check, recovered=recovered))
     return done

@@ -92,7 +92,7 @@ class Reader:
         fresh = self._worker is None
         try:
             self._worker = self._worker or self._start()
-            answer = self._worker.ask(text.encode(), _PATIENCE)
+            answer = self._worker.ask(text.encode(), _PATIENCE, self._stop)
         except OSError:
             answer = None
         if answer is not None:
@@ -106,7 +106,7 @@ class Reader:
     def _bindings_work(self) -> bool:
         try:
             with self._start() as worker:
-                return (worker.ask(b"module{}", _PATIENCE) or b"").startswith(b"+")
+                return (worker.ask(b"module{}", _PATIENCE, self._stop) or b"").startswith(b"+")
         except OSError:
             return False
 

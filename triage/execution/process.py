@@ -11,7 +11,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,6 +32,7 @@ _STOP_GRACE = 0.5  # the same when the user waits for the program to end
 _DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
 _MAX_STRETCH = 4.0  # a time limit is extended to at most this many times itself on a busy machine
 _KILLED = 5.0  # seconds that killed processes have to disappear
+_PIPE = 1 << 16  # bytes that a pipe holds
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
 _EMPTY: Mapping[str, str | None] = {}
 
@@ -134,24 +134,40 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, request: bytes, timeout: float) -> bytes | None:
-        """Return the answer; None when the worker ended, or was killed after `timeout` seconds, without one."""
+    def ask(self, request: bytes, timeout: float, stop: StopSignal) -> bytes | None:
+        """Return the answer; None when the worker ended, or gave none within `timeout` seconds. Close it in both cases.
+
+        Raises Interrupted when `stop` is set.
+        """
         source, sink = self._process.stdout, self._process.stdin
         assert source
         assert sink
-        timer = threading.Timer(timeout, _signal, (self._contained, signal.SIGKILL))
-        timer.start()
-        try:
-            sink.write(f"{len(request):08x}".encode() + request)
-            sink.flush()
-            header = source.read(8)
-            answer = source.read(int(header, 16)) if len(header) == 8 else b""
-        except OSError:
-            return None
-        finally:
-            timer.cancel()
-            timer.join()
-        return answer if len(header) == 8 and len(answer) == int(header, 16) else None
+        unsent, answer = f"{len(request):08x}".encode() + request, bytearray()
+        interruptions, deadline = _interruptions, time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            for pipe, event in ((source, selectors.EVENT_READ), (sink, selectors.EVENT_WRITE)):
+                os.set_blocking(pipe.fileno(), False)
+                selector.register(pipe.fileno(), event)
+            while time.monotonic() < deadline:
+                if interruptions != _interruptions or stop.is_set():
+                    raise Interrupted("stopped")
+                for key, _ in selector.select(_TICK):
+                    if key.fd == sink.fileno():
+                        unsent = _unsent(key.fd, unsent)
+                        if not unsent:
+                            selector.unregister(key.fd)
+                    elif data := os.read(key.fd, _PIPE):
+                        answer += data
+                    else:
+                        return None
+                if len(answer) >= 8:
+                    try:
+                        length = int(answer[:8], 16)
+                    except ValueError:  # something else writes to its standard output
+                        return None
+                    if len(answer) - 8 >= length:
+                        return bytes(answer[8:])
+        return None
 
     def close(self) -> None:
         """Kill the process and what it started."""
@@ -159,6 +175,16 @@ class Worker:
             _kill(self._contained)
             self._watched.close()
             self._process.communicate()
+
+
+def _unsent(sink: int, data: bytes) -> bytes:
+    """Write to a pipe that has room, and return what is left; nothing for a process that reads no more."""
+    try:
+        return data[os.write(sink, data[:_PIPE]) :]
+    except BlockingIOError:
+        return data
+    except OSError:
+        return b""
 
 
 @dataclass

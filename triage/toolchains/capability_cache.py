@@ -76,13 +76,21 @@ def _stamp(files: tuple[Path, ...]) -> str:
 
 def _from_json(value: Any) -> DescribedCompiler:
     capabilities = Capabilities(
-        backends=frozenset(value["backends"]),
-        phases=tuple(value["phases"]),
-        flags=frozenset(value["flags"]),
-        switches=frozenset(value["switches"]),
-        choices={name: tuple(words) for name, words in value["choices"].items()},
+        backends=frozenset(_texts(value["backends"])),
+        phases=_texts(value["phases"]),
+        flags=frozenset(_texts(value["flags"])),
+        switches=frozenset(_texts(value["switches"])),
+        choices={name: _texts(words) for name, words in value["choices"].items()},
     )
-    return DescribedCompiler(value["identity"], Description(value["version"], value["commit"], value["date"], capabilities))
+    version, commit, date = value["version"], value["commit"], value["date"]
+    _texts([value["identity"], *(text for text in (version, commit, date) if text is not None)])
+    return DescribedCompiler(value["identity"], Description(version, commit, date, capabilities))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise TypeError(f"no list of texts: {value!r}")
+    return tuple(value)
 
 
 def _to_json(known: DescribedCompiler) -> dict[str, Any]:

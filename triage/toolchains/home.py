@@ -1,15 +1,18 @@
-"""The home folder `TRIAGE_HOME`, which holds toolchains, inputs, state and evidence, and writing files safely."""
+"""The home folder `TRIAGE_HOME`, which holds toolchains, inputs, state and evidence, and writing and locking files safely."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import IO
 
-from triage.model.errors import EnvironmentFailure
+from triage.model.errors import EnvironmentFailure, Interrupted
 
 _REASONS = {
     errno.ENOSPC: "no space left on the disk",
@@ -21,6 +24,7 @@ _REASONS = {
     errno.EEXIST: "a file with this name exists",
     errno.ENOENT: "the folder does not exist and cannot be created",
 }
+_LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
 
 def home_path() -> Path:
@@ -72,3 +76,16 @@ def write_whole(path: Path, text: str | bytes) -> None:
         except BaseException:
             Path(draft.name).unlink(missing_ok=True)
             raise
+
+
+def wait_for_lock(file: IO[bytes], kind: int, stop: threading.Event) -> None:
+    """Lock a file, which another process may have locked. The lock ends when the file is closed.
+
+    kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`. OSError on a file system without locks; Interrupted when `stop` is set meanwhile.
+    """
+    while True:
+        try:
+            return fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if stop.wait(_LOCK_TICK):
+                raise Interrupted("stopped") from None

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from triage.compilers.base import Environment, Packaging, Wheel
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, wait_for_lock
 from triage.toolchains.index import Release
 from triage.toolchains.workspace import Workspace
 
@@ -135,17 +136,18 @@ class InUse:
     drops the locks of a killed process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
         self._locks: dict[Path, IO[bytes]] = {}
 
     def add(self, folder: Path) -> None:
-        """Mark a toolchain as used now, and lock it."""
+        """Mark a toolchain as used now, and lock it. Interrupted when the stop is set while another process prunes it."""
         if folder in self._locks:
             return
         with disk_errors(f"use {folder}"):
             lock = (folder / USE).open("ab")
             os.utime(folder / USE)
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            wait_for_lock(lock, fcntl.LOCK_SH, self._stop)
         self._locks[folder] = lock
 
 

@@ -102,7 +102,7 @@ class ToolchainRegistry:
         self._obtained: dict[tuple[str, str], Toolchain] = {}
         self._refs: dict[tuple[str, str], ToolchainRef] = {}
         self._companions: dict[tuple[str, str], Path] = {}
-        self._in_use = InUse()
+        self._in_use = InUse(self.workspace.stop)
         sweep(home)
         self._lock = threading.Lock()
 

@@ -1,16 +1,26 @@
-"""SQLite files in TRIAGE_HOME: read their schema version without a write, lock them, set corrupt ones aside."""
+"""SQLite files in TRIAGE_HOME: read their schema version without a write, wait for locks, set corrupt ones aside."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
-from triage.model.errors import EnvironmentFailure
+from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.toolchains.home import wait_for_lock
+
+T = TypeVar("T")
+
+#: Seconds that SQLite itself may wait for a lock. A stop cannot interrupt this wait.
+BUSY_TIMEOUT = 0.05
+_PATIENCE = 60.0  # seconds to wait for another process that writes
 
 # SQLITE_ERROR is "no such column" and the like: a damaged schema, because the statements themselves are known to be right.
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT)
@@ -28,22 +38,42 @@ def is_corrupt(error: sqlite3.Error, path: Path) -> bool:
     return isinstance(error, CorruptFile) or code & 0xFF in _CORRUPT
 
 
+def when_free(action: Callable[[], T], stop: threading.Event) -> T:
+    """Return the result of an action, which is repeated as long as another process locks the database. Use connections with
+    a `BUSY_TIMEOUT`.
+
+    Raises:
+        Interrupted: `stop` is set meanwhile.
+        sqlite3.OperationalError: the database is locked for a minute.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            is_locked = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not is_locked or time.monotonic() > deadline:
+                raise
+        if stop.is_set():
+            raise Interrupted("stopped")
+
+
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Let one process at a time open or set aside a file.
+def exclusive(path: Path, stop: threading.Event) -> Iterator[None]:
+    """Let one process at a time open or set aside a file. Interrupted when `stop` is set while another one does.
 
     A process that opened a file between the renames of the file and of its write-ahead log would mix two databases.
     """
     with path.with_name(f"{path.name}.lock").open("wb") as lock:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            wait_for_lock(lock, fcntl.LOCK_EX, stop)
         yield
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """Open a database that nothing is written to. Without a write-ahead log, no file is created beside it either."""
     mode = "mode=ro" if _log_of(path).exists() else "immutable=1"
-    return sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, isolation_level=None)
+    return sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=BUSY_TIMEOUT, isolation_level=None)
 
 
 def check_version(path: Path, newest: int, advice: str) -> int:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -16,12 +17,12 @@ from statistics import median
 from typing import Any, TypeVar
 
 from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.execution import is_number
 from triage.model.progress import Progress, Silent
 from triage.toolchains.home import disk_errors
-from triage.toolchains.sqlite_files import exclusive, is_corrupt, set_aside
+from triage.toolchains.sqlite_files import BUSY_TIMEOUT, exclusive, is_corrupt, set_aside, when_free
 
-SCHEMA_VERSION = 1
-_TIMEOUT = 60.0  # seconds to wait for another process that writes
+SCHEMA_VERSION = 2
 _LOCK_TICK = 0.2  # seconds between looks at the stop signal
 _PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
 # Files that earlier versions of the program wrote, and the section that their values belong to. The other caches of these
@@ -34,11 +35,14 @@ T = TypeVar("T")
 class StateStore:
     """JSON values by section and key. Safe to use from several threads and processes; every call is one transaction.
 
-    The values are only a cache: a corrupt file is renamed to `state.db.corrupt`, and a new one is started.
+    The values are only a cache: a corrupt file is renamed to `state.db.corrupt`, and a new one is started. Each value has a
+    checksum; a damaged one counts as not there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, stop: threading.Event | None = None) -> None:
+        """`stop`: ends waiting for other processes, with Interrupted."""
         self.path = path
+        self._stop = stop or threading.Event()
         self._is_ready = False
 
     def section(self, name: str) -> StateSection:
@@ -49,15 +53,16 @@ class StateStore:
 
         Raises:
             EnvironmentFailure: the file cannot be read or written, or a newer version of the program wrote it.
+            Interrupted: the stop is set while another process writes.
         """
         try:
             try:
-                return self._run(action)
+                return when_free(lambda: self._run(action), self._stop)
             except sqlite3.DatabaseError as error:
                 if not is_corrupt(error, self.path):
                     raise
-                self._replace_corrupt()
-                return self._run(action)
+                when_free(self._replace_corrupt, self._stop)
+                return when_free(lambda: self._run(action), self._stop)
         except sqlite3.DatabaseError as error:
             raise EnvironmentFailure(f"cannot use the state store {self.path}: {error}") from error
 
@@ -69,7 +74,7 @@ class StateStore:
 
     def _connect(self) -> sqlite3.Connection:
         # One connection a call, so that threads and forked processes share nothing. It takes less than 1 ms.
-        db = sqlite3.connect(self.path, timeout=_TIMEOUT, isolation_level=None)
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
         db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged value is read as None
         db.execute("PRAGMA synchronous=NORMAL")
         return db
@@ -95,7 +100,7 @@ class StateStore:
     def _replace_corrupt(self) -> None:
         self._is_ready = False
         path = self.path.resolve()
-        with disk_errors(f"replace {path}"), exclusive(path):
+        with disk_errors(f"replace {path}"), exclusive(path, self._stop):
             try:
                 with closing(self._connect()) as db:
                     db.execute("SELECT section, key, value FROM entries LIMIT 0")
@@ -115,11 +120,11 @@ class StateSection:
         self._name = name
 
     def get(self, key: str) -> Any | None:
-        return _decode(self._store.run(lambda db: self._read(db, key)))
+        return self._store.run(lambda db: self._read(db, key))
 
     def put(self, key: str, value: Any) -> None:
         """Set the value of a key to any JSON value."""
-        row = (self._name, key, json.dumps(value))
+        row = _row(self._name, key, value)
         self._store.run(lambda db: db.execute(_PUT, row))
 
     def update(self, key: str, change: Callable[[Any | None], Any]) -> None:
@@ -127,34 +132,46 @@ class StateSection:
 
         def replace(db: sqlite3.Connection) -> None:
             db.execute("BEGIN IMMEDIATE")
-            db.execute(_PUT, (self._name, key, json.dumps(change(_decode(self._read(db, key))))))
+            db.execute(_PUT, _row(self._name, key, change(self._read(db, key))))
             db.execute("COMMIT")
 
         self._store.run(replace)
 
-    def _read(self, db: sqlite3.Connection, key: str) -> str | None:
+    def _read(self, db: sqlite3.Connection, key: str) -> Any | None:
+        """The value of a key; None for a damaged one."""
         row = db.execute("SELECT value FROM entries WHERE section = ? AND key = ?", (self._name, key)).fetchone()
-        return row[0] if row else None
+        if row is None or not isinstance(row[0], str):
+            return None
+        text, _, checksum = row[0].rpartition(" ")
+        return json.loads(text) if checksum == _checksum(self._name, key, text) else None
 
 
-def _decode(text: str | None) -> Any | None:
-    """Return a value; None for a damaged one."""
-    try:
-        return None if text is None else json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        return None
+def _row(section: str, key: str, value: Any) -> tuple[str, str, str]:
+    """A row of the table: its value is JSON, a blank and the checksum."""
+    text = json.dumps(value)
+    return section, key, f"{text} {_checksum(section, key, text)}"
+
+
+def _checksum(*texts: str) -> str:
+    return f"{zlib.crc32(chr(0).join(texts).encode('utf-8', 'replace')):08x}"
 
 
 def _create_entries(db: sqlite3.Connection, home: Path) -> None:
     db.execute("CREATE TABLE entries (section TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (section, key))")
     for section, pattern in _OLD_FILES:
         for path in home.glob(pattern):
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, RecursionError):
                 db.execute(_PUT, (section, path.stem, json.dumps(json.loads(path.read_text("utf-8")))))
 
 
+def _add_checksums(db: sqlite3.Connection, _: Path) -> None:
+    for section, key, value in db.execute("SELECT section, key, value FROM entries").fetchall():
+        with suppress(TypeError, ValueError, RecursionError):
+            db.execute(_PUT, _row(section, key, json.loads(value)))
+
+
 #: The migration at index N changes a file of schema N to schema N + 1; it also gets the home folder.
-_MIGRATIONS: tuple[Callable[[sqlite3.Connection, Path], None], ...] = (_create_entries,)
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection, Path], None], ...] = (_create_entries, _add_checksums)
 
 
 @dataclass(frozen=True)
@@ -173,7 +190,7 @@ class Workspace:
     @cached_property
     def state(self) -> StateStore:
         """The state store of the home folder."""
-        return StateStore(self.home / "state.db")
+        return StateStore(self.home / "state.db", self.stop)
 
     @cached_property
     def costs(self) -> CostModel:
@@ -234,13 +251,13 @@ class CostModel:
     def seconds(self, kind: str, default: float) -> float:
         """The median of the past durations of this kind, `default` before there are any."""
         with suppress(EnvironmentFailure):
-            return float(median(self._timings.get(kind) or [default]))
+            return median(_durations(self._timings.get(kind)) or [default])
         return default
 
     def learn(self, kind: str, seconds: float) -> None:
         """Record a duration."""
         with suppress(EnvironmentFailure):
-            self._timings.update(kind, lambda past: [*(past or ()), round(seconds, 3)][-_REMEMBERED:])
+            self._timings.update(kind, lambda past: [*_durations(past), round(seconds, 3)][-_REMEMBERED:])
 
     @contextmanager
     def timing(self, kind: str) -> Iterator[None]:
@@ -248,3 +265,8 @@ class CostModel:
         begun = time.monotonic()
         yield
         self.learn(kind, time.monotonic() - begun)
+
+
+def _durations(stored: Any) -> list[float]:
+    """The seconds in a stored value, which another version of the program may have written."""
+    return [float(value) for value in stored if is_number(value) and value >= 0] if isinstance(stored, list) else []
