@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tests.bisect.letters import case_named
 from tests.bisect.test_commits import CommitRunner, EverySource, timeline  # noqa: F401 - the fixture
+from tests.execution.damage import DAMAGE, each_damage
 from triage.bisect.candidates import CommitCandidates, commit_candidates
 from triage.bisect.result import Answer, BisectKind
 from triage.bisect.search import BisectSearch
@@ -133,6 +134,34 @@ def test_a_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
         sink.write('{"name": "def56')
     assert [entry.name for entry in journal.read()] == ["abc1234"]
     assert Journal(tmp_path, ["b"]).path != journal.path
+
+
+@each_damage
+def test_a_damaged_line_of_a_journal_is_skipped(tmp_path: Path, damage: str) -> None:
+    journal = Journal(tmp_path, ["a"])
+    entries = [JournalEntry(f"3.{number}.0", Verdict.GOOD, "person", "because") for number in range(3)]
+    for entry in entries:
+        journal.add(entry)
+    lines = journal.path.read_bytes().splitlines()
+    journal.path.write_bytes(b"\n".join([lines[0], DAMAGE[damage](lines[1]), lines[2]]))
+    assert journal.read() == (entries[0], entries[2])
+
+
+def test_no_flipped_bit_of_a_journal_changes_a_verdict(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, ["a"])
+    journal.add(JournalEntry("3.2.0", Verdict.GOOD, "person"))
+    data = journal.path.read_bytes()
+    for bit in range(8 * (len(data) - 1)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        journal.path.write_bytes(flipped)
+        assert journal.read() == ()
+
+
+def test_a_journal_of_a_version_without_checksums_is_read(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, ["a"])
+    journal.path.write_text('{"name": "3.2.0", "verdict": "bad", "by": "probe", "why": "x"}\n')
+    assert journal.read() == (JournalEntry("3.2.0", Verdict.BAD, "probe", "x"),)
 
 
 @given(

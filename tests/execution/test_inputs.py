@@ -4,6 +4,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from tests.execution.damage import do, each_damage
 from triage.compilers.base import Importer
 from triage.execution.inputs import Inputs, Prepared
 from triage.model.case import Case, Input, InputKind, Target
@@ -63,3 +66,20 @@ def test_the_importer_of_another_toolchain_is_used_when_ours_is_broken(tmp_path:
     assert isinstance(answer, Prepared), answer
     assert answer.path.read_text() == "imported model"
     assert not list((tmp_path / "made").glob(".making-*"))
+
+
+@each_damage
+@pytest.mark.parametrize("suffix", [".mlir", ".sha256"])
+def test_a_damaged_cached_input_is_generated_again(tmp_path: Path, damage: str, suffix: str) -> None:
+    script = tmp_path / "gen.py"
+    script.write_text("import sys; print('tensor<4xf32>'); open(__file__ + '.calls', 'a').write('x')")
+    calls = tmp_path / "gen.py.calls"
+    first = inputs(tmp_path).prepare(case(script, InputKind.GENERATOR))
+    assert isinstance(first, Prepared)
+    assert inputs(tmp_path).prepare(case(script, InputKind.GENERATOR)) == first
+    assert calls.read_text() == "x"
+    do(damage, first.path.with_suffix(suffix))
+    for _ in range(2):
+        assert inputs(tmp_path).prepare(case(script, InputKind.GENERATOR)) == first
+        assert first.path.read_text() == "tensor<4xf32>\n"
+        assert calls.read_text() == "xx"

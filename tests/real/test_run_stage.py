@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import Triage
+from tests.execution.damage import do
 from tests.real.answers import json_answer
 
 pytestmark = pytest.mark.real
@@ -80,6 +81,17 @@ def test_another_release_is_the_reference(shared_home: Path, triage: Triage, rec
     text = recipe.read_text().replace('expected: ["@${result}.npy"]', "reference: {toolchain: 3.11.0}")
     recipe.write_text(text.replace("matrix: {result: [right, wrong]}\n", ""))
     assert _answers(triage, recipe, code=0)["scale"]["status"] == "passed"
+
+
+def test_damaged_results_of_a_reference_are_computed_again(shared_home: Path, triage: Triage, recipe: Path) -> None:
+    text = recipe.read_text().replace('expected: ["@${result}.npy"]', "reference: {toolchain: 3.11.0}")
+    recipe.write_text(text.replace("matrix: {result: [right, wrong]}\n", ""))
+    assert _answers(triage, recipe, code=0)["scale"]["status"] == "passed"
+    [results] = (shared_home / "results").glob("*/0.npy")
+    intact = results.read_bytes()
+    do("a flipped bit", results)
+    assert _answers(triage, recipe, code=0)["scale"]["cached"]
+    assert results.read_bytes() == intact
 
 
 def test_a_device_that_is_not_there_is_untestable(shared_home: Path, triage: Triage, recipe: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Triage
+from tests.execution.damage import do, each_damage
 from tests.reduce.made import outcome, reproducer
 from triage.cli.replay import _exit_of
 from triage.model.errors import BadFiles
@@ -136,3 +138,14 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadFiles, match="contains no reproducer"):
         open_reproducers([tmp_path / "empty"])
+
+
+@each_damage
+def test_a_damaged_record_is_bad_input(triage: Triage, tmp_path: Path, damage: str) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "reproducer.json").write_text('{"case": "c", "signature": "s", "bad": {"name": "3.2.0"}}')
+    do(damage, tmp_path / "r" / "reproducer.json")
+    done = triage("replay", tmp_path / "r")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "reproducer.json" in done.stderr or damage == "a flipped bit"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -36,7 +37,7 @@ class JournalEntry:
 
 
 class Journal:
-    """The verdicts of a bisect as JSON lines, so that an interruption loses at most the last one."""
+    """The verdicts of a bisect as JSON lines, each with a checksum, so that an interruption loses at most the last one."""
 
     def __init__(self, folder: Path, key: Iterable[str]) -> None:
         """`key` identifies the bisect: its case, ends and kind."""
@@ -44,29 +45,20 @@ class Journal:
         self.path = folder / f"{name}.jsonl"
 
     def read(self) -> tuple[JournalEntry, ...]:
-        """Read the verdicts so far, in order. A line that was cut short or damaged is skipped."""
-        entries: list[JournalEntry] = []
+        """Read the verdicts so far, in order. A line that is damaged or was cut short is skipped."""
         try:
             text = self.path.read_text("utf-8", "replace")
         except OSError:
             return ()
-        for line in text.splitlines():
-            try:
-                fields = json.loads(line)
-                verdict = Verdict(fields["verdict"])
-                texts = fields["name"], fields["by"], fields.get("why", "")
-                if all(isinstance(text, str) for text in texts):
-                    entries.append(JournalEntry(texts[0], verdict, *texts[1:]))
-            except (ValueError, KeyError, TypeError):
-                continue
-        return tuple(entries)
+        entries = (_entry(line) for line in text.splitlines())
+        return tuple(entry for entry in entries if entry is not None)
 
     def add(self, entry: JournalEntry) -> None:
         """Append one verdict."""
         with disk_errors("write the journal of the bisect"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as sink:
-                sink.write(json.dumps(asdict(entry)) + "\n")
+                sink.write(_line(entry))
                 sink.flush()
                 os.fsync(sink.fileno())
 
@@ -79,7 +71,27 @@ class Journal:
     def replace(self, entries: Iterable[JournalEntry]) -> None:
         """Rewrite the journal after a verdict was undone."""
         with disk_errors("write the journal of the bisect"):
-            write_whole(self.path, "".join(json.dumps(asdict(entry)) + "\n" for entry in entries))
+            write_whole(self.path, "".join(map(_line, entries)))
+
+
+def _line(entry: JournalEntry) -> str:
+    return json.dumps({**asdict(entry), "checksum": _checksum(entry)}) + "\n"
+
+
+def _entry(line: str) -> JournalEntry | None:
+    """Return the entry of a line; None for a damaged one. Lines of earlier versions have no checksum."""
+    try:
+        fields = json.loads(line)
+        checksum = fields.pop("checksum", None)
+        entry = JournalEntry(**{**fields, "verdict": Verdict(fields["verdict"])})
+        is_intact = all(isinstance(text, str) for text in asdict(entry).values()) and checksum in (None, _checksum(entry))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return entry if is_intact else None
+
+
+def _checksum(entry: JournalEntry) -> str:
+    return f"{zlib.crc32(json.dumps(asdict(entry)).encode()):08x}"
 
 
 def git_log(entries: Iterable[JournalEntry], kind: BisectKind) -> str:

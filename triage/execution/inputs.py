@@ -19,7 +19,7 @@ from triage.execution.process import run
 from triage.model.case import Case, InputKind
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Prepared:
 
 
 class Inputs:
-    """Prepares inputs below `folder`. Several threads and processes may share the folder."""
+    """Prepares inputs below `folder`, again when they are damaged. Several threads and processes may share the folder."""
 
     def __init__(
         self, folder: Path, stop: threading.Event, *, fresh: bool, onnx: Importer, importers: Callable[[], Sequence[Path]]
@@ -68,8 +68,9 @@ class Inputs:
             target = self._folder / f"{self._key(case)}.mlir"
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{source}: {error.strerror}")
-        if target.is_file() and not self._fresh:
-            return Prepared(target, _digest(target))
+        checksum = target.with_suffix(".sha256")
+        if not self._fresh and (digest := _verified(target, checksum)) is not None:
+            return Prepared(target, digest)
         with disk_errors("prepare an input"):
             self._folder.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._folder, prefix=".making-") as scratch:
@@ -82,8 +83,10 @@ class Inputs:
                     return machine
                 if (problem := _problem(case, program, execution, draft)) is not None:
                     return Untestable(Cause.RECIPE, problem)
+                digest = _digest(draft)
+                write_whole(checksum, f"{digest}\n")
                 draft.replace(target)
-        return Prepared(target, _digest(target))
+        return Prepared(target, digest)
 
     def _generate(self, case: Case, draft: Path) -> Execution:
         words = [word for name, value in case.input.args for word in (f"--{name}", value)]
@@ -160,6 +163,15 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "none"
+
+
+def _verified(target: Path, checksum: Path) -> str | None:
+    """Return the digest of a file; None when it is missing, damaged, or of a version that wrote no checksums."""
+    try:
+        digest = _digest(target)
+        return digest if checksum.read_bytes() == f"{digest}\n".encode() else None
+    except OSError:
+        return None
 
 
 def _digest(path: Path) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
+from hashlib import file_digest
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -31,6 +32,7 @@ from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Pro
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
+_CHECKSUMS = "sha256.txt"  # beside the results of a reference
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
 # Endings that one run does not prove.
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
@@ -265,7 +267,8 @@ class Prober:
             return Untestable(Cause.RECIPE, f"the reference cannot be run: {reason}")
         folder = self._results / run_task.key(task.key())
         name = f"the reference on {base.revision.name}"
-        if not folder.is_dir():
+        files = _intact_files(folder)
+        if files is None:
             problem: list[str] = []
 
             def keep(module: Path) -> None:
@@ -277,16 +280,20 @@ class Prober:
                 draft.mkdir()
                 for file in files:
                     file.rename(draft / file.name)
+                (draft / _CHECKSUMS).write_text("".join(f"{_sha256(draft / file.name)} {file.name}\n" for file in files))
                 self._results.mkdir(exist_ok=True)
-                with suppress(OSError):  # another process was faster
+                with suppress(OSError):  # another thread or process was faster
+                    if _intact_files(folder) is None:
+                        folder.rename(module.parent / "damaged")
+                with suppress(OSError):
                     draft.rename(folder)
 
             probe = task.probe(task.record("", self._run(task, self._stop, on_output=keep), None), cached=False)
-            if problem or not folder.is_dir():
+            files = _intact_files(folder)
+            if problem or files is None:
                 reason = problem[0] if problem else "does not compile"
                 failed = f": {probe.outcome.failure.headline}" if isinstance(probe.outcome, Failed) else ""
                 return Untestable(Cause.RECIPE, f"{name} {reason}{failed}")
-        files = sorted(folder.iterdir(), key=lambda file: int(file.stem))
         return tuple(run_task.runner.saved(file) for file in files)
 
     def _recorded(self, task: CompileTask, record: Record, compiled: Probe | None = None) -> Probe:
@@ -344,6 +351,20 @@ class Prober:
         scanner = PassScanner()
         self._run(reporting, stop, on_stderr=scanner.feed)
         return scanner.finish() or NO_PASS
+
+
+def _intact_files(folder: Path) -> list[Path] | None:
+    """Return the files of a reference's results in order; None when they are missing or damaged."""
+    try:
+        lines = [line.split(" ", 1) for line in (folder / _CHECKSUMS).read_text("utf-8").splitlines()]
+        return [folder / name for _, name in lines] if all(_sha256(folder / name) == digest for digest, name in lines) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as source:
+        return file_digest(source, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

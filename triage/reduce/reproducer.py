@@ -324,6 +324,8 @@ def _read_record(path: Path, problems: list[Problem]) -> dict[str, Any] | None:
         problems.append(_problem(path, "is not UTF-8 text."))
     except json.JSONDecodeError as error:
         problems.append(Problem(str(path), error.lineno, error.colno, f"is not valid JSON: {error.msg}."))
+    except (ValueError, RecursionError):  # a number of thousands of digits, or nested brackets
+        problems.append(_problem(path, "cannot be read: its JSON is nested too deeply, or has a number that is too long."))
     if len(problems) > before:
         return None
     if not isinstance(data, dict):

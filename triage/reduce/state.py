@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
@@ -76,6 +78,21 @@ class NotReproducible:
     cause: Cause | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DraftSettings:
+    """What a draft changes of its case. kernel: None for programs that are no kernels."""
+
+    flags: tuple[Flag, ...]
+    target: Target
+    phase: str | None
+    kernel: KernelSpec | None
+
+
+@cache
+def _settings() -> TypeAdapter[DraftSettings]:
+    return TypeAdapter(DraftSettings)
+
+
 class ReductionFolder:
     """A folder with `best.mlir` (or the input's own suffix) and `settings.json`, each replaced in one step."""
 
@@ -91,22 +108,15 @@ class ReductionFolder:
             write_whole(self.path / f"best.{draft.document.suffix}", draft.document.content)
             case = draft.case
             kernel = family_of(case).kernel(case)
-            settings = {
-                "flags": [asdict(flag) for flag in case.flags],
-                "target": asdict(case.target),
-                "phase": case.phase,
-                "kernel": kernel and asdict(kernel),
-            }
-            write_whole(self.path / "settings.json", json.dumps(settings).encode())
+            settings = DraftSettings(case.flags, case.target, case.phase, kernel)
+            write_whole(self.path / "settings.json", _settings().dump_json(settings))
 
     def best(self, case: Case) -> tuple[Path, Case] | None:
-        """Return the saved program and the case with its settings; None when nothing is saved."""
+        """Return the saved program and the case with its settings; None when nothing is saved, or the settings are damaged."""
         program = next(iter(self.path.glob("best.*")), None)
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            settings = json.loads((self.path / "settings.json").read_text("utf-8"))
-            flags = tuple(Flag(**flag) for flag in settings["flags"])
-            target, phase = Target(**settings["target"]), settings["phase"]
-            spec = KernelSpec(**settings["kernel"]) if settings["kernel"] else case.spec
+        with suppress(OSError, ValueError):
+            saved = _settings().validate_json((self.path / "settings.json").read_bytes(), strict=True)
             if program:
-                return program, replace(case, flags=flags, target=target, phase=phase, spec=spec)
+                spec = saved.kernel or case.spec
+                return program, replace(case, flags=saved.flags, target=saved.target, phase=saved.phase, spec=spec)
         return None

@@ -1,0 +1,57 @@
+"""The settings of a reduction that is resumed, intact and damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.letters import case_named
+from tests.execution.damage import do, each_damage
+from triage.compilers.base import KernelSpec
+from triage.model.case import Case, Flag, Target
+from triage.reduce.draft import Draft
+from triage.reduce.frontends.text import TextDocument
+from triage.reduce.state import ReductionFolder
+
+KERNEL = KernelSpec(
+    "add", {"x": "*fp32"}, {"BLOCK": 64, "FAST": True, "SCALE": 1.5}, {"x": {"divisibility": 16}}, {"num_warps": 4}
+)
+CHANGED = {"flags": (Flag("--a", "3.0.0"), Flag("--b")), "target": Target("rocm", "gfx942", 2), "phase": "flow"}
+
+
+@pytest.fixture
+def case() -> Case:
+    return replace(case_named("case"), compiler="triton", spec=KERNEL)
+
+
+@pytest.fixture
+def folder(case: Case, tmp_path: Path) -> ReductionFolder:
+    folder = ReductionFolder(tmp_path, "key")
+    folder.save(Draft(TextDocument(["x"], case.input.kind, "py"), replace(case, **CHANGED)))
+    return folder
+
+
+def test_saved_settings_are_read_as_they_were_written(folder: ReductionFolder, case: Case) -> None:
+    assert folder.best(replace(case, spec=None)) == (folder.path / "best.py", replace(case, **CHANGED))
+
+
+@each_damage
+def test_damaged_settings_count_as_not_saved_or_still_have_their_types(
+    folder: ReductionFolder, case: Case, damage: str
+) -> None:
+    do(damage, folder.path / "settings.json")
+    saved = folder.best(case)
+    assert saved is None or damage == "a flipped bit"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [('"--a"', "5"), ("64", "[]"), ('"flow"', "{}"), ('"rocm"', "null"), ("2}", '"2"}')]
+)
+def test_a_setting_of_another_type_is_refused(folder: ReductionFolder, case: Case, before: str, after: str) -> None:
+    path = folder.path / "settings.json"
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+    assert folder.best(case) is None
