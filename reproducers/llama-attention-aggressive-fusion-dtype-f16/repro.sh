@@ -1,5 +1,5 @@
 #!/bin/sh
-# 'func.func' op uses 131072 bytes of shared memory; exceeded the limit of 65536 bytes
+# 'func.func' op uses 262144 bytes of shared memory; exceeded the limit of 65536 bytes
 # Fails with iree-compile 3.3.0, commit 9f4212cc3a64487c5bc7b003e5e197295a8fddf5:
 #   pip install iree-base-compiler==3.3.0
 # Exit status: 0 the program compiles, 127 the compiler is missing, any other: it fails to compile.

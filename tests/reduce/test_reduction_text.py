@@ -10,6 +10,7 @@ from tests.reduce.made import CASE, OVERFLOW, probes, reproducer
 from triage.reduce.state import NotReproducible
 from triage.report.reduction import ReductionReport
 from triage.report.registry import write_report
+from triage.report.reproducer import reproducer_files
 from triage.report.shapes import as_json
 
 
@@ -56,3 +57,10 @@ def test_why_nothing_was_reduced_names_what_was_tried(capsys: pytest.CaptureFixt
         "oracle_calls",
         "seconds",
     }
+
+
+def test_the_github_format_is_the_issue_of_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    write_report(ReductionReport(reproducer()), "github")
+    assert capsys.readouterr().out == reproducer_files(reproducer())["issue.md"]
+    write_report(ReductionReport(NotReproducible(CASE, "it compiles")), "github")
+    assert "it compiles" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, PROGRAM, of_class, probes, reproducer
+from tests.reduce.test_reproducer_families import of_kernel
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
@@ -109,6 +111,54 @@ def test_fences_are_longer_than_those_in_the_program() -> None:
     text = "// ```\n// ````\nmodule {}\n"
     readme = reproducer_files(replace(made, text=text))["README.md"]
     assert f"`````mlir\n{text}`````\n" in readme
+
+
+def headings(issue: str | bytes) -> list[str]:
+    return [line.removeprefix("### ") for line in str(issue).splitlines() if line.startswith("### ")]
+
+
+def test_the_issue_has_the_headings_of_the_projects_form() -> None:
+    issue = str(reproducer_files(reproducer())["issue.md"])
+    assert headings(issue) == [
+        "What happened?",
+        "Steps to reproduce your issue",
+        "What component(s) does this issue relate to?",
+        "Version information",
+        "Additional context",
+    ]
+    parts = [part.partition("\n")[2] for part in issue.split("### ")]
+    assert "'func.func' op uses 286720 bytes" in parts[1]
+    assert PROGRAM in parts[2]
+    assert parts[3].strip() == "Compiler"
+    assert f"iree-base-compiler==3.2.0, commit {2:040x}" in parts[4]
+    assert "| 3.4.0 |" in parts[5]
+    kernel = reproducer_files(of_kernel())["issue.md"]
+    assert headings(kernel) == ["Describe the bug", "Environment details"]
+    assert "python3 repro.py" in str(kernel).partition("### Environment details")[0]
+
+
+def test_an_issue_contains_compiler_text_only_as_text() -> None:
+    attack = "@main</details> ![x](http://host/x) see #12 ````\n### What happened?"
+    made = reproducer()
+    failure = replace(made.failure, headline=attack, explanation=made.failure.explanation)
+    probe = replace(made.bad, outcome=Failed(failure))
+    issue = str(
+        reproducer_files(
+            replace(made, failure=failure, bad=probe, probes=(*made.probes[:2], probe), output=attack, text=f"// {attack}")
+        )["issue.md"]
+    )
+    blocks = re.findall(r"^(`{5,})\w*\n.*?^\1$", issue, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    outside = re.sub(r"^(`{5,})\w*\n.*?^\1$", "", issue, flags=re.DOTALL | re.MULTILINE)
+    assert headings(outside) == headings(reproducer_files(made)["issue.md"])
+    assert not re.search(r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside.replace("&#8203;", "|"))
+
+
+def test_a_generic_form_that_versions_needed_is_in_the_folder() -> None:
+    made = reproducer()
+    assert "input.generic.mlir" not in reproducer_files(made)
+    files = reproducer_files(replace(made, reduced=replace(made.reduced, generic='"builtin.module"() ({}) : () -> ()')))
+    assert files["input.generic.mlir"] == '"builtin.module"() ({}) : () -> ()'
 
 
 def test_a_program_too_long_for_an_issue_is_not_pasted() -> None:

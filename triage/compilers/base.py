@@ -81,6 +81,19 @@ def plain_call(task: StandaloneCompile) -> StandaloneCall:
 
 
 @dataclass(frozen=True, slots=True)
+class IssueForm:
+    """The headings of a project's form for bug reports. None for a part that the form has no heading for: it is written
+    under the one before. component: the heading and the choice that fits a compiler's failure.
+    """
+
+    happened: str = "What happened?"
+    steps: str | None = "Steps to reproduce"
+    component: tuple[str, str] | None = None
+    version: str = "Version"
+    context: str | None = "Additional context"
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """What an installed compiler reports about itself. version: PEP 440; commit: full sha; date: `YYYY-MM-DD`."""
 
@@ -223,6 +236,7 @@ class Compiler(ABC):
     packaging: Packaging = Wheel()
     noun: str = "program"  # what a reproducer calls the input
     onnx_importer: Importer | None = None
+    issue_form: IssueForm = IssueForm()
 
     @property
     def recipe(self) -> RecipeFamily:

@@ -19,6 +19,8 @@ from triage.model.revision import Revision
 from triage.reduce.draft import Draft
 from triage.toolchains.home import disk_errors, write_whole
 
+GENERIC_FILE = "input.generic.mlir"  # in the folder of a reproducer
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramSize:
@@ -50,7 +52,8 @@ class Effort:
 class Reduced:
     """A smaller program that fails as the original does.
 
-    text: the program. evidence: a probe for every version tried. others: other failures found, the most frequent first;
+    text: the program. evidence: a probe for every version tried. generic: the program's generic form, when some of the
+    versions read only that; None when `text` was enough. others: other failures found, the most frequent first;
     saved: their programs, each with the file that holds it until a reproducer replaces it.
     """
 
@@ -66,6 +69,7 @@ class Reduced:
     others: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
     saved: tuple[tuple[Reduced, Path], ...] = ()
+    generic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

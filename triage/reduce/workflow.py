@@ -27,7 +27,7 @@ from triage.reduce.frontends.python.frontend import PythonFrontend
 from triage.reduce.frontends.python.source_tree import parse_program
 from triage.reduce.frontends.text import TextFrontend
 from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, line_of, settings_of
-from triage.reduce.state import Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
+from triage.reduce.state import GENERIC_FILE, Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
@@ -182,19 +182,27 @@ class _Reducer:
         return NotReproducible(self.request.case, why, self.start.probes)
 
     def finish(self, original: Draft, draft: Draft, started: float) -> Reduced | NotReproducible:
-        """Write the draft in the form that most versions can read and probe it on every version."""
-        best: tuple[bytes, tuple[Probe, ...], Failure] | None = None
+        """Probe the draft on every version: in the most readable form that the bad and the good toolchain read, and in the
+        next one where others cannot read that.
+        """
+        forms: list[tuple[bytes, tuple[Probe, ...], Failure]] = []
         case = self._full(draft.case)
-        for content, small, probes in self._written(draft, case):
-            failure = self._same_failure(small, probes)
-            if failure and (best is None or _testable(probes) > _testable(best[1])):
-                best = content, probes, failure
-            if best and _testable(best[1]) == len(best[1]):
+        for text, small, tried in self._written(draft, case):
+            if same := self._same_failure(small, tried):
+                forms.append((text, tried, same))
+            if forms and _untested(forms[0][1]) == 0:
                 break
-        if best is None:
+        if not forms:
             why = "the reduced program does not fail in the same way when it is probed in full"
             return NotReproducible(self.request.case, why, self.start.probes)
-        content, probes, failure = best
+        [content, probes, failure], *others = forms
+        generic, notes = None, (*self.start.notes, *self.notes)
+        if others and _untested(others[0][1]) < _untested(probes):
+            generic, pairs = others[0][0].decode("utf-8", "replace"), [*zip(probes, others[0][1], strict=True)]
+            names = [probe.revision.name for probe, other in pairs if _is_untestable(probe) and not _is_untestable(other)]
+            why = "cannot read the program as it is printed here and got its generic form"
+            notes = (*notes, f"{', '.join(names)} {why}, {GENERIC_FILE}")
+            probes = tuple(other if probe.revision.name in names else probe for probe, other in pairs)
         tally, before = self.oracle.tally, _size(original.document, original.document.content)
         return Reduced(
             case=case,
@@ -213,8 +221,9 @@ class _Reducer:
             ),
             evidence=probes,
             others=tuple(self.oracle.other_failures()),
-            notes=(*self.start.notes, *self.notes),
+            notes=notes,
             saved=tuple(self._saved(before)),
+            generic=generic,
         )
 
     def _saved(self, before: ProgramSize) -> Iterator[tuple[Reduced, Path]]:
@@ -290,8 +299,13 @@ class _Reducer:
         return outcome.failure if same else None
 
 
-def _testable(probes: tuple[Probe, ...]) -> int:
-    return sum(not isinstance(probe.outcome, Untestable) for probe in probes)
+def _untested(probes: tuple[Probe, ...]) -> int:
+    return sum(map(_is_untestable, probes))
+
+
+def _is_untestable(probe: Probe) -> bool:
+    """Whether the version cannot test the program."""
+    return isinstance(probe.outcome, Untestable)
 
 
 def _size(document: Document, content: bytes) -> ProgramSize:

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from triage.report.printable import PrintedStream, printable, visible
-from triage.report.registry import HtmlReport, MarkdownReport, Report, ReportFormat, SarifReport
+from triage.report.registry import HtmlReport, IssueReport, MarkdownReport, Report, ReportFormat, SarifReport
 from triage.report.shapes import as_json
 
 _PLAIN_WIDTH = 160  # columns assumed for pipes and files
@@ -70,6 +70,13 @@ class MarkdownFormat(ReportFormat[MarkdownReport]):
 
     def render(self, report: MarkdownReport) -> str:
         return visible(report.markdown()).rstrip("\n") + "\n"
+
+
+class GitHubFormat(ReportFormat[IssueReport]):
+    """The text of an issue, by the headings of the project's form."""
+
+    def render(self, report: IssueReport) -> str:
+        return report.issue().rstrip("\n") + "\n"
 
 
 class HtmlFormat(ReportFormat[HtmlReport]):

@@ -13,8 +13,16 @@ from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer, span_around
 from triage.reduce.state import NotReproducible, ProgramSize
 from triage.report.elements import facts_table, failure_text, numbers_text, outcome_text, revision_text
-from triage.report.registry import Report
-from triage.report.reproducer import EvidenceShape, SizeChangeShape, evidence_shape, size_change, span_text
+from triage.report.registry import IssueReport
+from triage.report.reproducer import (
+    ISSUE,
+    EvidenceShape,
+    SizeChangeShape,
+    evidence_shape,
+    reproducer_files,
+    size_change,
+    span_text,
+)
 from triage.report.shapes import FailureShape, ProbeShape, Shape, failure_shape, probe_shape
 
 _SHOWN = 40  # lines of the program; the folder has all of them
@@ -52,7 +60,7 @@ class ReductionShape(Shape):
 
 
 @dataclass(frozen=True)
-class ReductionReport(Report):
+class ReductionReport(IssueReport):
     """A reduction with its folder. saved: folders of reproducers of other failures."""
 
     result: Reproducer | NotReproducible
@@ -93,6 +101,11 @@ class ReductionReport(Report):
             other_reproducers=saved,
             slipped=saved,
         )
+
+    def issue(self) -> str:
+        if isinstance(self.result, NotReproducible):
+            return f"{self.result.case.name} was not reduced: {self.result.reason}"
+        return str(reproducer_files(self.result)[ISSUE])
 
     def blocks(self) -> Iterable[RenderableType]:
         if isinstance(self.result, NotReproducible):

@@ -38,6 +38,14 @@ class MarkdownReport(Report):
         """Return GitHub-flavoured Markdown with compiler output escaped."""
 
 
+class IssueReport(Report):
+    """A report that can be filed as an issue."""
+
+    @abstractmethod
+    def issue(self) -> str:
+        """Return the text for the form of the compiler's project, with compiler output escaped."""
+
+
 class HtmlReport(Report):
     """A report that has a page of its own."""
 
@@ -111,6 +119,7 @@ FORMATS: tuple[FormatEntry, ...] = (
     FormatEntry("text", Report, "triage.report.formats", "TextFormat"),
     FormatEntry("json", Report, "triage.report.formats", "JsonFormat"),
     FormatEntry("markdown", MarkdownReport, "triage.report.formats", "MarkdownFormat"),
+    FormatEntry("github", IssueReport, "triage.report.formats", "GitHubFormat"),
     FormatEntry("html", HtmlReport, "triage.report.formats", "HtmlFormat"),
     FormatEntry("junit", SuiteReport, "triage.report.junit", "JUnitFormat"),
     FormatEntry("sarif", SarifReport, "triage.report.formats", "SarifFormat"),

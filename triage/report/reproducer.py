@@ -25,12 +25,13 @@ from triage.model.execution import Ending, Limits
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
-from triage.reduce.state import Reduced
+from triage.reduce.state import GENERIC_FILE, Reduced
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates
 from triage.report.shapes import FailureShape, Shape, as_json, failure_shape, reason_in
 from triage.toolchains.home import disk_errors
 
+ISSUE = "issue.md"
 _SCRIPT = "repro.sh"
 METRIC = "metric"  # failure class of a number that grew
 _LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
@@ -146,6 +147,21 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     files: dict[str, str | bytes] = {reproducer.source: reproducer.text, reproducer.file: reproducer.content, **scripts}
     if reproducer.rules is not None:
         files[RULES_FILE] = reproducer.rules
+    if reduced.generic is not None:
+        files[GENERIC_FILE] = reduced.generic
+    readme = {
+        "call": call,
+        "scripts": scripts,
+        "noun": family.noun,
+        "numbers": numbers_text(failure),
+        "good": reproducer.good,
+        "span": span_text(span),
+        "text": reproducer.text if len(reproducer.text) <= _MOST_PASTED else None,
+        "language": _LANGUAGES.get(Path(reproducer.source).suffix, ""),
+        "output": _trimmed(reproducer.output),
+        "result": _result,
+        "revision": revision_text,
+    }
     pages: dict[str, dict[str, Any]] = {
         RECIPE: {
             "keys": family.recipe_keys(reduced.case),
@@ -164,19 +180,8 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
             "blocks": _has_ending(reproducer, Ending.OVER_OUTPUT) and reduced.case.limits.output >> 9,
             "exports": [shlex.join(["export", f"{name}={value}"]) for name, value in reduced.case.env if value is not None],
         },
-        "README.md": {
-            "call": call,
-            "scripts": scripts,
-            "noun": family.noun,
-            "numbers": numbers_text(failure),
-            "good": reproducer.good,
-            "span": span_text(span),
-            "text": reproducer.text if len(reproducer.text) <= _MOST_PASTED else None,
-            "language": _LANGUAGES.get(Path(reproducer.source).suffix, ""),
-            "output": _trimmed(reproducer.output),
-            "result": _result,
-            "revision": revision_text,
-        },
+        "README.md": readme,
+        ISSUE: {**readme, "form": family.issue_form, "target": _target(reduced.case.target)},
     }
     for name, words in pages.items():
         environment = pages_in_markdown if name.endswith(".md") else templates

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, Importer, MlirTools
+from triage.compilers.base import Compiler, Description, Importer, IssueForm, MlirTools
 from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import installation
 from triage.compilers.iree.devices import target_flags
@@ -45,6 +45,11 @@ class Iree(Compiler):
     name = "iree"
     distribution = "iree-base-compiler"
     recipe = IREE
+    issue_form = IssueForm(
+        steps="Steps to reproduce your issue",
+        component=("What component(s) does this issue relate to?", "Compiler"),
+        version="Version information",
+    )
     onnx_importer = Importer("iree.compiler.tools.import_onnx", ("iree-base-compiler", "onnx"))
     folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
 

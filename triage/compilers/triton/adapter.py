@@ -9,7 +9,16 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from triage.compilers.base import Compiler, Description, KernelSpec, Packaging, StandaloneCall, StandaloneCompile, Wheel
+from triage.compilers.base import (
+    Compiler,
+    Description,
+    IssueForm,
+    KernelSpec,
+    Packaging,
+    StandaloneCall,
+    StandaloneCompile,
+    Wheel,
+)
 from triage.compilers.interpreters import interpreter
 from triage.compilers.invocation import Invocation
 from triage.compilers.triton import layout, standalone
@@ -45,6 +54,7 @@ class Triton(Compiler):
         keys="triage.compilers.triton.recipe_format:TritonFormat",
     )
     noun = "kernel"
+    issue_form = IssueForm("Describe the bug", steps=None, version="Environment details", context=None)
     folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
 
     def unsupported(self, version: str) -> str | None:

@@ -18,6 +18,7 @@ from triage.reduce.frontends.mlir.operations import (
     inline_calls,
     jump,
     narrow,
+    plain_functions,
 )
 from triage.reduce.frontends.mlir.rewriting import (
     ToolPasses,
@@ -55,6 +56,7 @@ class MlirFrontend(Frontend):
             ReductionPass("dimensions", shrink_dimensions, once=True),
             ReductionPass("ranks", tools.fewer_ranks, once=True),
             ReductionPass("element types", widen_elements, once=True),
+            ReductionPass("functions", plain_functions, once=True),
             ReductionPass("attributes", drop_attributes, once=True),
             ReductionPass("devices", fewer_devices, once=True),
             ReductionPass("chip", oldest_chip, once=True),

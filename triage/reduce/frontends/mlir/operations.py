@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from triage.mlir import Module, Operation, Value
@@ -20,6 +21,9 @@ from triage.reduce.frontends.mlir.document import (
 )
 
 _NARROW = 4  # operations; a shorter window is left to the pass that drops single operations
+_PLAIN = {"util.func": "func.func", "util.return": "func.return", "util.call": "func.call"}
+_KEPT = frozenset(("function_type", "sym_name", "sym_visibility", "arg_attrs", "res_attrs", "callee"))
+_READABLE = re.compile(r"[A-Za-z_]\w{0,39}")
 _MOST_INLINED = 100_000  # operations of a function after inlining
 
 
@@ -221,3 +225,22 @@ def _inline(function: Operation, callees: dict[str | None, Operation]) -> set[st
 def _callee(operation: Operation) -> str | None:
     text = operation.attribute("callee")
     return text[1:].strip('"') if text and text.startswith("@") and operation.name.endswith("call") else None
+
+
+def plain_functions(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Make functions of other dialects plain ones, and give the only function a readable name."""
+    plain, _ = copy_module(module_of(draft))
+    changed = [operation for operation in plain.walk() if operation.name in _PLAIN]
+    for operation in changed:
+        operation.name = _PLAIN[operation.name]
+        for named in (operation.attributes, operation.properties):
+            for name in named.keys() - _KEPT:
+                del named[name]
+    if changed:
+        draft = test.first([with_module(draft, plain)]) or draft
+    named, _ = copy_module(module_of(draft))
+    functions = named.functions()
+    if len(functions) == len(named.body.operations) == 1 and not _READABLE.fullmatch(functions[0].symbol or ""):
+        functions[0].inherent["sym_name"] = '"main"'
+        draft = test.first([with_module(draft, named)]) or draft
+    return draft
