@@ -233,14 +233,14 @@ def plain_functions(draft: Draft, test: InterestingnessTest) -> Draft:
     changed = [operation for operation in plain.walk() if operation.name in _PLAIN]
     for operation in changed:
         operation.name = _PLAIN[operation.name]
-        for named in (operation.attributes, operation.properties):
-            for name in named.keys() - _KEPT:
-                del named[name]
+        for holder in (operation.attributes, operation.properties):
+            for name in holder.keys() - _KEPT:
+                del holder[name]
     if changed:
         draft = test.first([with_module(draft, plain)]) or draft
-    named, _ = copy_module(module_of(draft))
-    functions = named.functions()
-    if len(functions) == len(named.body.operations) == 1 and not _READABLE.fullmatch(functions[0].symbol or ""):
+    renamed, _ = copy_module(module_of(draft))
+    functions = renamed.functions()
+    if len(functions) == len(renamed.body.operations) == 1 and not _READABLE.fullmatch(functions[0].symbol or ""):
         functions[0].inherent["sym_name"] = '"main"'
-        draft = test.first([with_module(draft, named)]) or draft
+        draft = test.first([with_module(draft, renamed)]) or draft
     return draft
