@@ -14,7 +14,7 @@ import pytest
 
 from tests.execution.test_process import ECHO, processes_with, wait_until
 from triage.compilers.base import Importer
-from triage.execution.containment import children, is_subreaper
+from triage.execution.containment import Contained, children, is_subreaper
 from triage.execution.environment import Purpose
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.process import Worker, run, run_logged
@@ -110,6 +110,22 @@ def test_other_children_of_this_program_are_left_alone(tmp_path: Path, mark: str
     assert (other.poll(), ended.wait()) == (None, 3)
     other.kill()
     other.wait()
+
+
+def test_a_process_that_another_thread_starts_meanwhile_belongs_to_no_run() -> None:
+    contained = Contained()
+    with contained.starting():
+        other = subprocess.Popen(["sleep", "60"])  # as git is started, without a session of its own
+        leader = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    contained.lead(leader.pid)
+    try:
+        assert contained.owns(leader.pid)
+        assert not contained.owns(other.pid)
+        assert other.pid not in contained.others()
+    finally:
+        for process in (other, leader):
+            process.kill()
+            process.wait()
 
 
 def test_a_build_and_a_worker_leave_no_daemon(tmp_path: Path, mark: str) -> None:

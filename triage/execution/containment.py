@@ -80,9 +80,14 @@ class Contained:
         return total * os.sysconf("SC_PAGE_SIZE")
 
     def owns(self, pid: int) -> bool:
-        """Return whether a process has the mark of this run."""
+        """Return whether a process has the mark of this run.
+
+        Another thread may start a process of its own, such as git, while the mark is set. It stays in the session of this
+        program, which no process of a run is in and none can enter.
+        """
         try:
-            return resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] == self.number
+            is_marked = resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] == self.number
+            return is_marked and (pid == os.getpid() or os.getsid(pid) != os.getsid(0))
         except (OSError, ValueError):
             return False
 
