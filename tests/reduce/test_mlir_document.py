@@ -22,7 +22,8 @@ TEXT = """#map = affine_map<(d0, d1) -> (d0, d1)>
       %2 = "tensor.extract"(%arg0, %0, %0) : (tensor<4x8xf32>, index, index) -> f32
       "linalg.yield"(%2) : (f32) -> ()
     }) : (tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
-    "torch.operator"(%1#0) <{name = "onnx.Gather"}> : (tensor<4xf32>) -> ()
+    "torch.operator"(%0) <{name = "onnx.Gather"}> : (index) -> ()
+    "linalg.copy"(%1#1) : (tensor<4xf32>) -> ()
     "func.return"() : () -> ()
   }) : () -> ()
 }) : () -> ()
@@ -35,7 +36,8 @@ KINDS = {
     6: "linalg.generic reduction gather",
     8: "tensor.extract gather",
     11: "torch.operator onnx.Gather",
-    12: "func.return",
+    12: "linalg.copy gather",
+    13: "func.return",
 }
 
 

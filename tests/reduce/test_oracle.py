@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.reduce.test_search import draft
 from triage.execution.judge import same_signature
 from triage.execution.prober import Naming
@@ -25,14 +27,19 @@ FAILURES = {
     "reworded": replace(WANTED, signature="wanted:words", headline="words"),
 }
 LIMIT = Failure("stack-limit", "stack-limit", "stack-limit", "exceeded stack allocation limit of 1 bytes. Got 2 bytes")
+NAMED_LIMIT = replace(LIMIT, signature="stack-limit:linalg.generic", details={"source_op": "linalg.generic"})
 
 
 class FakeProber:
     """The first line of a program is its outcome: `good`, a name of FAILURES, or `limit` with the line that fails."""
 
+    def __init__(self, limit: Failure) -> None:
+        self.limit = limit
+
     def trial(self, case: Case, toolchain: Any, naming: Naming, **_: object) -> Probe:
         word, *where = case.input.path.read_text().splitlines()[0].split()
-        failure = replace(LIMIT, location=f"input.mlir:{where[0]}:1") if word == "limit" else FAILURES.get(word)
+        limit = replace(self.limit, location=f"input.mlir:{where[0] if where else 1}:1")
+        failure = limit if word == "limit" else FAILURES.get(word)
         outcome: Outcome = Failed(failure) if failure else Compiled()
         return Probe(case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False)
 
@@ -46,7 +53,7 @@ def oracle(folder: Path, saved: Path | None = None, failure: Failure = WANTED) -
     drafts = folder / "drafts"
     drafts.mkdir(parents=True)
     start = Baseline(failure, same_signature(failure), Naming.NEVER, seconds=1.0, repeats=1, probes=())
-    prober: Any = FakeProber()
+    prober: Any = FakeProber(failure)
     return Oracle(prober, drafts, bad, None, start, operation_at=operation_at, other_failures=saved)
 
 
@@ -65,8 +72,9 @@ def test_the_same_message_in_another_spelling_counts_once_it_is_accepted(tmp_pat
     assert asked.other_failures() == [FAILURES["reworded"], OTHER]
 
 
-def test_a_failure_without_details_keeps_the_operation_that_fails(tmp_path: Path) -> None:
-    asked, never = oracle(tmp_path, failure=LIMIT), threading.Event()
+@pytest.mark.parametrize("failure", [LIMIT, NAMED_LIMIT])
+def test_a_failure_without_details_keeps_the_operation_that_fails(tmp_path: Path, failure: Failure) -> None:
+    asked, never = oracle(tmp_path, failure=failure), threading.Event()
     before = draft(["limit 2", "linalg.generic gather", "linalg.generic"])
     assert asked.fails(draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never)
     asked.keep_operation(before)

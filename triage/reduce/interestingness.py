@@ -92,8 +92,8 @@ class Oracle:
         return True
 
     def keep_operation(self, draft: Draft) -> None:
-        """Keep the kind of the operation that fails in the first draft, when the signature is only the class: the failure of
-        another operation has the same signature.
+        """Keep the kind of the operation that fails in the first draft, when the signature is only the class, or the class and
+        the name of the operation: the failure of another operation has the same signature.
         """
         outcome = self._compile(draft, self.bad, 0, threading.Event()).outcome
         if isinstance(outcome, Failed):
@@ -101,8 +101,8 @@ class Oracle:
 
     def _failing(self, draft: Draft, failure: Failure) -> str:
         """The kind of operation or dispatch that fails; empty when it is not known or part of the signature."""
-        line = line_of(failure)
-        if failure.signature != failure.failure_class:
+        line, name = line_of(failure), failure.failure_class
+        if failure.signature not in (name, f"{name}:{failure.details.get('source_op')}"):
             return ""
         if dispatch := _DISPATCH.search(str(failure.details.get("function"))):
             return dispatch[1]

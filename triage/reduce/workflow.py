@@ -89,6 +89,7 @@ class ReductionRequest:
 def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | NotReproducible:
     """Reduce a case. The best draft is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
+    runs = request.case.run is not None
     request = replace(request, case=replace(request.case, run=None))  # what is left of a program has other inputs
     bad = runner.registry.obtain(request.bad)
     good = runner.registry.obtain(request.good) if request.good else None
@@ -97,7 +98,8 @@ def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | Not
     else:
         start = baseline(runner, request.case, bad, good, request.match, request.repeats)
     if isinstance(start, NotReproducible):
-        return start
+        compiles = runs and bool(start.tried) and isinstance(start.tried[0].outcome, Compiled)
+        return replace(start, reason=f"{start.reason}; failures of its run are not reduced") if compiles else start
     with ExitStack() as stack:
         reducer = _Reducer(runner, request, bad, good, start, stack)
         drafts = reducer.open()

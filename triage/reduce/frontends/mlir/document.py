@@ -15,6 +15,7 @@ Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
 _CROSSABLE = re.compile(r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\.")
 _HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
+_GATHERS = frozenset(("tensor.extract", "tensor.gather", "iree_linalg_ext.gather"))
 _SHORT = 256  # characters of attributes; longer constants become inputs
 _PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "tied_operands", "sym_name")
 
@@ -47,17 +48,24 @@ class MlirDocument:
         """Return what kind of operation stands on a line of the text."""
         before = sum(1 for text in self.text.splitlines()[:line] if _HEAD.match(text))
         operations = list(self.module.root.walk())  # in the order of their lines
-        return _kind_of(operations[before - 1]) if 0 < before <= len(operations) else None
+        if not 0 < before <= len(operations):
+            return None
+        operation = operations[before - 1]
+        read = set(operation.operands)
+        return _kind_of(operation, [other for other in operations if not read.isdisjoint(other.results)])
 
 
-def _kind_of(operation: Operation) -> str:
-    """The name with what makes a generic operation a gather or a reduction, and the operator that a frontend wraps."""
+def _kind_of(operation: Operation, producers: Sequence[Operation]) -> str:
+    """The name with what makes a generic operation a reduction or a gather, and the operator that a frontend wraps.
+
+    An operation that reads a gather counts as one: compilers fuse the two.
+    """
     words = [operation.name]
     if wrapped := operation.attribute("name"):
         words.append(wrapped.strip('"'))
     if "reduction" in (operation.attribute("iterator_types") or ""):
         words.append("reduction")
-    if any(inner.name == "tensor.extract" for inner in operation.walk()):
+    if any(inner.name in _GATHERS for outer in (operation, *producers) for inner in outer.walk()):
         words.append("gather")
     return " ".join(words)
 
