@@ -246,7 +246,10 @@ def test_a_process_follows_when_another_one_sets_the_file_aside(path: Path) -> N
     assert check_store(aside).results == COUNT
 
 
-@pytest.mark.parametrize("step", ["hardlink_to", "replace", "unlink"])
+SLOW_STEPS = [pytest.param(step, marks=pytest.mark.slow) for step in ("hardlink_to", "unlink")]
+
+
+@pytest.mark.parametrize("step", ["replace", *SLOW_STEPS])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_kill_while_a_file_is_set_aside_loses_nothing(path: Path, step: str, moment: str) -> None:
     killed = run_child(path, "Evidence(Path(sys.argv[1])).add(numbered(100))\nos.kill(os.getpid(), signal.SIGKILL)\n")
