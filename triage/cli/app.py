@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import FrameType
@@ -21,8 +22,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from triage.cli.exit_codes import MEANINGS
 from triage.cli.screen import AppContext
+from triage.report.printable import printable
 
 _QUIET = "Suppress progress; errors are still printed."
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
 
@@ -73,12 +76,30 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    """Make the usage errors of typer safe to print: they quote arguments and reach the terminal as they are."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = printable(error.message)  # type: ignore[attr-defined]
+        raise
+
+
 class LazyGroup(TyperGroup):
     """A group that knows its commands by their summaries and imports the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         stubs = {name: TyperCommand(name, help=entry.summary) for name, entry in COMMANDS.items()}
         super().__init__(**{**settings, "commands": stubs})
+
+    def make_context(self, *values: Any, **settings: Any) -> Any:
+        with _printable_errors():
+            return super().make_context(*values, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _printable_errors():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)

@@ -28,6 +28,7 @@ from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, ex
 from triage.reduce.state import GENERIC_FILE, Reduced
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates
+from triage.report.printable import printable
 from triage.report.shapes import FailureShape, Shape, as_json, failure_shape, reason_in
 from triage.toolchains.home import disk_errors
 
@@ -158,7 +159,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "span": span_text(span),
         "text": reproducer.text if len(reproducer.text) <= _MOST_PASTED else None,
         "language": _LANGUAGES.get(Path(reproducer.source).suffix, ""),
-        "output": _trimmed(reproducer.output),
+        "output": printable(_trimmed(reproducer.output)),  # a CI job may print the file
         "result": _result,
         "revision": revision_text,
     }

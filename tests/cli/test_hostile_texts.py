@@ -1,0 +1,320 @@
+"""What compilers, commits, files and arguments contain reaches no output as anything but text, in any command and format."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from typer.testing import CliRunner
+
+from tests.bisect.small_compiler import wheel_of
+from tests.git_history.history import ENV, History
+from tests.toolchains.loopback import serve
+from triage.cli.app import app
+
+CONTROLS = "\x1b]0;EVIL\x07\x1b[2J\x1b[31mEVIL\x08\x7f\x00\x9b31m\u202eEVIL\u2066\u200b\ufeff"
+MARKUP = "<script>EVIL</script>"
+MARKUP += " <img src=x onerror=EVIL> [EVIL](javascript:EVIL) ![EVIL](https://evil.example/x.png) <E@evil.example>"
+REFERENCES = "@someone #123 GH-12 https://evil.example ``` EVIL ```` `EVIL` | EVIL | **EVIL**"
+REFERENCES += " [red]EVIL[/red] [link=https://evil.example]x[/]"
+COMMANDS = "\n::error::EVIL\n  ::set-output name=x::EVIL\r::warning::EVIL\n##[error]EVIL\n# EVIL\n> EVIL\n"
+ONE_LINE = f"{CONTROLS} {MARKUP} {REFERENCES}"
+FILE = "\x1b[31mEVIL\u202e <img src=x onerror=EVIL> @someone `EVIL` | ::error::EVIL.mlir"
+LEVEL = "<img src=x onerror=EVIL> @someone #123 `EVIL` | **EVIL** ::error::EVIL"
+OUTPUTS = {
+    "message": f"m.mlir:1:1: error: 'a.b' op {ONE_LINE}\n{COMMANDS}",
+    "commands": f"{COMMANDS}m.mlir:1:1: error: {REFERENCES} {CONTROLS}\n",
+    "location": f"<b>\x1b[31mEVIL\u202e@someone|#1:3:4: error: {MARKUP}\n{COMMANDS}",
+    "unknown": f"{ONE_LINE}\n{COMMANDS}",
+    "exception": f'Traceback (most recent call last):\n  File "{MARKUP}", line 1, in x\nValueError: {ONE_LINE}\n{COMMANDS}',
+}
+COMPILER = """#!/bin/sh
+case "$*" in
+*--version*) printf 'IREE (https://iree.dev):\\n  IREE compiler version 1.{minor}.0 @ %040d\\n' {minor}; exit;;
+*--help-hidden*) echo 'OPTIONS:
+  --compile-to=<value>  - Compilation phase to run up until before emitting output.
+    =input              -   Performs input processing.
+    =end                -   Complete the full compilation pipeline.
+  --iree-hal-target-backends=<string> - Target backends for executable compilation.
+  --mlir-print-ir-after-all - Print IR.
+  --mlir-print-ir-after-change - Print IR.
+  -o <filename> - Output.'; exit;;
+*list-target-backends*) printf 'Registered target backends:\\n  llvm-cpu\\n'; exit;;
+esac
+for word; do
+  case "$before" in -o) output="$word";; esac
+  case "$word" in -*|"$output") ;; *) input="$word";; esac
+  before="$word"
+done
+case "$*" in *--mlir-print-ir*) cat '{texts}/dump{minor}' >&2;; esac
+if [ {minor} -gt 0 ]; then
+  for name in {names}; do if grep -q "text-$name" "$input"; then cat "{texts}/$name" >&2; exit 1; fi; done
+fi
+echo module > "$output"
+"""
+RELEASES = ("1.0.0", "1.1.0", "1.2.0")
+BEFORE, AFTER = RELEASES[0], RELEASES[-1]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with recipes of nasty cases, a log, and a repository with nasty subjects; `good` and `bad`: its commits."""
+
+    folder: Path
+    environment: dict[str, str]
+    good: str
+    bad: str
+
+    def words(self, *words: str) -> list[str]:
+        names = {"BEFORE": BEFORE, "AFTER": AFTER, "GOOD": f"commit:{self.good}", "BAD": f"commit:{self.bad}"}
+        return [names.get(word, word.replace("HERE", str(self.folder))) for word in words]
+
+
+@contextmanager
+def index(folder: Path) -> Iterator[str]:
+    """Serve releases of a compiler that prints the texts, and is silent in the first one."""
+    for name, text in OUTPUTS.items():
+        (folder / name).write_text(text, "utf-8")
+    for minor, name in enumerate(("plain", "nasty", "nasty")):
+        (folder / f"dump{minor}").write_text(
+            "// -----// IR Dump After Pass (the-pass) //----- //\n"
+            f'"builtin.module"() ({{\n  "func.func"() <{{sym_name = "f"}}> ({{\n'
+            f'    "a.{name}"() {{x = "{MARKUP} {CONTROLS}"}} : () -> ()\n  }}) : () -> ()\n}}) : () -> ()\n'
+        )
+    for minor, version in enumerate(RELEASES):
+        program = folder / version / "iree-compile"
+        program.parent.mkdir()
+        script = program.with_suffix(".sh")
+        script.write_text(COMPILER.format(minor=minor, texts=folder, names=" ".join(OUTPUTS)))
+        main = f'int execv(); int main(int n, char **w) {{ char *v[99] = {{"sh", "{script}"}}; while (--n) v[n + 1] = w[n]; '
+        main += 'return execv("/bin/sh", v); }'
+        subprocess.run(["cc", "-w", "-x", "c", "-", "-o", program], input=main.encode(), check=True)
+        wheel = wheel_of(program, version)
+        wheel.rename(folder / wheel.name)
+    with serve(folder) as served:
+        served.publish()
+        yield served.url
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A home in which every case was run."""
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "cases").mkdir()
+    for name, text in OUTPUTS.items():
+        file = f"{name} {FILE}"
+        (folder / "cases" / file).write_text(f"module {{\n  // text-{name}\n  // {CONTROLS}\n}}\n")
+        (folder / f"{name}.log").write_text(text)
+        (folder / "cases" / f"{name}.yaml").write_text(
+            f"name: {name}\nsummary: {json.dumps(MARKUP + REFERENCES)}\ninput: {json.dumps(file)}\n"
+            f"target: {{backend: llvm-cpu}}\nmatrix: {{level: [{json.dumps(LEVEL)}]}}\nflags: ['--x-${{level}}']\n"
+        )
+    (folder / "generated.yaml").write_text("name: generated\ninput: generator.py\ntarget: {backend: llvm-cpu}\n")
+    (folder / "generator.py").write_text(f"import sys\nsys.stderr.write({ONE_LINE + COMMANDS!r})\nsys.exit(1)\n")
+    (folder / "command.yaml").write_text(
+        "name: command\ncompiler: command\ninput: generator.py\n"
+        'command: ["{toolchain}/bin/print", "{output}"]\nversion: {run: ["{toolchain}/bin/print"], pattern: ".*"}\n'
+    )
+    (folder / "built" / "bin").mkdir(parents=True)
+    (folder / "built" / "bin" / "print").write_text(f"#!/bin/sh\ncat {folder}/unknown.log >&2\nexit 1\n")
+    (folder / "built" / "bin" / "print").chmod(0o755)
+    repository = History.begin(folder / "repository")
+    shas = [repository.commit(f"{MARKUP} {REFERENCES} {CONTROLS.replace(chr(0), '')}", {"a/b.c": str(n)}) for n in range(3)]
+    with index(tmp_path_factory.mktemp("index")) as url:
+        variables = {"TRIAGE_HOME": str(folder / "home"), "TRIAGE_INDEX_URL": url, **ENV}
+        yield Place(folder, variables, shas[0], shas[-1])
+
+
+def assert_is_text(shown: str) -> None:
+    assert all(character in "\n\t" or character.isprintable() for character in shown)
+    assert not [line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line]
+
+
+def assert_is_xml(shown: str) -> None:
+    assert ElementTree.fromstring(shown.encode()).iter("testcase")
+
+
+def assert_is_safe_markdown(shown: str) -> None:
+    def walk(tokens: list[Token] | None) -> Iterator[Token]:
+        for token in tokens or []:
+            yield token
+            yield from walk(token.children)
+
+    tokens = list(walk(MarkdownIt("commonmark").enable("table").parse(shown)))
+    for token, after in pairwise([*tokens, tokens[-1]]):
+        assert token.type not in ("image", "html_inline", "html_block", "blockquote_open"), token
+        if token.type == "link_open":
+            assert re.match(r"reproducers/|https://github\.com/", str(token.attrs["href"])), token
+        if token.type in ("heading_open", "strong_open", "em_open"):
+            assert not after.content.startswith("EVIL"), after
+        if token.type == "text":
+            assert not re.search(r"(?<!\w)[@#](?=\w)", token.content), token
+
+
+class Page(HTMLParser):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "img", "iframe", "a")
+        assert not [name for name, _ in attrs if name.startswith("on") or name in ("href", "src")]
+
+
+def assert_is_safe_html(shown: str) -> None:
+    assert "EVIL" in shown
+    Page().feed(shown)
+
+
+CHECKS = {
+    "json": json.loads,
+    "sarif": json.loads,
+    "junit": assert_is_xml,
+    "markdown": assert_is_safe_markdown,
+    "html": assert_is_safe_html,
+}
+CALLS = [
+    ("run HERE/cases -t AFTER -t BEFORE", "text json junit", 1),
+    ("run HERE/command.yaml -t path:HERE/built", "text json junit", 1),
+    ("run HERE/generated.yaml -t AFTER", "text json junit", 2),
+    ("classify HERE/message.log HERE/commands.log HERE/location.log HERE/exception.log", "text json", 1),
+    ("history HERE/cases", "text json", 0),
+    ("nightly HERE/cases HERE/generated.yaml -t AFTER -b BEFORE", "text json junit markdown", 1),
+    ("bisect HERE/cases/message.yaml", "text json markdown", 0),
+    ("bisect HERE/cases/commands.yaml --good BEFORE --bad AFTER", "markdown", 0),
+    ("suspects HERE/message.log --repo HERE/repository --good GOOD --bad BAD", "text json", 0),
+    ("attribute HERE/cases/message.yaml --good BEFORE --bad AFTER", "text json html", 0),
+    ("remedy HERE/cases/message.yaml -t AFTER --budget 1", "text json", 3),
+    ("variants HERE/cases/message.yaml -t AFTER --vary devices=1,2", "text json", 0),
+    ("lint HERE/cases -t AFTER", "text json sarif", 2),
+    ("evidence export", "text", 0),
+    ("recipe list HERE/cases", "text json", 0),
+]
+
+
+def call(place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> tuple[int, str, str]:
+    for name, value in place.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(place.folder)
+    result = CliRunner().invoke(app, words, prog_name="triage")
+    assert_is_text(result.stdout)
+    assert_is_text(result.stderr)
+    assert "Traceback (most recent call last):\n" not in result.stderr
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "form", "code"), [(line, form, code) for line, forms, code in CALLS for form in forms.split()]
+)
+def test_compiler_output_is_only_text(place: Place, monkeypatch: pytest.MonkeyPatch, line: str, form: str, code: int) -> None:
+    words = [*line.split(), *(() if line.startswith("evidence") else ("--format", form))]
+    status, shown, errors = call(place, monkeypatch, place.words(*words))
+    assert status == code, shown + errors
+    if shown and form in CHECKS:
+        CHECKS[form](shown)
+
+
+def test_a_nightly_with_bisects_and_reproducers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = place.words(
+        "nightly",
+        "HERE/cases/location.yaml",
+        "HERE/cases/message.yaml",
+        "-t",
+        "AFTER",
+        "-b",
+        "BEFORE",
+        "--bisect",
+        "--reduce",
+        "--out",
+        "HERE/out",
+    )
+    status, shown, errors = call(place, monkeypatch, words)
+    assert status == 1, shown + errors
+    out = place.folder / "out"
+    for name, form in (("nightly.md", "markdown"), ("nightly.xml", "junit"), ("nightly.json", "json")):
+        assert_is_text(text := (out / name).read_text("utf-8"))
+        CHECKS[form](text)
+    reproducers = list((out / "reproducers").iterdir())
+    assert len(reproducers) == 2
+    for folder in reproducers:
+        assert_is_text(text := (folder / "README.md").read_text("utf-8"))
+        assert_is_safe_markdown(text)
+        # Each line of the script that quotes a message is a comment.
+        script = (folder / "repro.sh").read_text("utf-8")
+        assert all(line.startswith("#") for line in script.split("\n") if "EVIL" in line and "iree-compile" not in line), script
+    for form in ("text", "json"):
+        status, shown, errors = call(place, monkeypatch, ["replay", *map(str, reproducers), "-t", AFTER, "--format", form])
+        assert status in (0, 1), shown + errors
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", f"--bad{ONE_LINE}"],
+        ["run", f"HERE/{ONE_LINE}"],
+        ["classify", f"{COMMANDS}{ONE_LINE}"],
+        [f"{ONE_LINE}{COMMANDS}"],
+        ["toolchains", "list", ONE_LINE],
+        ["bisect", "HERE/cases/message.yaml", "--jobs", f"{COMMANDS}{ONE_LINE}"],
+        ["run", "HERE/cases", "-f", ONE_LINE],
+        ["run", "HERE/cases", "-t", f"{COMMANDS}{ONE_LINE}"],
+        ["suspects", ONE_LINE, "--repo", f"HERE/{COMMANDS}", "--good", ONE_LINE, "--bad", ONE_LINE],
+    ],
+)
+def test_arguments_are_quoted_as_text(place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    status, _, errors = call(place, monkeypatch, place.words(*(word.replace("\0", "") for word in words)))
+    assert status == 2
+    assert errors
+
+
+def test_messages_of_a_server_are_text(place: Place, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    answer = f"HTTP/1.1 404 {ONE_LINE}\r\nContent-Length: 4\r\nRetry-After: {CONTROLS}\r\n\r\nEVIL".encode()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve_always() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        connection.recv(65536)
+                        connection.sendall(answer)
+
+        threading.Thread(target=serve_always, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/simple"
+        broken = replace(place, environment={**place.environment, "TRIAGE_INDEX_URL": url, "TRIAGE_HOME": str(home)})
+        status, _, errors = call(broken, monkeypatch, place.words("run", "HERE/cases/message.yaml", "-t", "1.0.0"))
+        listening.shutdown(socket.SHUT_RDWR)
+    assert status == 4
+    assert errors
+
+
+@pytest.mark.parametrize(
+    "line", ["nightly HERE/cases HERE/generated.yaml -t AFTER -b BEFORE", "run HERE/generated.yaml --bad\x1b[31mEVIL"]
+)
+def test_a_terminal_gets_the_codes_of_the_program_only(place: Place, line: str) -> None:
+    command = [sys.executable, "-c", "from triage.cli import main; main()", *place.words(*line.split())]
+    primary, secondary = pty.openpty()
+    environment = os.environ | place.environment | {"TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(command, cwd=place.folder, env=environment, stdin=secondary, stdout=secondary, stderr=secondary):
+        os.close(secondary)
+        shown = b""
+        with suppress(OSError):  # the end of a terminal's output is an error
+            while piece := os.read(primary, 65536):
+                shown += piece
+    os.close(primary)
+    text = re.sub(r"\x1b\[(?:[\d;]*m|\?25[lh]|\d*[AK])|\r", "", shown.decode())
+    assert "EVIL" in text
+    assert b"\x1b[31mEVIL" not in shown
+    assert_is_text(text)
