@@ -249,8 +249,9 @@ def test_a_nightly_with_bisects_and_reproducers(place: Place, monkeypatch: pytes
     reproducers = list((out / "reproducers").iterdir())
     assert len(reproducers) == 2
     for folder in reproducers:
-        assert_is_text(text := (folder / "README.md").read_text("utf-8"))
-        assert_is_safe_markdown(text)
+        for page in folder.glob("*.md"):
+            assert_is_text(text := page.read_text("utf-8"))
+            assert_is_safe_markdown(text)
         # Each line of the script that quotes a message is a comment.
         script = (folder / "repro.sh").read_text("utf-8")
         assert all(line.startswith("#") for line in script.split("\n") if "EVIL" in line and "iree-compile" not in line), script
