@@ -141,3 +141,17 @@ def test_an_imported_model_is_reduced_to_its_operator(shared_home: Path, triage:
     assert report["oracle_calls"] <= 30
     assert 'torch.operator "onnx.ReduceL1"' in report["program"]
     assert "dense_resource" not in report["program"]
+
+
+def test_the_program_is_pretty_though_a_release_reads_only_its_generic_form(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    recipe = ROOT / "reproducers" / "llama-attention-aggressive-fusion-dtype-f16" / "recipe.yaml"
+    report = json_answer(triage, "reduce", recipe, "-t", "3.3.0", "--good", "3.2.0", "--out", tmp_path / "small")
+    assert "func.func @attention(" in report["program"]
+    assert "iree_linalg_ext.attention {" in report["program"]
+    files = {path.name: path.read_text() for path in Path(report["reproducer"]).iterdir()}
+    assert files["input.mlir"] == report["program"]
+    assert '"iree_linalg_ext.attention"' in files["input.generic.mlir"]
+    status = {entry["version"]: entry["status"] for entry in report["evidence"]}
+    assert (status["3.2.0"], status["3.3.0"], status["3.13.0"]) == ("passed", "failed", "passed")
