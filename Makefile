@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 MKDOCS := NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs
 OUT    ?= out
-SECONDS ?= 60
+
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
 TRITON_NEW ?= 3.2.0
@@ -132,7 +132,7 @@ bench-histories: setup
 	$(BIN)/python -m benchmarks.histories
 
 fuzz: setup
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 clean:
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
