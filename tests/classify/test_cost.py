@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.classify.regex_steps import adversarial_texts, count_steps
-from triage.classify import packaged_rules
+from triage.classify import classify_log, packaged_rules
 from triage.classify.literals import may_match, required_literals
 
 MODULES = ("diagnose", "findings", "log_lines", "passes", "rules", "scanner", "stack_dump")
@@ -73,3 +74,16 @@ def test_no_own_regex_is_superlinear() -> None:
         if (text := superlinear_text(regex, literals=False, anywhere=anywhere))
     }
     assert slow == {}
+
+
+def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> None:
+    def letters(number: int) -> str:
+        return "".join(chr(97 + number // 26**place % 26) for place in range(4))
+
+    lines = [f"m.mlir:{number}:1: error: '{letters(number)}.op' op is odd in {letters(number)}" for number in range(9000)]
+    cause = "m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
+    log = "\n".join([*lines, cause, lines[0]]).encode()
+    failures = classify_log(io.BytesIO(log), packaged_rules())
+    assert failures[0].failure_class == "shared-memory-overflow"
+    assert sum(failure.count for failure in failures) == 9002
+    assert len(failures) < 600

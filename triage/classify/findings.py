@@ -17,6 +17,7 @@ SIGNATURE_LENGTH = 160
 
 _OF_PASSES = ("translation-failed", "pass-failed")  # classes of messages that are printed when a pass fails
 _MAX_FINDINGS = 500  # different signatures kept of one output
+_REMARKED = "remark "  # begins the key of a remark
 
 _PRINTED_OPERATION = re.compile(r': (?:%[\w#:]+ = )?"[a-z_][\w.]*"\(.*')  # appended to some messages from 3.13 on
 # A name is searched from its first character only: from each one, a long name without the end takes quadratic time.
@@ -183,17 +184,26 @@ class Findings:
     def __init__(self) -> None:
         self._counted: dict[str, _Counted] = {}
         self._without_pass: list[Finding] = []
+        self._worst = ""  # key of a finding with the worst rank, once it was looked for
+        self.unlisted = 0  # findings beyond the limit of different signatures
+        self.best_rank = 1000  # of the root causes
         self.first_pass: FailingPass | None = None
 
     def add(self, finding: Finding) -> str:
         """Count a finding; of several with one signature keep the first in the source. Return a key for `repeat`."""
         if "signal" in finding.captures:
             finding.captures["signal"] = signal_name(finding.captures["signal"]) or finding.captures["signal"]
-        key = ("remark " if finding.remark else "") + finding.signature
+        key = (_REMARKED if finding.remark else "") + finding.signature
         counted = self._counted.get(key)
         if counted is None:
+            if len(self._counted) == _MAX_FINDINGS:
+                self._drop_worst(finding)
             if len(self._counted) < _MAX_FINDINGS:
                 self._counted[key] = _Counted(finding, finding.line)
+                if not finding.remark and not finding.rule.consequence:
+                    self.best_rank = min(self.best_rank, finding.rule.rank)
+            elif not finding.remark:
+                self.unlisted += 1
         else:
             counted.count += 1
             counted.line = min(counted.line, finding.line)
@@ -208,6 +218,15 @@ class Findings:
         """Count a line that occurs once more, or several times."""
         if counted := self._counted.get(key):
             counted.count += times
+        elif not key.startswith(_REMARKED):
+            self.unlisted += times
+
+    def _drop_worst(self, finding: Finding) -> None:
+        """Make room for a finding that has a better rank than one that is listed."""
+        self._worst = self._worst or max(self._counted, key=lambda key: self._counted[key].finding.rule.rank)
+        if finding.rule.rank < self._counted[self._worst].finding.rule.rank:
+            dropped, self._worst = self._counted.pop(self._worst), ""
+            self.unlisted += 0 if dropped.finding.remark else dropped.count
 
     def assign_pass(self, failed: FailingPass) -> None:
         """Assign a pass that was reported as failed to the findings since the last such report."""

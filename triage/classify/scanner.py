@@ -53,6 +53,8 @@ _REMEMBERED_MATCHES = 4096
 _ALIKE = 64  # lines of one shape that were read and had the same failure, before further ones are only counted
 _LEARNED_SHAPES = 4096
 _LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
+_MOST_UNLISTED = 5000  # lines with further messages that are read, before those are only counted that have no better cause
+_PLAIN_ERROR = re.compile(rb"[\w./<][^\s:\"'()]*+:\d++(?::\d++)?: error: (?!loc\(|<unknown>|\")(?P<message>[^\x1b\r]*+)\Z")
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
@@ -84,6 +86,12 @@ def _choices(rules: RuleSet, scopes: frozenset[MatchScope]) -> tuple[_Choice, ..
 
 def _shortest(step: Step) -> int:
     return min(map(len, step))
+
+
+@cache
+def _better_causes(rules: RuleSet, rank: int) -> tuple[_Choice, ...]:
+    """Return the patterns for errors of the rules with a better rank."""
+    return tuple(choice for choice in _choices(rules, _ERROR) if choice[2].rank < rank)
 
 
 @cache
@@ -264,10 +272,35 @@ class Scanner:
                 self._settle()
                 self._findings.repeat(key)
                 continue
-            if self._count_known(number, {shape_of(raw): 1}):
+            if self._count_known(number, {shape_of(raw): 1}) or self._is_surplus(number, words):
                 continue
             self._current, self._raw = words, raw
             self._line(number, clean(raw))
+
+    def _is_surplus(self, number: int, words: bytes) -> bool:
+        """Count a line as unlisted when many different messages are known and no rule could find a better cause in it."""
+        if self._findings.unlisted < _MOST_UNLISTED or self._crash or self._trace is not None or number <= self._script_until:
+            return False
+        if (match := _PLAIN_ERROR.match(words)) is None:
+            return False
+        line, message = words.decode("utf-8", "replace"), match["message"].decode("utf-8", "replace")[:HEADLINE]
+        for literals, in_message, _, pattern in _better_causes(self._rules, self._findings.best_rank):
+            text = message if in_message else line
+            for literal in literals:
+                if literal in text:
+                    if pattern.search(text):
+                        return False
+                    break
+        self._settle()
+        self._findings.unlisted += 1
+        return True
+
+    def unlisted(self) -> Failure | None:
+        """Return the failure that stands for lines whose messages are not listed, because there are too many; else None."""
+        count, rule = self._findings.unlisted, self._rules.by_name.get("unknown")
+        if not count or rule is None:
+            return None
+        return Finding(rule, f"{count} further errors with other messages are not listed", 0).failure(None, count)
 
     def _count_known(self, number: int, shapes: Mapping[bytes, int]) -> bool:
         """Count lines whose shapes are known, if all are. number: of the first."""
@@ -472,7 +505,8 @@ def classify_log(stream: BinaryIO, rules: RuleSet, progress: Callable[[int], Non
         total += len(piece)
         if progress:
             progress(total)
-    return scanner.finish()
+    failures, unlisted = scanner.finish(), scanner.unlisted()
+    return (*failures, unlisted) if unlisted else failures
 
 
 def _pieces(stream: BinaryIO) -> Iterator[bytes]:
