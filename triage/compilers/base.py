@@ -171,6 +171,12 @@ class Runner(Protocol):
     def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
         """The command that runs a compiled file."""
 
+    def foreign(self, value: str) -> Path | None:
+        """The file of a value in a form that the program cannot read; None for other values."""
+
+    def converted(self, file: Path, data: bytes) -> bytes:
+        """The content of such a file in the form of `saving`. ValueError says why it cannot be converted."""
+
     def identity(self, value: str) -> str:
         """A text that is equal for values with equal content. OSError when a file cannot be read."""
 
@@ -187,7 +193,7 @@ class Runner(Protocol):
         """The options that write the results to files."""
 
     def saved(self, file: Path) -> str:
-        """The value in a file that `saving` wrote."""
+        """The value in a file that `saving` or `converted` wrote."""
 
     def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
         """Numbers on how two values differ; empty when they cannot be compared element by element."""

@@ -90,7 +90,7 @@ class Prober:
         warn: receives what the user must know about a compiler's own output.
         """
         self.compilers = compilers
-        self._runs = RunPlanner(lambda family: compilers[family].runner(), runtime)
+        self._runs = RunPlanner(lambda family: compilers[family].runner(), runtime, home / "values")
         self._toolchain_of = toolchain_of
         self._results = home / "results"
         self._evidence = evidence

@@ -14,6 +14,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Execution, Limits
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
+from triage.toolchains.home import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,13 @@ class RunTask:
 class RunPlanner:
     """Plans the runs of cases. Safe for several threads.
 
-    runners: family name -> its runner; runtime: the folder of a package that belongs to a toolchain.
+    runners: family name -> its runner; runtime: the folder of a package that belongs to a toolchain; values: where files are
+    written that hold values in another form.
     """
 
     runners: Callable[[str], Runner | None]
     runtime: Callable[[Toolchain, str], Path]
+    values: Path
     _programs: dict[Path, str] = field(default_factory=dict)
 
     def plan(
@@ -119,11 +122,25 @@ class RunPlanner:
             parts = [self._identity(program), *options, f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
             if spec.limits.output != Limits().output:
                 parts.append(f"output {spec.limits.output}")
-            parts += [*map(runner.identity, spec.inputs), "expected", *map(runner.identity, expected)]
+            inputs = tuple(self._readable(value, runner) for value in spec.inputs)
+            expected = tuple(self._readable(value, runner) for value in expected)
+            parts += [*map(runner.identity, inputs), "expected", *map(runner.identity, expected)]
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
+        except ValueError as error:
+            return Untestable(Cause.RECIPE, str(error))
         identity = sha256("\0".join(parts).encode()).hexdigest()
-        return RunTask(case, spec, runner, program, options, spec.inputs, expected, identity)
+        return RunTask(case, spec, runner, program, options, inputs, expected, identity)
+
+    def _readable(self, value: str, runner: Runner) -> str:
+        """Return the value as the program can read it; a file is converted once for each content."""
+        if (file := runner.foreign(value)) is None:
+            return value
+        data = file.read_bytes()
+        target = self.values / f"{sha256(data).hexdigest()}.npy"
+        if not target.is_file():
+            write_whole(target, runner.converted(file, data))
+        return runner.saved(target)
 
     def _identity(self, program: Path) -> str:
         if program not in self._programs:

@@ -19,7 +19,7 @@ from triage.model.case import InputKind
 from triage.model.errors import Problem
 from triage.recipes.family import RecipeFamily
 from triage.recipes.fields import setting
-from triage.recipes.matrix import has_placeholder
+from triage.recipes.matrix import MAX_CASES, has_placeholder
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")  # no recipe has such a name
@@ -115,8 +115,43 @@ def check_input(value: Any, info: ValidationInfo) -> str:
     if known.family is not None:
         _check_kind(text, path.suffix, known.family)
     if known.folder is not None and not has_placeholder(text):
-        _check_there(known.folder / path, text, known.family)
+        if is_pattern(text):
+            _check_matches(known.folder, text)
+        else:
+            _check_there(known.folder / path, text, known.family)
     return text
+
+
+def is_pattern(text: str) -> bool:
+    """Whether an input names many files, with `*` or `?`."""
+    return "*" in text or "?" in text
+
+
+def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
+    """The files of a pattern with the names of their cases, in the order of these: the path below the part that has no
+    wildcard, without the suffix and without a file name that is the same for all.
+    """
+    parts = Path(pattern).parts
+    first = next(index for index, part in enumerate(parts) if is_pattern(part))
+    base = locate(folder, str(Path(*parts[:first])))
+    files = {}
+    for path in base.glob(str(Path(*parts[first:]))):
+        inner = path.relative_to(base)
+        if path.is_file() and not any(part.startswith(".") for part in inner.parts):
+            name = inner.with_suffix("") if is_pattern(parts[-1]) or len(inner.parts) == 1 else inner.parent
+            files[name.as_posix()] = path
+    return sorted(files.items())
+
+
+def _check_matches(folder: Path, pattern: str) -> None:
+    files = matching(folder, pattern)
+    if not files:
+        raise advice(f'no file fits the pattern "{pattern}"; patterns are relative to the recipe\'s folder, ** is any folder.')
+    if len(files) > MAX_CASES:
+        raise advice(f'{len(files)} files fit the pattern "{pattern}"; the limit is {MAX_CASES}.')
+    for name, path in files:
+        if re.search(r"[,=\[\]\s]", name):
+            raise advice(f'the file "{path}" cannot name a case: rename it without commas, brackets, = and white space.')
 
 
 def check_file(value: Any, info: ValidationInfo) -> str:

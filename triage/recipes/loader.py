@@ -17,8 +17,9 @@ from triage.model.execution import Limits
 from triage.recipes.expect_file import with_expectations
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.fields import NAME, Setting
-from triage.recipes.files import locate, recipe_files
+from triage.recipes.files import is_pattern, locate, matching, recipe_files
 from triage.recipes.matrix import (
+    FILE,
     SECTIONS,
     Choice,
     case_name,
@@ -148,6 +149,9 @@ def _cases(document: ConfigDocument, setting: Setting, source: Path) -> list[Cas
     check_placeholders(document, matrix.keys, sections)
     _check_distinct(document, matrix.values)
     _check_args(document, data, setting.family)
+    if FILE in matrix.values and is_pattern(str(data.get("input"))):
+        message = f'"{FILE}" names the files of the input\'s pattern; give the matrix key another name.'
+        document.report(("matrix", FILE), message, at_key=True)
     expandable = matrix.values if check_product(document, matrix.values) else {}
     model = RecipeFormat if setting.family is None else setting.family.model()
     cases, problems = [], []
@@ -158,7 +162,8 @@ def _cases(document: ConfigDocument, setting: Setting, source: Path) -> list[Cas
             problems += problems_of(error, document, model)
             continue
         try:
-            cases.append(_case(recipe, choice, setting.family, source))
+            for label, path in _inputs(recipe, setting, source):
+                cases.append(_case(recipe, (*choice, *label), setting.family, source, path))
         except BadFiles as error:  # of a file that the recipe names
             problems += error.problems
     written = data.get("expect")
@@ -172,8 +177,14 @@ def _cases(document: ConfigDocument, setting: Setting, source: Path) -> list[Cas
     return cases
 
 
-def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, source: Path) -> Case:
-    path = locate(source.parent, recipe.input)
+def _inputs(recipe: RecipeFormat, setting: Setting, source: Path) -> list[tuple[Choice, Path]]:
+    """The input files of a recipe, each with its part of the case's name, which is empty for an input that is one file."""
+    if not is_pattern(recipe.input) or setting.folder is None:
+        return [((), locate(source.parent, recipe.input))]
+    return [(((FILE, name),), path) for name, path in matching(source.parent, recipe.input)]
+
+
+def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, source: Path, path: Path) -> Case:
     kind = family.kind_of(path.suffix) if family is not None else None
     limits, default = recipe.limits, Limits()
     return Case(
@@ -191,7 +202,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, sou
         matrix=choice,
         rules=recipe.failure_rules(source.parent),
         spec=recipe.spec(),
-        run=recipe.run_spec(source.parent),
+        run=recipe.run_spec(source.parent, path),
         env=tuple(recipe.env.items()),
         benchmarks=recipe.benchmarks(source.parent),
     )

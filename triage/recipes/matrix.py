@@ -13,6 +13,7 @@ from triage.config.document import ConfigDocument, Loc, Written
 from triage.config.suggestions import closest, did_you_mean
 
 MAX_CASES = 4096
+FILE = "file"  # the key of a case whose input is one of the files of a pattern
 
 # Where ${key} is replaced for every family; in flags only the text, not the bounds.
 SECTIONS = ("input", "args", "flags", "target", "env")

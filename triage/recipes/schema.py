@@ -203,8 +203,9 @@ class RecipeFormat(MappingFormat):
     summary: _Text = Field(default="", description="One line that says what the case is about.")
     compiler: _Compiler = Field(default="", description="Compiler family.")
     input: _InputPath = Field(
-        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator.",
-        examples=["models/matmul_f32.mlir"],
+        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator; or a pattern with `*` "
+        "or `**` for many files, each of which is a case.",
+        examples=["models/matmul_f32.mlir", "models/**/*.onnx"],
     )
     args: dict[_Key, _Arg] = Field(
         default={},
@@ -247,8 +248,11 @@ class RecipeFormat(MappingFormat):
         """What the family needs of a case beyond target and flags."""
         return None
 
-    def run_spec(self, folder: Path) -> RunSpec | None:  # noqa: ARG002 - only some families run what they compile
-        """How to run what was compiled, None to compile only; `folder` is the recipe's. BadFiles for mistakes in its files."""
+    def run_spec(self, folder: Path, source: Path) -> RunSpec | None:  # noqa: ARG002 - only some families run what they compile
+        """How to run what was compiled, None to compile only. BadFiles for mistakes in its files.
+
+        folder: the recipe's; source: the input.
+        """
         return None
 
     def benchmarks(self, folder: Path) -> tuple[RunSpec, ...]:  # noqa: ARG002 - as above

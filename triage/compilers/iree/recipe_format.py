@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, mod
 from pydantic.json_schema import SkipJsonSchema
 
 from triage.compilers.iree.flagfile import read_flagfile
+from triage.compilers.iree.tensor_files import read_data_folder
 from triage.compilers.iree.values import TOLERANCES, located, split_value
 from triage.config.schema import MappingFormat
 from triage.config.suggestions import did_you_mean
@@ -16,7 +17,7 @@ from triage.config.values import advice, as_text, as_written
 from triage.model.case import Reference, RunSpec
 from triage.model.execution import Limits
 from triage.recipes.fields import check_flag, check_word, setting
-from triage.recipes.files import check_existing, check_file, locate
+from triage.recipes.files import check_existing, check_file, is_pattern, locate
 from triage.recipes.matrix import has_placeholder
 from triage.recipes.schema import LimitsFormat, RecipeFormat
 
@@ -108,6 +109,12 @@ class RunFormat(MappingFormat):
         description="File with `--input=`, `--expected_output=` and other options, one a line; its paths are relative to it.",
         examples=["run_module_io_flags.txt"],
     )
+    data: Annotated[str, BeforeValidator(as_text), WithJsonSchema(_TEXT)] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="Folder beside the input with `input_0.pb`, `output_0.pb` and so on (ONNX tensors, or .npy). Where the "
+        "input is a pattern, a file without this folder is compiled only.",
+        examples=["test_data_set_0"],
+    )
     reference: ReferenceFormat | SkipJsonSchema[None] = Field(
         default=None, description="Compile whose results are expected.", examples=[{"toolchain": "3.12.0"}]
     )
@@ -129,6 +136,8 @@ class RunFormat(MappingFormat):
 
     @model_validator(mode="after")
     def _expects_once(self) -> Self:
+        if self.data is not None and (self.inputs or self.expected or self.flagfile):
+            raise advice("the values are those of a folder and written here; remove `data` or the others.", "data")
         if self.reference is not None and self.expected:
             raise advice("the results are expected from a reference and from files; remove one of them.", "reference")
         return self
@@ -175,16 +184,22 @@ class IreeFormat(RecipeFormat):
     def benchmarks(self, folder: Path) -> tuple[RunSpec, ...]:
         return tuple(entry.spec(folder) for entry in self.bench)
 
-    def run_spec(self, folder: Path) -> RunSpec | None:
+    def run_spec(self, folder: Path, source: Path) -> RunSpec | None:
         if (run := self.run) is None:
             return None
+        data = RunSpec()
+        if run.data is not None:
+            place = source.parent / run.data
+            if is_pattern(self.input) and not place.is_dir():
+                return None
+            data = read_data_folder(place)
         listed = read_flagfile(locate(folder, run.flagfile)) if run.flagfile else RunSpec()
         default = Limits(timeout=120.0)
         return RunSpec(
             device=run.device or listed.device,
             function=run.function or listed.function,
-            inputs=(*listed.inputs, *(located(text, folder) for text in run.inputs)),
-            expected=(*listed.expected, *(located(text, folder) for text in run.expected)),
+            inputs=(*data.inputs, *listed.inputs, *(located(text, folder) for text in run.inputs)),
+            expected=(*data.expected, *listed.expected, *(located(text, folder) for text in run.expected)),
             flags=(*listed.flags, *run.flags),
             tolerances=tuple(run.tolerance.items()),
             reference=run.reference.value() if run.reference else None,

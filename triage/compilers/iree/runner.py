@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from triage.compilers.iree.values import differences, identity_of, read_value, split_value
+from triage.compilers.iree.values import TENSOR_PROTO, differences, identity_of, read_value, split_value
 from triage.model.case import Case, RunSpec
 
 _TOOLS = ("iree/_runtime_libs", "tools", "install/bin", "bin", ".")
@@ -75,6 +75,15 @@ class IreeRunner:
 
     def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
         return [str(program), f"--module={module}", *options]
+
+    def foreign(self, value: str) -> Path | None:
+        file = split_value(value).file
+        return Path(file) if file is not None and file.endswith(TENSOR_PROTO) else None
+
+    def converted(self, file: Path, data: bytes) -> bytes:
+        from triage.compilers.iree.tensor_files import as_array_file  # parses protocol buffers
+
+        return as_array_file(file, data)
 
     def identity(self, value: str) -> str:
         return identity_of(value)

@@ -20,6 +20,7 @@ _ELEMENTS = {
     "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "ui8": "u1", "ui16": "<u2", "ui32": "<u4", "ui64": "<u8",
     "f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "<u2",
 }  # fmt: skip
+TENSOR_PROTO = ".pb"  # the suffix of ONNX tensors, which have to be converted
 # What `iree-run-module` accepts where nothing else is asked for; `relative` counts in addition, from 3.12.0 on.
 TOLERANCES: Mapping[str, float] = {"f16": 1e-3, "bf16": 1e-2, "f32": 1e-4, "f64": 1e-4, "relative": 1e-5}
 

@@ -1,0 +1,99 @@
+"""A recipe whose input is a pattern has a case for each file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.conftest import Loaded, Told
+from tests.recipes.loading import load_recipes
+from triage.model.errors import BadFiles
+
+BASE = "name: n\ntarget: {backend: llvm-cpu}\n"
+
+
+@pytest.fixture(autouse=True)
+def zoo(folder: Path) -> Path:
+    for name in ("zoo/resnet/model.onnx", "zoo/bert/model.onnx", "zoo/bert/small.onnx", "zoo/.git/model.onnx", "zoo/a.mlir"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    return folder / "zoo"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("zoo/**/*.onnx", ["bert/model", "bert/small", "resnet/model"]),
+        ("zoo/*/model.onnx", ["bert", "resnet"]),
+        ("zoo/bert/*.onnx", ["model", "small"]),
+        ("../zoo/zoo/*.mlir", ["a"]),
+    ],
+)
+def test_a_case_has_the_name_of_its_file(folder: Path, pattern: str, names: list[str]) -> None:
+    (folder / "zoo" / "zoo").symlink_to(folder / "zoo")
+    (folder / "r").mkdir()
+    recipe = folder / ("r/r.yaml" if pattern.startswith("..") else "r.yaml")
+    recipe.write_text(BASE + f"input: '{pattern}'\n")
+    cases = load_recipes([recipe])
+    assert [case.name for case in cases] == [f"n[file={name}]" for name in names]
+    assert [case.matrix for case in cases] == [(("file", name),) for name in names]
+    assert all(case.input.path.is_file() for case in cases)
+
+
+def test_a_matrix_comes_before_the_file(loaded: Loaded) -> None:
+    cases = loaded(BASE + "input: zoo/${model}/*.onnx\nmatrix: {model: [bert, resnet]}\n")
+    assert [case.name for case in cases] == [
+        "n[model=bert,file=model]",
+        "n[model=bert,file=small]",
+        "n[model=resnet,file=model]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("input: zoo/*.onnx\n", "3:8:"),
+        ("input: zoo/**/*.txt\n", "3:8:"),
+        ("input: zoo/**/*.onnx\nmatrix: {file: [a]}\nflags: ['--x=${file}']\n", "4:10:"),
+    ],
+)
+def test_mistakes_have_positions(told: Told, line: str, place: str) -> None:
+    assert [problem.split(" ")[0] for problem in told(BASE + line)] == [place]
+
+
+def test_a_file_that_cannot_name_a_case_is_refused(told: Told, zoo: Path) -> None:
+    (zoo / "bert" / "a,b.onnx").write_text("")
+    assert told(BASE + "input: zoo/**/*.onnx\n")[0].startswith("3:8:")
+
+
+def test_each_file_has_known_failures_of_its_own(folder: Path) -> None:
+    Path("expect.yaml").write_text("file=bert: [{failure: timeout}]\n")
+    Path("r.yaml").write_text(BASE + "input: zoo/*/model.onnx\nexpect: expect.yaml\n")
+    assert [len(case.expect) for case in load_recipes([Path("r.yaml")])] == [1, 0]
+
+
+def test_test_data_beside_a_model_is_run(folder: Path, zoo: Path) -> None:
+    data = zoo / "bert" / "data"
+    data.mkdir()
+    for name in ("input_0.pb", "input_1.npy", "output_0.pb"):
+        (data / name).write_bytes(b"")
+    Path("r.yaml").write_text(BASE + "input: zoo/*/model.onnx\nrun: {data: data}\n")
+    bert, resnet = load_recipes([Path("r.yaml")])
+    assert bert.run is not None
+    assert bert.run.inputs == (f"@{data}/input_0.pb", f"@{data}/input_1.npy")
+    assert bert.run.expected == (f"@{data}/output_0.pb",)
+    assert resnet.run is None
+
+
+@pytest.mark.parametrize("names", [[], ["input_0.pb"], ["input_1.pb", "output_0.pb"], ["output_0.pb", "output_0.npy"]])
+def test_a_folder_of_test_data_with_gaps_is_refused(folder: Path, zoo: Path, names: list[str]) -> None:
+    data = zoo / "bert" / "data"
+    data.mkdir()
+    for name in names:
+        (data / name).write_bytes(b"")
+    Path("r.yaml").write_text(BASE + "input: zoo/bert/model.onnx\nrun: {data: data}\n")
+    with pytest.raises(BadFiles) as caught:
+        load_recipes([Path("r.yaml")])
+    assert [problem.path for problem in caught.value.problems] == [str(data)]
