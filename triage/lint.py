@@ -66,7 +66,7 @@ def lint(
     tools = runner.prober.mlir_tools(case, toolchain)
     if tools is None:
         raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read MLIR")
-    prepared = runner.prober.input_of(case)
+    prepared = runner.prober.input_of(case, toolchain)
     if isinstance(prepared, Untestable):
         raise BadInput(f"{case.name}: {prepared.reason}")
     options = _options(runner, case, toolchain)

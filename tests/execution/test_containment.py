@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.execution.no_importer import inputs_without_importer
 from tests.execution.test_process import ECHO, processes_with, wait_until
-from triage.compilers.base import Importer
 from triage.execution.containment import Contained, children, is_subreaper
 from triage.execution.environment import Purpose
-from triage.execution.inputs import Inputs, Prepared
+from triage.execution.inputs import Prepared
 from triage.execution.process import Worker, run, run_logged
 from triage.execution.streams import Log
 from triage.model.case import Case, Input, InputKind, Target
@@ -141,7 +141,7 @@ def test_a_build_and_a_worker_leave_no_daemon(tmp_path: Path, mark: str) -> None
 def test_a_generator_leaves_no_daemon(tmp_path: Path, mark: str) -> None:
     script = tmp_path / "generate.py"
     script.write_text(f"{DAEMON}\ndaemon({STAYS!r}, {mark!r})\nprint('module {{}}')")
-    inputs = Inputs(tmp_path / "made", threading.Event(), fresh=False, onnx=Importer("none", ()), importers=tuple)
+    inputs = inputs_without_importer(tmp_path)
     case = Case("r", "r", "", "iree", script, Input(script, InputKind.GENERATOR), Target("llvm-cpu"), limits=Limits(timeout=60))
     assert isinstance(inputs.prepare(case), Prepared)
     assert not processes_with(mark)

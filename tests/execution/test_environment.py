@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.execution.no_importer import inputs_without_importer
 from tests.execution.test_prober import Laboratory, lab
-from triage.compilers.base import Importer
 from triage.execution.environment import Purpose, environment
-from triage.execution.inputs import Inputs, Prepared
+from triage.execution.inputs import Prepared
 from triage.execution.process import Worker, capture, run
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Limits
@@ -60,7 +59,7 @@ def test_named_variables_are_passed_on_or_set() -> None:
 def test_a_generator_gets_only_what_its_recipe_names(tmp_path: Path) -> None:
     script = tmp_path / "generate.py"
     script.write_text("import os; print([os.environ.get(name) for name in ('GITHUB_TOKEN', 'SOME_SETTING', 'N')])")
-    inputs = Inputs(tmp_path / "made", threading.Event(), fresh=False, onnx=Importer("none", ()), importers=tuple)
+    inputs = inputs_without_importer(tmp_path)
     plain = Case(
         "r", "r", "", "iree", script, Input(script, InputKind.GENERATOR), Target("llvm-cpu"), limits=Limits(timeout=60)
     )

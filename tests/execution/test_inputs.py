@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.execution.damage import do, each_damage
+from triage.classify import packaged_rules
 from triage.compilers.base import Importer
-from triage.execution.inputs import Inputs, Prepared
+from triage.execution.cache import Evidence
+from triage.execution.inputs import FailedImport, Inputs, Prepared
+from triage.execution.judge import judge_import
+from triage.execution.onnx_import import OnnxImporters
 from triage.model.case import Case, Input, InputKind, Target
-from triage.model.execution import Limits
+from triage.model.execution import Limits, Stage
 from triage.model.outcome import Untestable
+from triage.model.revision import Capabilities, Revision, Toolchain
 
 
 def case(path: Path, kind: InputKind, **args: str) -> Case:
@@ -28,10 +33,24 @@ def case(path: Path, kind: InputKind, **args: str) -> Case:
 
 
 NO_IMPORTER = Importer("none", ())
+# Appends a line to `runs` in its own folder whenever it is started.
+IMPORTER = """
+import sys, pathlib
+pathlib.Path(__file__).parents[1].joinpath("runs").open("a").write("started\\n")
+def parse_arguments(words): return words
+def main(words):
+    text = open(words[0]).read()
+    if "bad" in text: raise ValueError("cannot import this")
+    if "crash" in text: import os; os.abort()
+    open(words[2], "w").write("imported " + text)
+if __name__ == "__main__": main(sys.argv[1:])
+"""
 
 
-def inputs(folder: Path, onnx: Importer = NO_IMPORTER, roots: Sequence[Path] = ()) -> Inputs:
-    return Inputs(folder / "made", threading.Event(), fresh=False, onnx=onnx, importers=lambda: roots)
+def inputs(folder: Path, onnx: Importer = NO_IMPORTER, roots: Sequence[Path] = (), *, fresh: bool = False) -> Inputs:
+    stop = threading.Event()
+    importers = OnnxImporters(onnx, lambda: roots, stop)
+    return Inputs(folder / "made", stop, fresh=fresh, onnx=importers, evidence=Evidence(folder / "evidence.db"))
 
 
 def test_a_generator_is_run_again_when_what_it_imports_changed(tmp_path: Path) -> None:
@@ -83,3 +102,71 @@ def test_a_damaged_cached_input_is_generated_again(tmp_path: Path, damage: str, 
         assert inputs(tmp_path).prepare(case(script, InputKind.GENERATOR)) == first
         assert first.path.read_text() == "tensor<4xf32>\n"
         assert calls.read_text() == "xx"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A folder with an importer."""
+    root = tmp_path / "root"
+    (root / "an_importer").mkdir(parents=True)
+    (root / "an_importer" / "__init__.py").write_text("")
+    (root / "an_importer" / "__main__.py").write_text(IMPORTER)
+    return root
+
+
+def toolchain(identity: str) -> Toolchain:
+    return Toolchain("iree", Revision(identity), identity, Path(), Path(), Capabilities())
+
+
+def model(folder: Path, name: str, text: str) -> Case:
+    (folder / name).write_text(text)
+    return case(folder / name, InputKind.ONNX)
+
+
+ONNX = Importer("an_importer", ("onnx",), ("an_importer/*.py",))
+
+
+def test_one_process_imports_many_models_for_a_toolchain(tmp_path: Path, package: Path) -> None:
+    made = inputs(tmp_path, ONNX)
+    for number in range(3):
+        answer = made.prepare(model(tmp_path, f"{number}.onnx", f"model {number}"), toolchain("a"), package)
+        assert isinstance(answer, Prepared)
+        assert answer.path.read_text() == f"imported model {number}"
+    assert (package / "runs").read_text().splitlines() == ["started"]
+    made.prepare(model(tmp_path, "0.onnx", "model 0"), toolchain("b"), package)
+    made.close()
+    again = inputs(tmp_path, ONNX)
+    assert isinstance(again.prepare(model(tmp_path, "0.onnx", "model 0"), toolchain("a"), package), Prepared)
+    assert len((package / "runs").read_text().splitlines()) == 1
+    (package / "an_importer" / "__main__.py").write_text(IMPORTER.replace("imported", "changed"))
+    changed = inputs(tmp_path, ONNX)
+    answer = changed.prepare(model(tmp_path, "0.onnx", "model 0"), toolchain("a"), package)
+    assert isinstance(answer, Prepared)
+    assert answer.path.read_text() == "changed model 0"
+    changed.close()
+
+
+@pytest.mark.parametrize("text", ["bad", "crash"])
+def test_a_failed_import_is_recorded(tmp_path: Path, package: Path, text: str) -> None:
+    made = inputs(tmp_path, ONNX)
+    bad = model(tmp_path, "bad.onnx", text)
+    answer = made.prepare(bad, toolchain("a"), package)
+    assert isinstance(answer, FailedImport)
+    outcome = judge_import(answer.execution, packaged_rules())
+    assert (outcome.failure.stage, outcome.failure.failure_class == "import-error") == (Stage.IMPORT, text == "bad")
+    assert isinstance(made.prepare(model(tmp_path, "good.onnx", "good"), toolchain("a"), package), Prepared)
+    made.close()
+    runs = (package / "runs").read_text()
+    again = inputs(tmp_path, ONNX).prepare(bad, toolchain("a"), package)
+    assert isinstance(again, FailedImport)
+    assert judge_import(again.execution, packaged_rules()).failure == outcome.failure
+    assert (package / "runs").read_text() == runs
+    assert isinstance(inputs(tmp_path, ONNX, fresh=True).prepare(bad, toolchain("a"), package), FailedImport)
+    assert len((package / "runs").read_text()) > len(runs)
+
+
+def test_without_any_importer_that_runs_nothing_is_recorded(tmp_path: Path, package: Path) -> None:
+    (package / "an_importer" / "__main__.py").write_text("import no_such_module_anywhere")
+    answer = inputs(tmp_path, ONNX).prepare(model(tmp_path, "m.onnx", "m"), toolchain("a"), package)
+    assert isinstance(answer, Untestable)
+    assert Evidence(tmp_path / "evidence.db").last_number() == 0

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.execution.no_importer import inputs_without_importer
 from triage.classify import FailingPass
-from triage.compilers.base import Compiler, Description, Importer
+from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence
-from triage.execution.inputs import Inputs
 from triage.execution.prober import Naming, Prober, Scratch
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import Interrupted
@@ -94,7 +94,7 @@ def lab(tmp_path: Path) -> Laboratory:
     (tmp_path / "compiler").write_text(COMPILER)
     (tmp_path / "compiler").chmod(0o755)
     evidence, stop = Evidence(tmp_path / "evidence.db"), threading.Event()
-    inputs = Inputs(tmp_path / "inputs", stop, fresh=False, onnx=Importer("none", ()), importers=tuple)
+    inputs = inputs_without_importer(tmp_path)
     prober = Prober(
         tmp_path,
         {"script": ScriptFamily()},

@@ -68,7 +68,7 @@ class FlagRegistry:
 
 
 class NoInputs:
-    def input_of(self, case: Case) -> Untestable:
+    def input_of(self, case: Case, toolchain: object = None) -> Untestable:
         return Untestable(Cause.RECIPE, "there is none")
 
 

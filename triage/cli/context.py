@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_
 from triage.execution.cache import Evidence
 from triage.execution.inputs import Inputs
 from triage.execution.judge import rules_of
+from triage.execution.onnx_import import OnnxImporters
 from triage.execution.prober import Prober
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
@@ -39,12 +40,14 @@ def open_runner(
     families = Families(cases)
     try:
         app.after = after = evidence.last_number() if fresh else after
-        with app.progress() as progress:
+        with app.progress() as progress, ExitStack() as closing:
             registry = ToolchainRegistry(home, families, progress, stop)
             onnx = onnx_family()
             assert onnx.onnx_importer
             roots = partial(registry.python_roots, onnx.name)
-            inputs = Inputs(home / "inputs", stop, fresh=after > 0 or fresh, onnx=onnx.onnx_importer, importers=roots)
+            importers = OnnxImporters(onnx.onnx_importer, roots, stop)
+            inputs = Inputs(home / "inputs", stop, fresh=after > 0 or fresh, onnx=importers, evidence=evidence)
+            closing.callback(inputs.close)
             prober = Prober(
                 home,
                 families,

@@ -143,12 +143,13 @@ class MlirTools:
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """Converts ONNX into the family's input: a Python module, run as `module MODEL -o FILE`, and the packages whose versions
-    decide the result.
+    """Converts ONNX into the family's input: a Python module, run as `module MODEL -o FILE`, the packages whose versions decide
+    the result, and patterns of its files below a toolchain's folder of Python modules.
     """
 
     module: str
     packages: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
 
 class Runner(Protocol):

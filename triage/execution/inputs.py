@@ -1,25 +1,31 @@
-"""Prepare the file that a compiler reads: run generators and import ONNX models, once for each content."""
+"""Prepare the file that a compiler reads: run generators and import ONNX models, once for each content and importer."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from triage.compilers.base import Importer
+from triage.execution.cache import Evidence, Record
 from triage.execution.environment import settings
 from triage.execution.judge import machine_problem
+from triage.execution.onnx_import import OnnxImporters, is_broken
 from triage.execution.process import run
 from triage.model.case import Case, InputKind
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors, write_whole
+
+_CHECKSUM = ".sha256"  # suffix of the file beside an input
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,63 +36,100 @@ class Prepared:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class FailedImport:
+    """An import of a model that failed."""
+
+    execution: Execution
+
+
 class Inputs:
     """Prepares inputs below `folder`, again when they are damaged. Several threads and processes may share the folder."""
 
-    def __init__(
-        self, folder: Path, stop: threading.Event, *, fresh: bool, onnx: Importer, importers: Callable[[], Sequence[Path]]
-    ) -> None:
+    def __init__(self, folder: Path, stop: threading.Event, *, fresh: bool, onnx: OnnxImporters, evidence: Evidence) -> None:
         """Prepare nothing yet.
 
-        fresh: prepare every input again, once; onnx: imports ONNX models; importers: roots of the toolchains for this
-        Python, best first, whose importer is used when the one beside this program does not run.
+        fresh: prepare every input again, once; onnx: imports ONNX models; evidence: where failed imports are recorded.
         """
         self._folder = folder
         self._stop = stop
         self._fresh = fresh
         self._onnx = onnx
-        self._importers = importers
-        self._prepared: dict[str, Prepared | Untestable] = {}
+        self._evidence = evidence
+        self._prepared: dict[str, Prepared | Untestable | FailedImport] = {}
         self._locks: dict[str, threading.Lock] = {}  # one for each input, so that it is prepared once
         self._lock = threading.Lock()
 
-    def prepare(self, case: Case) -> Prepared | Untestable:
-        """Return the file for a case; Untestable with the reason when its generator or importer fails."""
-        key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}"
+    def prepare(
+        self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None
+    ) -> Prepared | Untestable | FailedImport:
+        """Return the file for a case; Untestable with the reason when its generator fails.
+
+        toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
+        """
+        identity = toolchain.identity if toolchain and case.input.kind is InputKind.ONNX else ""
+        key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             if key not in self._prepared:
-                self._prepared[key] = self._prepare(case)
+                self._prepared[key] = self._prepare(case, toolchain, importer)
             return self._prepared[key]
 
-    def _prepare(self, case: Case) -> Prepared | Untestable:
+    def close(self) -> None:
+        """End what imports models."""
+        self._onnx.close()
+
+    def _prepare(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared | Untestable | FailedImport:
         source = case.input.path
         try:
             if case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX):
                 return Prepared(source, _digest(source))
+            if case.input.kind is InputKind.ONNX:
+                return self._import(case, toolchain, importer)
             target = self._folder / f"{self._key(case)}.mlir"
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{source}: {error.strerror}")
-        checksum = target.with_suffix(".sha256")
-        if not self._fresh and (digest := _verified(target, checksum)) is not None:
+        if not self._fresh and (digest := verified(target)) is not None:
             return Prepared(target, digest)
+        with self._draft() as draft:
+            execution = self._generate(case, draft)
+            if (machine := machine_problem(execution)) is not None and machine.cause is Cause.ENVIRONMENT:
+                return machine
+            if (problem := _problem(case, f"the generator {source.name}", execution, draft)) is not None:
+                return Untestable(Cause.RECIPE, problem)
+            return _kept(draft, target)
+
+    def _import(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared | Untestable | FailedImport:
+        """Import a model. A failed import is recorded, so that it is not tried again."""
+        identity = toolchain.identity if toolchain else ""
+        key = sha256(f"{self._key(case)}\0{identity}\0{self._onnx.identity(importer)}".encode()).hexdigest()
+        target = self._folder / f"{key}.mlir"
+        if not self._fresh:
+            if (digest := verified(target)) is not None:
+                return Prepared(target, digest)
+            if known := self._evidence.find(key):
+                return FailedImport(known.execution)
+        with self._draft() as draft:
+            execution = self._onnx.run(case, importer, draft)
+            if execution is None:
+                return _kept(draft, target)
+        if (machine := machine_problem(execution)) is not None:
+            return machine
+        if is_broken(execution):
+            return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
+        name = toolchain.revision.name if toolchain else ""
+        portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
+        self._evidence.add(Record(key, case.name, name, datetime.now(UTC).isoformat(timespec="seconds"), portable))
+        return FailedImport(execution)
+
+    @contextmanager
+    def _draft(self) -> Iterator[Path]:
+        """A file to write, in a folder that is removed afterwards."""
         with disk_errors("prepare an input"):
             self._folder.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._folder, prefix=".making-") as scratch:
-                draft = Path(scratch) / "made.mlir"
-                if case.input.kind is InputKind.ONNX:
-                    program, execution = self._onnx.module, self._import(case, draft)
-                else:
-                    program, execution = f"the generator {source.name}", self._generate(case, draft)
-                if (machine := machine_problem(execution)) is not None and machine.cause is Cause.ENVIRONMENT:
-                    return machine
-                if (problem := _problem(case, program, execution, draft)) is not None:
-                    return Untestable(Cause.RECIPE, problem)
-                digest = _digest(draft)
-                write_whole(checksum, f"{digest}\n")
-                draft.replace(target)
-        return Prepared(target, digest)
+                yield Path(scratch) / "made.mlir"
 
     def _generate(self, case: Case, draft: Path) -> Execution:
         words = [word for name, value in case.input.args for word in (f"--{name}", value)]
@@ -94,17 +137,6 @@ class Inputs:
         # The same program prints the same input.
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
         return run(argv, case.limits, draft.parent, env=env, stdout_to=draft, stop=self._stop)
-
-    def _import(self, case: Case, draft: Path) -> Execution:
-        """Use the first importer that runs: in some wheels it fails on an import before it reads the model."""
-        argv = [sys.executable, "-m", self._onnx.module, str(case.input.path), "-o", str(draft)]
-        execution = run(argv, case.limits, draft.parent, env=dict(case.env), stop=self._stop)
-        for root in self._importers() if _importer_is_broken(execution) else ():
-            env = {**dict(case.env), "PYTHONPATH": str(root)}
-            other = run(argv, case.limits, draft.parent, env=env, stop=self._stop)
-            if not _importer_is_broken(other):
-                return other
-        return execution
 
     def _key(self, case: Case) -> str:
         """Return the content address of what a generator or importer writes.
@@ -121,11 +153,6 @@ class Inputs:
         for path in _modules(case.input.path):
             content.update(f"{path.name}\0{_digest(path)}\0".encode())
         return content.hexdigest()
-
-
-def _importer_is_broken(execution: Execution) -> bool:
-    text = execution.stderr.text
-    return not execution.ok and ("No module named" in text or "ImportError" in text)
 
 
 def _problem(case: Case, program: str, execution: Execution, draft: Path) -> str | None:
@@ -165,13 +192,26 @@ def _version(package: str) -> str:
         return "none"
 
 
-def _verified(target: Path, checksum: Path) -> str | None:
+def verified(target: Path) -> str | None:
     """Return the digest of a file; None when it is missing, damaged, or of a version that wrote no checksums."""
     try:
         digest = _digest(target)
-        return digest if checksum.read_bytes() == f"{digest}\n".encode() else None
+        return digest if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode() else None
     except OSError:
         return None
+
+
+def write_checksum(target: Path, content: Path) -> str:
+    """Write the checksum that `target` will have with the content of another file, and return it."""
+    digest = _digest(content)
+    write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
+    return digest
+
+
+def _kept(draft: Path, target: Path) -> Prepared:
+    digest = write_checksum(target, draft)
+    draft.replace(target)
+    return Prepared(target, digest)
 
 
 def _digest(path: Path) -> str:

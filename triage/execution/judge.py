@@ -69,6 +69,22 @@ def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None
     return Failed(first, tuple(others), flaky)
 
 
+def judge_import(execution: Execution, rules: RuleSet) -> Failed:
+    """Turn a failed import of a model into an outcome. An error that no rule names has the class `import-error`."""
+    first, *_ = diagnose(execution, _without_machine(rules)).failures
+    if execution.ending is Ending.EXITED and first.failure_class != "import-error":
+        rule = rules.by_name["import-error"]
+        first = replace(
+            first,
+            failure_class=rule.name,
+            family=rule.family,
+            signature=f"{rule.name}:{first.signature}",
+            explanation=rule.explanation,
+            remedies=rule.remedies,
+        )
+    return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
+
+
 _RUN_CLASSES = {"timeout": "run-timeout", "out-of-memory": "run-out-of-memory"}
 
 

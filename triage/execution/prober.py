@@ -21,11 +21,11 @@ from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.environment import settings
-from triage.execution.inputs import Inputs, Prepared
-from triage.execution.judge import judge, judge_run, needs_pass, rules_of
+from triage.execution.inputs import FailedImport, Inputs, Prepared
+from triage.execution.judge import judge, judge_import, judge_run, needs_pass, rules_of
 from triage.execution.process import StopSignal, is_running, run
 from triage.execution.run_stage import RunPlanner, RunTask
-from triage.model.case import Case, Flag, Reference
+from triage.model.case import Case, Flag, InputKind, Reference
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Probe, Untestable
@@ -108,8 +108,8 @@ class Prober:
         Raises Interrupted when the stop signal is set; nothing is recorded then.
         """
         task = self._task(case, toolchain)
-        if isinstance(task, Untestable):
-            return _untested(case, toolchain, task)
+        if not isinstance(task, CompileTask):
+            return _not_compiled(case, toolchain, task)
         if not fresh and (known := self._known(task, after)):
             return known
         ran: list[tuple[Execution, int]] = []
@@ -131,7 +131,7 @@ class Prober:
     def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
         """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
         task = self._task(case, toolchain)
-        return _untested(case, toolchain, task) if isinstance(task, Untestable) else self._known(task, after)
+        return self._known(task, after) if isinstance(task, CompileTask) else _not_compiled(case, toolchain, task)
 
     def _known(self, task: CompileTask, after: int = 0) -> Probe | None:
         """Return the outcome of a task from the evidence; None when its compile or its run is not in it (see `probe`)."""
@@ -155,8 +155,8 @@ class Prober:
         repetition, each is cached by itself; cancelled: ends the run early, with Interrupted.
         """
         task = self._task(case, toolchain)
-        if isinstance(task, Untestable):
-            return _untested(case, toolchain, task)
+        if not isinstance(task, CompileTask):
+            return _not_compiled(case, toolchain, task)
         key = task.key(f"trial {attempt} {naming}")
         if known := self._evidence.find(key):
             return task.probe(known, cached=True)
@@ -179,7 +179,7 @@ class Prober:
         """
         task, ir = self._task(case, toolchain), self.compilers[case.compiler].ir()
         phase = ir.footprint_phase(toolchain, case.phase) if ir else None
-        if isinstance(task, Untestable) or ir is None or phase is None:
+        if not isinstance(task, CompileTask) or ir is None or phase is None:
             return {}
         key = task.key(_FOOTPRINT)
         if known := self._evidence.find(key):
@@ -197,14 +197,15 @@ class Prober:
     def recorded(self, case: Case, toolchain: Toolchain) -> tuple[Invocation, Execution] | None:
         """Return the invocation and the execution of a case that was probed; None when nothing is recorded."""
         task = self._task(case, toolchain)
-        if isinstance(task, Untestable):
+        if not isinstance(task, CompileTask):
             return None
         known = self._evidence.find(task.key())
         return (task.invocation, known.execution) if known else None
 
-    def input_of(self, case: Case) -> Prepared | Untestable:
-        """Return the file that the compiler reads for a case, or why there is none."""
-        return self._inputs.prepare(case)
+    def input_of(self, case: Case, toolchain: Toolchain | None = None) -> Prepared | Untestable:
+        """Return the file that the compiler reads for a case, or why there is none. toolchain: imports an ONNX model."""
+        prepared = self._prepared(case, toolchain)
+        return _without_input(prepared) if isinstance(prepared, Failed) else prepared
 
     def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
         """Return the toolchain's tools for reading MLIR; None where it has none."""
@@ -213,8 +214,9 @@ class Prober:
     def command_line(self, case: Case, toolchain: Toolchain) -> str:
         """Return what `probe` would run as a shell line; a comment with the reason where it would run nothing."""
         task = self._task(case, toolchain)
-        if isinstance(task, Untestable):
-            return f"# {case.name} on {toolchain.revision.name}: {task.reason}"
+        if not isinstance(task, CompileTask):
+            reason = task.reason if isinstance(task, Untestable) else _without_input(task).reason
+            return f"# {case.name} on {toolchain.revision.name}: {reason}"
         variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
         return shlex.join([*variables, *task.argv(Path(os.devnull))])
 
@@ -233,14 +235,21 @@ class Prober:
         before it is removed. Untestable when there is nothing to run. Raises Interrupted as `probe` does.
         """
         task = self._task(case, toolchain)
-        if isinstance(task, Untestable):
-            return task
+        if not isinstance(task, CompileTask):
+            return task if isinstance(task, Untestable) else _without_input(task)
         altered = replace(task, invocation=alter(task.invocation))
         return self._run(altered, self._stop, on_stderr=on_stderr, on_output=on_output)
 
-    def _task(self, case: Case, toolchain: Toolchain) -> CompileTask | Untestable:
-        prepared = self._inputs.prepare(case)
-        if isinstance(prepared, Untestable):
+    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | Failed:
+        tools = None
+        if toolchain is not None and case.input.kind is InputKind.ONNX:
+            tools = self.compilers[toolchain.family].mlir_tools(toolchain)
+        prepared = self._inputs.prepare(case, toolchain, tools.python_root if tools else None)
+        return judge_import(prepared.execution, rules_of(case)) if isinstance(prepared, FailedImport) else prepared
+
+    def _task(self, case: Case, toolchain: Toolchain) -> CompileTask | Untestable | Failed:
+        prepared = self._prepared(case, toolchain)
+        if not isinstance(prepared, Prepared):
             return prepared
         compiler = self.compilers[case.compiler]
         invocation = compiler.invocation(case, toolchain)
@@ -261,8 +270,8 @@ class Prober:
             except TriageError as error:
                 return Untestable(Cause.TOOLCHAIN, f"the reference cannot be had: {error}")
         task = self._task(plain, base)
-        run_task = task if isinstance(task, Untestable) else task.run
-        if isinstance(task, Untestable) or not isinstance(run_task, RunTask):
+        run_task = task.run if isinstance(task, CompileTask) else task
+        if not isinstance(task, CompileTask) or not isinstance(run_task, RunTask):
             reason = run_task.reason if isinstance(run_task, Untestable) else "there is nothing to run"
             return Untestable(Cause.RECIPE, f"the reference cannot be run: {reason}")
         folder = self._results / run_task.key(task.key())
@@ -399,8 +408,12 @@ def _has_frames(execution: Execution, case: Case) -> bool:
     return isinstance(outcome, Failed) and "frames" in outcome.failure.details
 
 
-def _untested(case: Case, toolchain: Toolchain, why: Untestable) -> Probe:
-    return Probe(case, toolchain.revision, toolchain.version, why, Measured(), cached=False)
+def _not_compiled(case: Case, toolchain: Toolchain, outcome: Untestable | Failed) -> Probe:
+    return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+
+
+def _without_input(failed: Failed) -> Untestable:
+    return Untestable(Cause.RECIPE, f"the model cannot be imported: {failed.failure.headline}", failed.failure)
 
 
 @dataclass(frozen=True, slots=True)

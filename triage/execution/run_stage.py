@@ -8,6 +8,7 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from triage.compilers.base import Runner
+from triage.execution.inputs import verified, write_checksum
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -138,8 +139,9 @@ class RunPlanner:
             return value
         data = file.read_bytes()
         target = self.values / f"{sha256(data).hexdigest()}.npy"
-        if not target.is_file():
+        if verified(target) is None:
             write_whole(target, runner.converted(file, data))
+            write_checksum(target, target)
         return runner.saved(target)
 
     def _identity(self, program: Path) -> str:

@@ -241,7 +241,7 @@ def functions_of(runner: ProbeRunner, case: Case, ref: ToolchainRef) -> tuple[Ru
     if case.run is not None and case.run.inputs:
         return (replace(case.run, expected=()),)
     toolchain = runner.registry.obtain(ref)
-    tools, prepared = runner.prober.mlir_tools(case, toolchain), runner.prober.input_of(case)
+    tools, prepared = runner.prober.mlir_tools(case, toolchain), runner.prober.input_of(case, toolchain)
     device = runner.prober.compilers[case.compiler].runner()
     if tools is None or device is None or not isinstance(prepared, Prepared):
         return "its input cannot be read"

@@ -34,6 +34,7 @@ class Ending(StrEnum):
 class Stage(StrEnum):
     """A step of a test case. Each needs the result of the one before."""
 
+    IMPORT = "import"
     COMPILE = "compile"
     RUN = "run"
     COMPARE = "compare"

@@ -10,6 +10,7 @@ from triage.execution.judge import TIMES, Match, Metric, rules_of, same_signatur
 from triage.execution.prober import Naming, Prober
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
+from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.state import NotReproducible
@@ -78,6 +79,9 @@ def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None) -
             return NotReproducible(case, f"it compiles on {name}; there is nothing to reduce", probes)
         case Untestable(cause=cause, reason=reason):
             return NotReproducible(case, f"untestable on {name}: {reason}", probes, cause)
+        case Failed(failure=Failure(stage=Stage.IMPORT)):
+            why = f"the importer of {name} fails before the compiler runs; only programs that are imported can be reduced"
+            return NotReproducible(case, why, probes)
     if good is None:
         return None
     name = good.revision.name

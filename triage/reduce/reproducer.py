@@ -90,7 +90,7 @@ def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> R
     recorded = runner.prober.recorded(probe.case, toolchain)
     assert recorded  # it was probed
     invocation, execution = recorded
-    prepared = runner.prober.input_of(probe.case)
+    prepared = runner.prober.input_of(probe.case, toolchain)
     assert isinstance(prepared, Prepared)
     path = probe.case.input.path
     names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}

@@ -126,7 +126,7 @@ class _Reducer:
     ) -> None:
         self.runner, self.request, self.bad, self.start = runner, request, bad, start
         case = request.case
-        source = runner.prober.input_of(case)
+        source = runner.prober.input_of(case, bad)
         assert isinstance(source, Prepared)  # it was compiled
         self.source = source
         key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)

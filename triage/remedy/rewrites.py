@@ -125,7 +125,7 @@ def rewritten_inputs(
 
     Files are stored by content. The result is empty if the toolchain's tools cannot read the input.
     """
-    prepared = runner.prober.input_of(case)
+    prepared = runner.prober.input_of(case, toolchain)
     if not names or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return {}
     tools = runner.prober.mlir_tools(case, toolchain)

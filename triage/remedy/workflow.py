@@ -101,7 +101,8 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
 def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence[Failure]) -> Situation:
     """Collect what candidates depend on; this rewrites the input as the rules of the failures' classes ask."""
     case = request.case
-    prepared, toolchain = runner.prober.input_of(case), runner.registry.obtain(request.bad)
+    toolchain = runner.registry.obtain(request.bad)
+    prepared = runner.prober.input_of(case, toolchain)
     hints = family_of(case).remedy_hints()
     candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
     names = dict.fromkeys(candidate.name for candidate in candidates if isinstance(candidate, RewriteInput))

@@ -50,7 +50,11 @@ class Iree(Compiler):
         component=("What component(s) does this issue relate to?", "Compiler"),
         version="Version information",
     )
-    onnx_importer = Importer("iree.compiler.tools.import_onnx", ("iree-base-compiler", "onnx"))
+    onnx_importer = Importer(
+        "iree.compiler.tools.import_onnx",
+        ("iree-base-compiler", "onnx"),
+        ("iree/compiler/tools/import_onnx/*.py", "iree/compiler/extras/onnx_importer.py"),
+    )
     folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
 
     def locate(self, root: Path) -> Path | None:

@@ -1,0 +1,17 @@
+"""Inputs of tests in which no ONNX model is imported."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from triage.compilers.base import Importer
+from triage.execution.cache import Evidence
+from triage.execution.inputs import Inputs
+from triage.execution.onnx_import import OnnxImporters
+
+
+def inputs_without_importer(folder: Path) -> Inputs:
+    stop = threading.Event()
+    importers = OnnxImporters(Importer("none", ()), tuple, stop)
+    return Inputs(folder / "made", stop, fresh=False, onnx=importers, evidence=Evidence(folder / "imports.db"))

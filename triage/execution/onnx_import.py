@@ -1,0 +1,113 @@
+"""Import ONNX models with the importer of each toolchain. One process imports many models."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+
+from triage.compilers.base import Importer
+from triage.execution.process import Worker, run
+from triage.model.case import Case
+from triage.model.execution import Execution
+
+_WORKERS = 2  # processes at most, for the two toolchains of a comparison
+_PATIENCE = 20.0  # seconds for a model, and to start; what takes longer is imported under the limits of its case
+_LARGEST = 16 << 20  # bytes of a model that a worker imports; others get a process with limits of their own
+
+
+class OnnxImporters:
+    """The importers of all toolchains. Safe for several threads."""
+
+    def __init__(self, importer: Importer, others: Callable[[], Sequence[Path]], stop: threading.Event) -> None:
+        """Start nothing yet. others: where to look for an importer when that of a toolchain does not run, best first."""
+        self._importer, self._others, self._stop = importer, others, stop
+        self._workers: OrderedDict[Path, Worker] = OrderedDict()
+        self._broken: set[Path] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages of this program whose versions decide the result."""
+        return self._importer.packages
+
+    def identity(self, root: Path | None) -> str:
+        """Return a text that changes with the importer below `root`."""
+        content = sha256()
+        for pattern in self._importer.files if root else ():
+            for path in sorted(root.glob(pattern)) if root else ():
+                content.update(f"{path.name}\0".encode() + path.read_bytes())
+        return content.hexdigest()
+
+    def run(self, case: Case, root: Path | None, draft: Path) -> Execution | None:
+        """Import a case's model into `draft`, with the importer below `root`, else with the first one that runs.
+
+        Returns:
+            The execution of a failed import; None for one that wrote the file.
+        """
+        roots = [root] if root is not None and root not in self._broken else []
+        if roots and not case.env and self._with_worker(case, roots[0], draft):
+            return None
+        first: Execution | None = None
+        for other in chain(roots, (None,), (path for path in self._others() if path not in self._broken)):
+            execution = self._alone(case, other, draft)
+            if not is_broken(execution):
+                return None if execution.ok and _is_written(draft) else execution
+            self._broken |= {other} if other is not None else set()
+            first = first or execution
+        return first
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            while self._workers:
+                self._workers.popitem()[1].close()
+
+    def _alone(self, case: Case, root: Path | None, draft: Path) -> Execution:
+        """Import in a process of its own, whose execution has all facts."""
+        argv = [sys.executable, "-m", self._importer.module, str(case.input.path), "-o", str(draft)]
+        env = {**dict(case.env), **({"PYTHONPATH": str(root)} if root else {})}
+        return run(argv, case.limits, draft.parent, env=env, stop=self._stop)
+
+    def _with_worker(self, case: Case, root: Path, draft: Path) -> bool:
+        """Return whether the worker of a toolchain imported the model. It is asked only for small models."""
+        if case.input.path.stat().st_size > _LARGEST:
+            return False
+        request = json.dumps([str(case.input.path), str(draft)]).encode()
+        with self._lock:
+            try:
+                worker = self._workers.pop(root, None) or self._start(root)
+            except OSError:
+                return False
+            answer = None
+            try:
+                answer = worker.ask(request, min(case.limits.timeout, _PATIENCE), self._stop)
+            finally:
+                if answer is None:
+                    worker.close()
+            if answer is not None:
+                self._workers[root] = worker
+                while len(self._workers) > _WORKERS:
+                    self._workers.popitem(last=False)[1].close()
+        return answer == b"+" and _is_written(draft)
+
+    def _start(self, root: Path) -> Worker:
+        script = Path(__file__).with_name("import_worker.py")
+        env = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+        # -P: modules beside the script must not hide those of the importer.
+        return Worker([sys.executable, "-P", str(script), self._importer.module], env)
+
+
+def _is_written(draft: Path) -> bool:
+    return draft.is_file() and draft.stat().st_size > 0
+
+
+def is_broken(execution: Execution) -> bool:
+    """Return whether the importer does not run here, whatever the model: it, or a package of its version, is not there."""
+    text = execution.stderr.text
+    return not execution.ok and any(sign in text for sign in ("No module named", "ImportError", "AttributeError: module 'onnx"))
