@@ -27,8 +27,8 @@ class OnnxImporters:
     def __init__(self, importer: Importer, others: Callable[[], Sequence[Path]], stop: threading.Event) -> None:
         """Start nothing yet. others: where to look for an importer when that of a toolchain does not run, best first."""
         self._importer, self._others, self._stop = importer, others, stop
-        self._workers: OrderedDict[Path, Worker] = OrderedDict()
-        self._broken: set[Path] = set()
+        self._workers: OrderedDict[Path | None, Worker] = OrderedDict()
+        self._broken: set[Path | None] = set()  # None: the one beside this program
         self._lock = threading.Lock()
 
     @property
@@ -50,17 +50,18 @@ class OnnxImporters:
         Returns:
             The execution of a failed import; None for one that wrote the file.
         """
-        roots = [root] if root is not None and root not in self._broken else []
-        if roots and not case.env and self._with_worker(case, roots[0], draft):
-            return None
         first: Execution | None = None
-        for other in chain(roots, (None,), (path for path in self._others() if path not in self._broken)):
-            execution = self._alone(case, other, draft)
+        for place in chain([root] if root else [], [None], self._others()):
+            if place in self._broken:
+                continue
+            if not case.env and self._with_worker(case, place, draft):
+                return None
+            execution = self._alone(case, place, draft)
             if not is_broken(execution):
                 return None if execution.ok and _is_written(draft) else execution
-            self._broken |= {other} if other is not None else set()
+            self._broken.add(place)
             first = first or execution
-        return first
+        return first or self._alone(case, root, draft)
 
     def close(self) -> None:
         """End all processes."""
@@ -74,7 +75,7 @@ class OnnxImporters:
         env = {**dict(case.env), **({"PYTHONPATH": str(root)} if root else {})}
         return run(argv, case.limits, draft.parent, env=env, stop=self._stop)
 
-    def _with_worker(self, case: Case, root: Path, draft: Path) -> bool:
+    def _with_worker(self, case: Case, root: Path | None, draft: Path) -> bool:
         """Return whether the worker of a toolchain imported the model. It is asked only for small models."""
         if case.input.path.stat().st_size > _LARGEST:
             return False
@@ -96,9 +97,9 @@ class OnnxImporters:
                     self._workers.popitem(last=False)[1].close()
         return answer == b"+" and _is_written(draft)
 
-    def _start(self, root: Path) -> Worker:
+    def _start(self, root: Path | None) -> Worker:
         script = Path(__file__).with_name("import_worker.py")
-        env = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {"PYTHONDONTWRITEBYTECODE": "1", **({"PYTHONPATH": str(root)} if root else {})}
         # -P: modules beside the script must not hide those of the importer.
         return Worker([sys.executable, "-P", str(script), self._importer.module], env)
 
