@@ -69,3 +69,10 @@ def test_a_tensor_that_cannot_be_read_is_named(shared_home: Path, triage: Triage
     answer = json_answer(triage, "run", recipe, "-t", "3.13.0", "--case", "file=add", code=2)
     assert answer["results"][0]["status"] == "untestable"
     assert "input_1.pb" in answer["results"][0]["reason"]
+
+
+def test_an_importer_that_fails_is_no_program_to_reduce(shared_home: Path, triage: Triage, recipe: Path) -> None:
+    answer = json_answer(triage, "reduce", recipe, "--case", "file=unknown", "-t", "3.13.0", code=3)
+    assert answer["status"] == "not-reproducible"
+    history = json_answer(triage, "history", recipe, "--case", "file=unknown", "--since", "3.12.0", "--until", "3.13.0")
+    assert set(history["cases"][0]["statuses"].values()) == {"failed"}
