@@ -72,7 +72,13 @@ def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = Non
     Raises BadFiles with every mistake, and BadInput for an unsupported compiler.
     """
     if suite_configs:
-        return tuple(case for path in paths for case in suite_cases(path, suite_configs, print_stderr))
+        notes: dict[str, None] = {}
+        cases = tuple(
+            case for path in paths for case in suite_cases(path, suite_configs, lambda note: notes.update({note: None}))
+        )
+        for note in notes:
+            print_stderr(note)
+        return cases
     cases = load_recipes(paths, recipe_families(), failure_names())
     check_compilers(cases)
     return cases

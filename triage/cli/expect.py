@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from triage.cli.context import FamilySelection, load_cases, open_runner, select_one_family
+from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FreshOption, JobsOption, SuiteOption, format_option, rev_option
 from triage.compilers.registry import updated_config
+from triage.execution.judge import status_of
 from triage.execution.runner import ProbeJob
-from triage.model.outcome import Failed, Failure, Probe, Untestable
+from triage.model.case import Case
+from triage.model.outcome import Compiled, Failed, Failure, Probe, Status, Untestable
 from triage.recipes.expect_update import updated_expectations
 from triage.recipes.observed import ObservedCase, UpdatedFile
 from triage.report.expectations import UpdateReport
@@ -45,7 +47,8 @@ def update(
 
     Cached results are used; what is not known is compiled and run. Comments, order and layout of the files stay. In a suite
     config a test that passes leaves its list, and one that fails at another stage moves to the other list. In a recipe or
-    its file of known failures an entry ends at this version. Flaky and untestable cases are named and stay as they are.
+    its file of known failures an entry ends at this version. Flaky and untestable cases are named and stay as they are;
+    a known failure that was not seen is tried once more.
 
     - `triage expect update recipes/ -t 3.13.0 --dry-run` shows what would change
 
@@ -56,27 +59,42 @@ def update(
         ref = runner.registry.resolve(selection.revs[0], selection.family)
         planned = [ProbeJob(case, ref, after=runner.after) for case in selection.cases]
         probes = {probe.case.name: probe for probe in runner.probe_all(planned)}
-    files = _updated(selection, probes, paths if suite_config else (), prune=prune)
+        # A known failure that was not seen may come back: it is compiled and run once more.
+        passes = [probe.case for probe in probes.values() if status_of(probe) is Status.XPASS]
+        again = runner.probe_all([ProbeJob(case, ref, fresh=True) for case in passes], "unexpected passes")
+        unsure = {probe.case.name for probe in again if not isinstance(probe.outcome, Compiled)}
+    doubts = {name: "flaky: it passes and fails" if name in unsure else _doubt(probe) for name, probe in probes.items()}
+    files = _updated(selection.cases, probes, doubts, paths if suite_config else (), prune=prune)
     for file in files if not dry_run else ():
         if file.new != file.old:
             with disk_errors(f"write {file.path}"):
                 write_whole(file.path, file.new)
-    reasons = [(name, reason) for name, probe in probes.items() if (reason := _doubt(probe))]
+    reasons = [(name, reason) for name, reason in doubts.items() if reason]
     write_report(UpdateReport(ref.revision, files, reasons, dry_run=dry_run), output)
     return Exit.OK
 
 
-def _updated(selection: FamilySelection, probes: dict[str, Probe], suites: Sequence[Path], *, prune: bool) -> list[UpdatedFile]:
-    """Return every file with known failures as it should be. suites: folders, when the files are configs of these."""
+def _updated(
+    cases: Sequence[Case],
+    probes: Mapping[str, Probe],
+    doubts: Mapping[str, str | None],
+    suites: Sequence[Path],
+    *,
+    prune: bool,
+) -> list[UpdatedFile]:
+    """Return every file with known failures as it should be.
+
+    doubts: why a case decides nothing, by name; suites: folders, when the files are configs of these.
+    """
     files = []
-    for source in dict.fromkeys(case.source for case in selection.cases):
-        cases = [case for case in selection.cases if case.source == source]
-        certain = [probe for case in cases if not _doubt(probe := probes[case.name])]
+    for source in dict.fromkeys(case.source for case in cases):
+        own = [case for case in cases if case.source == source]
+        certain = [probes[case.name] for case in own if not doubts[case.name]]
         observed = [ObservedCase(probe.case, probe.version, _failure(probe)) for probe in certain]
         if suites:
             files.append(updated_config(suites, source, observed, prune=prune))
         elif observed:
-            files.append(updated_expectations(source, observed, len(cases) - len(certain)))
+            files.append(updated_expectations(source, observed, len(own) - len(observed)))
     return files
 
 

@@ -29,6 +29,7 @@ class OnnxImporters:
         self._importer, self._others, self._stop = importer, others, stop
         self._workers: OrderedDict[Path | None, Worker] = OrderedDict()
         self._broken: set[Path | None] = set()  # None: the one beside this program
+        self._identities: dict[Path, str] = {}
         self._lock = threading.Lock()
 
     @property
@@ -38,11 +39,14 @@ class OnnxImporters:
 
     def identity(self, root: Path | None) -> str:
         """Return a text that changes with the importer below `root`."""
-        content = sha256()
-        for pattern in self._importer.files if root else ():
-            for path in sorted(root.glob(pattern)) if root else ():
+        if root is None:
+            return ""
+        if root not in self._identities:
+            content = sha256()
+            for path in sorted(chain.from_iterable(root.glob(pattern) for pattern in self._importer.files)):
                 content.update(f"{path.name}\0".encode() + path.read_bytes())
-        return content.hexdigest()
+            self._identities[root] = content.hexdigest()
+        return self._identities[root]
 
     def run(self, case: Case, root: Path | None, draft: Path) -> Execution | None:
         """Import a case's model into `draft`, with the importer below `root`, else with the first one that runs.

@@ -1,0 +1,74 @@
+"""`triage expect update` on recipes of a shell script that stands for a compiler."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Triage
+
+RECIPE = """\
+name: own
+compiler: command
+command: ["{toolchain}/bin/cc", "{input}", "${kind}", "{output}"]
+version: {run: ["{toolchain}/bin/cc", "--version"], pattern: "version (.+)"}
+input: input.txt
+matrix: {kind: [good, bad, moody]}
+expect: expect.yaml  # ours
+"""
+EXPECT = """\
+# known
+kind=good:
+  - {failure: unknown, issue: "a/b#1"}  # fixed soon
+kind=moody: [{failure: unknown}]
+"""
+# `moody` passes each time but the second.
+COMPILER = """\
+#!/bin/sh
+[ "$1" = --version ] && echo version 3.0 && exit 0
+if [ "$2" = moody ]; then echo run >> {folder}/runs; fi
+if [ "$2" = bad ] || [ "$2 $(wc -l < {folder}/runs)" = "moody 2" ]; then echo "error: it is $2" >&2; exit 1; fi
+echo done > "$3"
+"""
+
+
+@pytest.fixture
+def recipe(home: Path, tmp_path: Path) -> Path:
+    binary = tmp_path / "built" / "bin" / "cc"
+    binary.parent.mkdir(parents=True)
+    binary.write_text(COMPILER.format(folder=tmp_path))
+    binary.chmod(0o755)
+    (tmp_path / "runs").write_text("")
+    (tmp_path / "input.txt").write_text("text")
+    (tmp_path / "expect.yaml").write_text(EXPECT)
+    (tmp_path / "own.yaml").write_text(RECIPE)
+    return tmp_path / "own.yaml"
+
+
+def test_each_case_gets_what_was_seen_and_a_flaky_one_stays(triage: Triage, recipe: Path) -> None:
+    words = ("expect", "update", recipe, "-t", f"path:{recipe.parent / 'built'}")
+    shown = triage(*words, "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    assert '+  - {failure: unknown, issue: "a/b#1", until: "3.0"}  # fixed soon' in shown.stdout
+    assert (recipe.parent / "expect.yaml").read_text() == EXPECT
+    (recipe.parent / "runs").write_text("run\n")  # the next compile of `moody` is the second again
+    done = triage(*words, "--fresh", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (recipe.parent / "expect.yaml").read_text() == EXPECT.replace('"a/b#1"}', '"a/b#1", until: "3.0"}') + (
+        'kind=bad:\n  - {failure: unknown, since: "3.0"}\n'
+    )
+    assert recipe.read_text() == RECIPE
+    changes = {change["case"]: (change["before"], change["after"]) for change in answer["files"][0]["changes"]}
+    assert changes == {"own[kind=good]": ("unknown", "unknown until 3.0"), "own[kind=bad]": (None, "unknown")}
+
+
+def test_a_pass_that_does_not_last_is_flaky(triage: Triage, recipe: Path) -> None:
+    done = triage("expect", "update", recipe, "-t", f"path:{recipe.parent / 'built'}", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    left = json.loads(done.stdout)["left"]
+    assert [entry["case"] for entry in left] == ["own[kind=moody]"]
+    assert "kind=moody: [{failure: unknown}]" in (recipe.parent / "expect.yaml").read_text()
+    assert "flaky" in left[0]["reason"]
