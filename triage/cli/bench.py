@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,10 +11,10 @@ from triage.cli.context import cases_named, load_cases, open_runner, refs_of, se
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import CasesOption, DryRunOption, RecipePaths, SuiteOption, format_option, rev_option
 from triage.config.values import parse_duration
+from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.runner import ProbeJob
 from triage.execution.statistics import Pace
-from triage.execution.timing import Configuration, measure
-from triage.model.errors import BadInput
+from triage.model.errors import BadInput, Interrupted
 from triage.report.benchmark import BenchmarkReport
 from triage.report.registry import write_report
 
@@ -24,12 +25,16 @@ def bench(
     paths: RecipePaths,
     toolchain: Annotated[
         list[str] | None,
-        rev_option(
-            "--toolchain", "-t", text="Toolchain to measure; repeatable, the first is the baseline (default: installed)."
-        ),
+        rev_option("--toolchain", "-t", text="Toolchain to measure; repeatable (default: installed)."),
     ] = None,
     case: CasesOption = None,
     suite_config: SuiteOption = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Row to compare with: its case, its release or `CASE on RELEASE` (default: the first)."
+        ),
+    ] = None,
     threshold: Annotated[float, typer.Option(min=0.0, help="Smallest change that counts, 0.05 for five percent.")] = 0.05,
     time: Annotated[str, typer.Option(metavar="DURATION", help="Measure for at most this long.")] = "60s",
     dry_run: DryRunOption = False,
@@ -37,12 +42,12 @@ def bench(
 ) -> Exit:
     """Measure the run time of compiled programs side by side.
 
-    All configurations (cases on toolchains) are measured in turn until every verdict is clear or time is up; the first one is
-    the baseline. Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
+    All configurations (cases on toolchains) are measured in turn until every verdict is clear or time is up. What changed is
+    measured a second time, from the start. Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
 
-    - `triage bench recipes/run-row-sum.yaml -t 3.11.0 -t 3.12.0` compares two releases
+    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0` compares two releases
 
-    - `triage bench recipes/run-row-sum.yaml -t 3.12.0 --time 5m` measures the variants of a recipe
+    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --baseline 3.11.0` compares with the second one
     """
     try:
         budget = parse_duration(time)
@@ -57,10 +62,24 @@ def bench(
             for line in runner.command_lines([ProbeJob(row.case, row.ref) for row in configurations]):
                 typer.echo(line)
             return Exit.OK
-        result = measure(runner, configurations, threshold=threshold, budget=budget)
+        benchmark = Benchmark(runner, configurations, _baseline(configurations, baseline), threshold, budget)
+        try:
+            result = benchmark.run()
+        except (KeyboardInterrupt, Interrupted):
+            write_report(BenchmarkReport(benchmark.result(stopped=True)), output)
+            raise
     write_report(BenchmarkReport(result), output)
     paces = {series.comparison.pace for series in result.series if series.comparison}
     if Pace.SLOWER in paces:
         return Exit.FOUND
     unclear = Pace.NOISY in paces or any(series.reason is not None for series in result.series)
     return Exit.INCONCLUSIVE if unclear else Exit.OK
+
+
+def _baseline(configurations: Sequence[Configuration], text: str | None) -> Configuration:
+    """Return the configuration that a text names, or the first. Raises BadInput when not exactly one fits."""
+    fitting = [row for row in configurations if text in (None, row.name, row.case.name, row.ref.revision.name)]
+    if text is not None and len(fitting) != 1:
+        names = ", ".join(repr(row.name) for row in fitting or configurations)
+        raise BadInput(f"--baseline {text!r} names {len(fitting) or 'no'} rows; choose from {names}")
+    return fitting[0]

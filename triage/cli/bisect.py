@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,7 @@ from triage.cli.options import (
     format_option,
 )
 from triage.cli.screen import print_stderr
+from triage.config.values import parse_duration
 from triage.execution.judge import Metric, MetricThreshold
 from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
@@ -65,6 +67,19 @@ def bisect(
     metric: Annotated[
         Metric | None, typer.Option(help="Find where this number grew instead of a failure; needs --good and --bad.")
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Number above which a probe is bad; for run_seconds a ratio to the good end (default: between the ends).",
+        ),
+    ] = None,
+    function: Annotated[
+        str | None, typer.Option(help="Function to measure for run_seconds (default: the only one that the recipe measures).")
+    ] = None,
+    time: Annotated[
+        str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds for at most this long.")
+    ] = "60s",
     repo: RepoOption = None,
     model_repo: Annotated[
         Path | None,
@@ -102,6 +117,8 @@ def bisect(
 
     - `triage bisect recipes/cuda-matmul-f32.yaml --find fix --repo ~/iree`
 
+    - `triage bisect recipes/row-sum.yaml --metric run_seconds --good 3.9.0 --bad 3.13.0` finds where a program became slower
+
     - `triage bisect models/llama.yaml --good 3.2.0 --bad 3.3.0 --model-repo . --model-good v1 --model-bad main`
     """
     before, after = (good, bad) if find is BisectKind.REGRESSION else (bad, good)
@@ -110,9 +127,11 @@ def bisect(
         raise BadInput(
             "a bisect over two repositories does not work with --metric, --interactive, --import-log, --export-log, --dry-run"
         )
+    if metric is None and (threshold is not None or function is not None):
+        raise BadInput("--threshold and --function need --metric")
     models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
     chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe], suite_config), case)
-    with open_runner(context.obj, [chosen], jobs) as runner:
+    with open_runner(context.obj, [chosen], jobs) as runner, ExitStack() as opened:
         from triage.bisect.plan import BisectRequest, WrongOrder, bisect_between
 
         compare = attribute and metric is None
@@ -125,7 +144,8 @@ def bisect(
             write_report(TwoRepositoriesReport(both), output)
             return _exit_of(both.bisections)
         if metric:
-            request = replace(request, runner=runner.with_threshold(_threshold(request, good, bad, metric)))
+            wanted = _MetricOptions(metric, threshold, function, time)
+            request = opened.enter_context(_measuring(request, good, bad, wanted))
         if interactive or import_log or export_log:
             logs = (import_log, export_log)
             bisection = _with_session(request, before, after, interactive=interactive, resume=resume, logs=logs)
@@ -203,16 +223,41 @@ def _advice(request: BisectRequest, before: str | None, after: str | None, recip
     return ends.states, shlex.join([*words, *find, "--good", ends.good, "--bad", ends.bad])
 
 
-def _threshold(request: BisectRequest, good: str | None, bad: str | None, metric: Metric) -> MetricThreshold:
+@dataclass(frozen=True, slots=True)
+class _MetricOptions:
+    """The options of a bisect of a number, as the user wrote them."""
+
+    metric: Metric
+    threshold: float | None
+    function: str | None
+    time: str
+
+
+@contextmanager
+def _measuring(request: BisectRequest, good: str | None, bad: str | None, wanted: _MetricOptions) -> Iterator[BisectRequest]:
+    """Yield the request with a runner for which a number above the threshold is a failure."""
     from triage.bisect.metric import threshold_between
     from triage.bisect.plan import compilers_at
+    from triage.bisect.run_time import run_time_judge
 
     if good is None or bad is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
     older, newer = (good, bad) if request.kind is BisectKind.REGRESSION else (bad, good)
     refs = compilers_at(request, older, newer)
     better, worse = refs if request.kind is BisectKind.REGRESSION else reversed(refs)
-    return threshold_between(request.runner, request.case, better, worse, metric)
+    runner, case, metric = request.runner, request.case, wanted.metric
+    if metric is Metric.RUN_SECONDS:
+        try:
+            budget = parse_duration(wanted.time)
+        except ValueError as error:
+            raise BadInput(f"--time {error}") from error
+        ends = better, worse
+        with run_time_judge(runner, case, ends, function=wanted.function, ratio=wanted.threshold, budget=budget) as judge:
+            yield replace(request, runner=runner.with_threshold(judge))
+    elif wanted.threshold is not None:
+        yield replace(request, runner=runner.with_threshold(MetricThreshold(metric, wanted.threshold)))
+    else:
+        yield replace(request, runner=runner.with_threshold(threshold_between(runner, case, better, worse, metric)))
 
 
 def _with_session(

@@ -22,6 +22,7 @@ from triage.cli.options import (
 )
 from triage.execution.judge import Metric
 from triage.execution.runner import ProbeJob
+from triage.model.errors import BadInput
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
@@ -78,6 +79,8 @@ def reduce(
             write_report(forecast(runner, planned, what="then the candidates; their number depends on the program"), output)
             return Exit.OK
         other_failures = save_other_failures or slipped
+        if metric is Metric.RUN_SECONDS:
+            raise BadInput("run_seconds cannot be reduced: each step would be measured for a minute; bisect it instead")
         request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, metric, other_failures)
         reduced = reduce_case(runner, request)
         folder, saved = None, []

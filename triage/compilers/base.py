@@ -211,8 +211,14 @@ class Runner(Protocol):
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
         """The command that measures a function of a compiled file."""
 
-    def seconds(self, output: str) -> list[float]:
-        """Wall time of each repetition, parsed from the output of that command."""
+    def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
+        """Wall time (or CPU time) of each repetition, parsed from the output of that command."""
+
+    def counting(self, file: Path) -> list[str]:
+        """Options of the compiler that write to a file how many kernels the program starts."""
+
+    def dispatches(self, text: str) -> int | None:
+        """That number, parsed from the text of the file; None when it is not there."""
 
 
 Constant = bool | int | float | str | None

@@ -241,7 +241,7 @@ TIMES = 3  # measurements at most; the smallest counts, since a busy machine onl
 
 
 class Metric(StrEnum):
-    """A number of a compile that succeeds."""
+    """A number of a compile that succeeds, or the run time of what it wrote."""
 
     CPU_SECONDS = "cpu_seconds"
     PEAK_RSS_MB = "peak_rss_mb"
@@ -250,11 +250,12 @@ class Metric(StrEnum):
     SHARED_BYTES = "shared_bytes"
     REGISTERS = "registers"
     SPILL_BYTES = "spill_bytes"
+    RUN_SECONDS = "run_seconds"  # measured in turn with both ends of a bisect
 
     @property
     def exact(self) -> bool:
         """Whether it is the same each time, however busy the machine is."""
-        return self not in (Metric.CPU_SECONDS, Metric.PEAK_RSS_MB)
+        return self not in (Metric.CPU_SECONDS, Metric.PEAK_RSS_MB, Metric.RUN_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

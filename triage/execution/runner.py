@@ -42,6 +42,13 @@ class ProbeJob:
     after: int = 0
 
 
+class RunJudge(Protocol):
+    """Judges the program that a compile wrote, which is run anew for each probe."""
+
+    def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
+        """Return the probe of a compile as the run of its program judges it."""
+
+
 class CaseProber(Protocol):
     """Makes the probes of a search."""
 
@@ -139,7 +146,7 @@ class ProbeRunner:
         *,
         jobs: int | None = None,
         progress: Progress | None = None,
-        threshold: MetricThreshold | None = None,
+        threshold: MetricThreshold | RunJudge | None = None,
         after: int = 0,
     ) -> None:
         """jobs: compiles at once (default: one for each core); threshold: probes above it count as failures; after: number of
@@ -156,10 +163,11 @@ class ProbeRunner:
         self._memory_mb = memory().available * _USABLE / (1 << 20)
         self.compiles = 0  # made so far, cached answers not counted
 
-    def with_threshold(self, threshold: MetricThreshold) -> ProbeRunner:
-        """Return a runner for which a compile above the threshold is a failure."""
+    def with_threshold(self, threshold: MetricThreshold | RunJudge) -> ProbeRunner:
+        """Return a runner for which a number above the threshold is a failure. Programs are measured one at a time."""
+        jobs = self.jobs if isinstance(threshold, MetricThreshold) else 1
         return ProbeRunner(
-            self.registry, self.prober, self.evidence, self.stop, jobs=self.jobs, progress=self.progress, threshold=threshold
+            self.registry, self.prober, self.evidence, self.stop, jobs=jobs, progress=self.progress, threshold=threshold
         )
 
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
@@ -237,6 +245,9 @@ class ProbeRunner:
         return Untestable(Cause.INTERNAL, f"internal error of triage: {type(error).__name__}: {str(error)[:200]}")
 
     def _judged(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        if self.threshold is not None and not isinstance(self.threshold, MetricThreshold):
+            probe = self.prober.probe(replace(job.case, run=None), toolchain, after=job.after)
+            return self.threshold.judge(replace(probe, case=job.case), job.ref)
         probe = self.prober.probe(job.case, toolchain, fresh=job.fresh, after=job.after)
         if job.footprint and isinstance(probe.outcome, Compiled):
             metrics = {**probe.measured.metrics, **self.prober.footprint(job.case, toolchain)}

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 CONFIDENCE = 0.999
 LEAST = 8  # samples of each side before anything is concluded
+# Numbers of samples at which a verdict may end the measurement. Each look may be wrong by chance, so there are few.
+LOOKS = (LEAST, 12, 18, 27, 40, 60)
 _DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
 
 

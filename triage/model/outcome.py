@@ -64,6 +64,7 @@ class Cause(StrEnum):
     TOOLCHAIN = "toolchain"  # it cannot be obtained, or it does not run
     ENVIRONMENT = "environment"  # the disk, or the memory that other programs use: never cached
     RECIPE = "recipe"  # the generator or importer failed
+    NOISE = "noise"  # its times vary too much, or lie too close to the threshold: never cached
     INTERNAL = "internal"  # triage itself failed on this case: never cached
 
 

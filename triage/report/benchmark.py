@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.execution.statistics import CONFIDENCE, Pace
-from triage.execution.timing import BenchmarkResult, Configuration, Series
+from triage.execution.benchmark import BenchmarkResult, Configuration, Series
+from triage.execution.statistics import CONFIDENCE, Comparison, Pace
 from triage.model.revision import Revision
 from triage.report.elements import plural
 from triage.report.registry import MarkdownReport
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from triage.report.markdown import Markdown
 
 _STYLES = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.SAME: "", Pace.NOISY: "yellow"}
+_FACTS = ("dispatches", "size", "peak memory")
+_PARTIAL = "Partial: the measurement was interrupted."
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True)
 class TimesShape(Shape):
-    """The times of one function in one configuration, in seconds; `ratio`, `low` and `high` compare with the baseline."""
+    """The times of one function in one configuration, in seconds; `ratio`, `low` and `high` compare with the baseline.
+    `peak_mb`: the most memory that a run used.
+    """
 
     case: str
     toolchain: Revision
@@ -37,21 +41,25 @@ class TimesShape(Shape):
     low: float | None
     high: float | None
     verdict: str | None
+    peak_mb: float | None
     reason: str | None
 
 
 @dataclass(frozen=True)
 class SizeShape(Shape):
-    """The size of one compiled program."""
+    """The size of one compiled program, and how many kernels its functions start."""
 
     case: str
     toolchain: Revision
     bytes: int
+    dispatches: int | None
 
 
 @dataclass(frozen=True)
 class BenchmarkShape(Shape):
-    """JSON of `triage bench`. `threshold`: the smallest change that counts; `confidence`: of the intervals."""
+    """JSON of `triage bench`. `threshold`: the smallest change that counts; `confidence`: of the intervals; `partial`: the
+    measurement was interrupted.
+    """
 
     baseline: TimesShape | None
     threshold: float
@@ -59,6 +67,7 @@ class BenchmarkShape(Shape):
     results: list[TimesShape]
     sizes: list[SizeShape]
     seconds: float
+    partial: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +78,29 @@ class BenchmarkReport(MarkdownReport):
 
     def shape(self) -> BenchmarkShape:
         result = self.result
-        rows = [_times(series) for series in result.series]
+        rows = [times_shape(series) for series in result.series]
         baseline = next((row for row, series in zip(rows, result.series, strict=True) if _is_baseline(result, series)), None)
         sizes = [
-            SizeShape(configuration.case.name, configuration.ref.revision, result.sizes[configuration.name])
+            SizeShape(configuration.case.name, configuration.ref.revision, program.bytes, program.dispatches)
             for configuration in result.configurations
-            if configuration.name in result.sizes
+            if (program := result.program(configuration))
         ]
-        return BenchmarkShape(baseline, result.threshold, CONFIDENCE, rows, sizes, result.seconds)
+        return BenchmarkShape(baseline, result.threshold, CONFIDENCE, rows, sizes, result.seconds, result.stopped)
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show a row for each configuration and a column for each function, then what the verdicts mean."""
         result = self.result
+        if result.stopped:
+            yield Text(_PARTIAL, style="bold yellow")
         table = Table(box=None, padding=(0, 3, 0, 0), show_edge=False)
         table.add_column("configuration", no_wrap=True)
         for function in result.functions:
             table.add_column(function)
-        table.add_column("size", justify="right", no_wrap=True)
+        for name in _FACTS:
+            table.add_column(name, justify="right", no_wrap=True)
         for configuration in result.configurations:
             cells = [_cell(result, result.of(configuration, function)) for function in result.functions]
-            table.add_row(configuration.name, *cells, _size(result, configuration))
+            table.add_row(configuration.name, *cells, *_facts(result, configuration))
         yield table
         yield from (Text(line, style="yellow") for line in self._reasons())
         yield Text(f"\n{self._legend()}", style="dim")
@@ -102,13 +114,18 @@ class BenchmarkReport(MarkdownReport):
                 configuration.name,
                 [
                     *(_cell(result, result.of(configuration, function)).plain for function in result.functions),
-                    _size(result, configuration),
+                    *_facts(result, configuration),
                 ],
             )
             for configuration in result.configurations
         ]
         return render_markdown(
-            "benchmark.md.j2", result=result, rows=rows, reasons=list(self._reasons()), legend=self._legend()
+            "benchmark.md.j2",
+            names=(*result.functions, *_FACTS),
+            rows=rows,
+            partial=_PARTIAL if result.stopped else "",
+            reasons=list(self._reasons()),
+            legend=self._legend(),
         )
 
     def _reasons(self) -> Iterator[str]:
@@ -128,7 +145,8 @@ class BenchmarkReport(MarkdownReport):
         )
 
 
-def _times(series: Series) -> TimesShape:
+def times_shape(series: Series) -> TimesShape:
+    """Return the times of a series as JSON."""
     compared = series.comparison
     return TimesShape(
         case=series.configuration.case.name,
@@ -140,6 +158,7 @@ def _times(series: Series) -> TimesShape:
         low=compared.low if compared else None,
         high=compared.high if compared else None,
         verdict=compared.pace.value if compared else None,
+        peak_mb=series.peak_mb,
         reason=series.reason,
     )
 
@@ -154,13 +173,24 @@ def _cell(result: BenchmarkResult, series: Series | None) -> Text:
     text = time_text(series.median)
     if (compared := series.comparison) is None:
         return Text(f"{text}  baseline" if _is_baseline(result, series) else text)
-    interval = f"{compared.ratio:.2f} [{compared.low:.2f}, {compared.high:.2f}]"
-    return Text(f"{text}  {interval} {compared.pace}", style=_STYLES[compared.pace])
+    return Text(f"{text}  {ratio_text(compared)} {compared.pace}", style=_STYLES[compared.pace])
 
 
-def _size(result: BenchmarkResult, configuration: Configuration) -> str:
-    size = result.sizes.get(configuration.name)
-    return "" if size is None else plural(size, "byte") if size < 4096 else f"{size / 1024:.0f} KiB"
+def ratio_text(compared: Comparison) -> str:
+    """Return a ratio with its interval: `1.97 [1.92, 2.01]`."""
+    return f"{compared.ratio:.2f} [{compared.low:.2f}, {compared.high:.2f}]"
+
+
+def _facts(result: BenchmarkResult, configuration: Configuration) -> tuple[str, ...]:
+    program = result.program(configuration)
+    dispatches = "" if program is None or program.dispatches is None else str(program.dispatches)
+    peaks = [row.peak_mb for row in result.rows(configuration) if row.peak_mb]
+    return dispatches, size_text(program.bytes) if program else "", f"{max(peaks):.0f} MiB" if peaks else ""
+
+
+def size_text(size: float) -> str:
+    """Return a size in bytes or KiB."""
+    return plural(int(size), "byte") if size < 4096 else f"{size / 1024:.0f} KiB"
 
 
 def time_text(seconds: float) -> str:

@@ -51,14 +51,24 @@ class IreeRunner:
         measuring = [f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s", "--benchmark_format=json"]
         return [*self.argv(program, module, self.options(case, run)), *self.value_options(run.inputs, ()), *measuring]
 
-    def seconds(self, output: str) -> list[float]:
+    def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
+        clock = "cpu_time" if cpu else "real_time"
         begin = output.find("{")
         try:
             report = json.loads(output[begin:]) if begin >= 0 else {}
             runs = [run for run in report.get("benchmarks", []) if run.get("run_type") == "iteration"]
-            return [run["real_time"] / _PER_SECOND[run["time_unit"]] for run in runs]
+            return [run[clock] / _PER_SECOND[run["time_unit"]] for run in runs]
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):  # not its usual report
             return []
+
+    def counting(self, file: Path) -> list[str]:
+        return ["--iree-scheduling-dump-statistics-format=json", f"--iree-scheduling-dump-statistics-file={file}"]
+
+    def dispatches(self, text: str) -> int | None:
+        try:
+            return int(json.loads(text)["stream-aggregate"]["execution"]["dispatch-count"])
+        except (ValueError, RecursionError, LookupError, TypeError, OverflowError):  # not its usual report
+            return None
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
         function = [f"--function={run.function}"] if run.function else []

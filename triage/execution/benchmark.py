@@ -1,0 +1,191 @@
+"""Measure configurations in turn, until the intervals of their ratios are narrow enough."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from triage.execution.runner import ProbeRunner
+from triage.execution.statistics import LEAST, LOOKS, Comparison, Pace, compare_times
+from triage.execution.timing import Program, compile_program, functions_of
+from triage.model.case import Case, RunSpec
+from triage.toolchains.registry import ToolchainRef
+
+_GRACE = 300.0  # seconds more for the least number of samples
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A case compiled with a toolchain: a row of the table."""
+
+    case: Case
+    ref: ToolchainRef
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.name} on {self.ref.revision.name}"
+
+
+@dataclass(slots=True)
+class Series:
+    """The times of one function in one configuration, in seconds. reason: why there are none; program, spec: what is
+    measured; peak_mb: the most memory that a run used.
+    """
+
+    configuration: Configuration
+    function: str
+    program: Program | None = None
+    spec: RunSpec | None = None
+    samples: list[float] = field(default_factory=list)
+    peak_mb: float | None = None
+    reason: str | None = None
+    comparison: Comparison | None = None
+
+    @property
+    def median(self) -> float | None:
+        return median(self.samples) if self.samples else None
+
+    def measure(self, runner: ProbeRunner, *, keep: bool = True) -> None:
+        """Add one sample, or the reason why there is none. keep: false for a run that only warms up."""
+        assert self.program is not None
+        assert self.spec is not None
+        sample = self.program.sample(runner, self.spec)
+        if isinstance(sample, str):
+            self.reason = sample
+        elif keep:
+            self.samples += sample.seconds
+            self.peak_mb = max(self.peak_mb or 0.0, sample.peak_mb)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkResult:
+    """Times of all configurations. baseline: the configuration that the others are compared with; seconds: duration of the
+    measurement; stopped: it was interrupted.
+    """
+
+    configurations: tuple[Configuration, ...]
+    functions: tuple[str, ...]
+    series: tuple[Series, ...]
+    baseline: Configuration
+    threshold: float
+    seconds: float
+    stopped: bool = False
+
+    def of(self, configuration: Configuration, function: str) -> Series | None:
+        """Return the series in one cell of the table."""
+        return next((row for row in self.rows(configuration) if row.function == function), None)
+
+    def rows(self, configuration: Configuration) -> Iterator[Series]:
+        """Yield the series of one configuration."""
+        return (row for row in self.series if row.configuration == configuration)
+
+    def program(self, configuration: Configuration) -> Program | None:
+        """Return the compiled program of a configuration, whose file is gone; None when there is none."""
+        return next((row.program for row in self.rows(configuration) if row.program), None)
+
+
+@dataclass
+class Benchmark:
+    """A measurement in progress. `result` is what is known so far, so that it can be reported when it is interrupted.
+
+    threshold: the smallest change that counts; budget: seconds to measure for, after the compiles. It ends earlier when every
+    verdict is clear. The least number of samples is taken even when the time is up, unless that takes much longer.
+    baseline: the configuration that the others are compared with.
+    """
+
+    runner: ProbeRunner
+    configurations: Sequence[Configuration]
+    baseline: Configuration
+    threshold: float
+    budget: float
+    _rows: list[Series] = field(default_factory=list)
+    _started: float = field(default_factory=time.monotonic)
+
+    def run(self) -> BenchmarkResult:
+        """Compile every configuration, measure them in turn, and measure each change again."""
+        with TemporaryDirectory() as folder:
+            self._compile(Path(folder))
+            end = time.monotonic() + self.budget
+            self._measure_in_turn([row for row in self._rows if row.program], end)
+            changed = {row.function: row.comparison for row in self._rows if row.comparison and _is_change(row.comparison)}
+            if changed:
+                self._confirm([row for row in self._rows if row.program and row.function in changed], end)
+        return self.result()
+
+    def result(self, *, stopped: bool = False) -> BenchmarkResult:
+        """Return what is known. stopped: the measurement was interrupted."""
+        functions = tuple(dict.fromkeys(series.function for series in self._rows if series.function))
+        seconds = time.monotonic() - self._started
+        rows, configurations = tuple(self._rows), tuple(self.configurations)
+        return BenchmarkResult(configurations, functions, rows, self.baseline, self.threshold, seconds, stopped)
+
+    def _compile(self, folder: Path) -> None:
+        task = self.runner.progress.task("compile", total=len(self.configurations))
+        for index, configuration in enumerate(self.configurations):
+            task.describe(f"compile  {configuration.name}")
+            # Paths of equal length: the length of the command line moves the stack, and with it some times.
+            program = compile_program(self.runner, configuration.case, configuration.ref, folder / f"{index:04}.out")
+            specs = program if isinstance(program, str) else functions_of(self.runner, configuration.case, configuration.ref)
+            if isinstance(program, str) or isinstance(specs, str):
+                self._rows.append(Series(configuration, "", reason=str(specs)))
+            else:
+                self._rows += [Series(configuration, spec.function or "main", program, spec) for spec in specs]
+            task.advance()
+        task.finish()
+
+    def _confirm(self, rows: Sequence[Series], end: float) -> None:
+        """Measure again what changed, from the start: a change counts when both measurements say so."""
+        first = [row.comparison for row in rows]
+        for row in rows:
+            row.samples, row.comparison = [], None
+        try:
+            self._measure_in_turn(rows, end)
+        finally:
+            for row, before in zip(rows, first, strict=True):
+                row.comparison = _agreed(before, row.comparison)
+
+    def _measure_in_turn(self, rows: Sequence[Series], end: float) -> None:
+        """Add samples to all series, forwards and backwards so that drift affects all alike, and compare them."""
+        base = {row.function: row for row in rows if row.configuration == self.baseline}
+        task = self.runner.progress.task("measure")
+        undecided = [row for row in rows if row.reason is None]
+        for number in range(LOOKS[-1] + 1):
+            now = time.monotonic()
+            if not undecided or (now > end and number > LEAST) or now > end + _GRACE:
+                break
+            task.describe(f"measure  round {number + 1}")
+            for row in undecided if number % 2 else reversed(undecided):
+                row.measure(self.runner, keep=number > 0)
+            if number not in LOOKS:
+                continue
+            for row in undecided:
+                other = base.get(row.function)
+                if other is not None and other is not row:
+                    row.comparison = compare_times(other.samples, row.samples, self.threshold)
+            # All configurations of a function go on together: the baseline's samples must be of the same minutes.
+            functions = {row.function for row in undecided if _is_open(row, base.get(row.function))}
+            undecided = [row for row in undecided if row.function in functions and row.reason is None]
+        task.finish()
+
+
+def _is_open(row: Series, base: Series | None) -> bool:
+    """Whether a series needs more samples."""
+    if row.reason is not None or base is None or base is row or base.reason is not None:
+        return False
+    return row.comparison is None or row.comparison.pace is Pace.NOISY
+
+
+def _is_change(comparison: Comparison) -> bool:
+    return comparison.pace in (Pace.SLOWER, Pace.FASTER)
+
+
+def _agreed(first: Comparison | None, second: Comparison | None) -> Comparison | None:
+    """Return the second comparison; too noisy where a change is seen in one of them only."""
+    last = second or first
+    if last is None or all(comparison is None or not _is_change(comparison) for comparison in (first, second)):
+        return last
+    return last if first and second and first.pace is second.pace else replace(last, pace=Pace.NOISY)
