@@ -168,12 +168,12 @@ def test_toolchain_and_baseline_must_differ() -> None:
         night_of({"case": "PP"}, 0, 0)
 
 
-def test_only_a_much_slower_compile_is_reported() -> None:
+def test_only_a_much_slower_compile_is_measured_again() -> None:
     case = case_named("case")
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), CaseChangeKind.UNCHANGED).slower == 4.5
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), CaseChangeKind.UNCHANGED).slower is None
-    assert Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), CaseChangeKind.UNCHANGED).slower is None
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "F", 9.0), CaseChangeKind.REGRESSED).slower is None
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), CaseChangeKind.UNCHANGED).is_suspicious
+    assert not Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), CaseChangeKind.UNCHANGED).is_suspicious
+    assert not Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), CaseChangeKind.UNCHANGED).is_suspicious
+    assert not Pair(probe(case, 0, "P", 2.0), probe(case, 1, "F", 9.0), CaseChangeKind.REGRESSED).is_suspicious
 
 
 def test_pairs_come_in_the_order_of_the_recipes() -> None:

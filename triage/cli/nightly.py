@@ -23,6 +23,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.cli.screen import print_stderr
+from triage.config.values import parse_duration
 from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
@@ -45,6 +46,18 @@ def nightly(
     ] = None,
     bisect: Annotated[bool, typer.Option("--bisect", help="Find the release that introduced each regression.")] = False,
     reduce: Annotated[bool, typer.Option("--reduce", help="Reduce one case of each new failure; needs --out.")] = False,
+    bench: Annotated[
+        bool, typer.Option("--bench", help="Measure the run times of cases with `bench` or `run` on both toolchains in turn.")
+    ] = False,
+    bench_time: Annotated[
+        str, typer.Option(metavar="DURATION", help="With --bench: measure each case for at most this long.")
+    ] = "60s",
+    threshold: Annotated[
+        float, typer.Option(min=0.0, help="With --bench: smallest change that counts, 0.05 for five percent.")
+    ] = 0.05,
+    fail_on_slower: Annotated[
+        bool, typer.Option("--fail-on-slower", help="Exit 1 when a compile or a run is slower, as for a regression.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
     ] = None,
@@ -58,6 +71,7 @@ def nightly(
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe expects at that version is known.
+    Slower compiles and runs are reported with an interval; they change the exit code only with --fail-on-slower.
     One compiler is compared at a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects IREE.
 
     - `triage nightly recipes/ --bisect --out out` compares the newest release with the one before
@@ -68,6 +82,10 @@ def nightly(
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
     reproducers = _reproducer_folder(cases, out) if reduce else None
+    try:
+        budget = parse_duration(bench_time)
+    except ValueError as error:
+        raise BadInput(f"--bench-time {error}") from error
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:
@@ -75,9 +93,11 @@ def nightly(
             what = "then those of --bisect and --reduce for each new failure" if bisect or reduce else None
             write_report(forecast(runner, planned, what=what), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, runner.after)
+        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower)
         with _partial_reports(run, out, output):
             run.compare()
+            if bench:
+                run.bench(threshold, budget)
             if bisect:
                 run.bisect()
             report = _written(run, out, output)
@@ -89,7 +109,7 @@ def nightly(
                     report = _written(run, out, output)
     write_report(report, output)
     night = run.night()
-    if night.of(CaseChangeKind.REGRESSED) or night.of(CaseChangeKind.CHANGED):
+    if night.of(CaseChangeKind.REGRESSED) or night.of(CaseChangeKind.CHANGED) or (fail_on_slower and night.is_slower):
         return Exit.FOUND
     code = exit_for_probes(probe for pair in report.night.pairs for probe in (pair.baseline, pair.probe))
     return Exit.OK if code is Exit.FOUND else code

@@ -8,13 +8,15 @@ from enum import StrEnum
 from pathlib import Path
 
 from triage.bisect.result import Bisection
+from triage.execution.benchmark import Series
 from triage.execution.judge import status_of
+from triage.execution.statistics import Comparison, Pace
 from triage.model.outcome import Failed, Failure, Probe, Status
 from triage.model.revision import Revision
 from triage.reduce.state import NotReproducible, Reduced
 
-_SLOWER = 1.5  # a compile is slower when it takes this many times the baseline's CPU time
-_SLOWER_BY = 1.0  # and this many seconds more
+_SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
+_SUSPICIOUS_BY = 1.0  # and this many seconds more
 
 
 class CaseChangeKind(StrEnum):
@@ -29,13 +31,57 @@ class CaseChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CompileTimes:
+    """The CPU times of compiles on both toolchains in turn. baseline, new: medians in seconds; count: compiles of each;
+    comparison: None when there are too few.
+    """
+
+    baseline: float
+    new: float
+    count: int
+    comparison: Comparison | None
+
+    @property
+    def pace(self) -> Pace:
+        return self.comparison.pace if self.comparison else Pace.NOISY
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """The run times of one function of a case on both toolchains."""
+
+    case: str
+    baseline: Series
+    new: Series
+
+    @property
+    def pace(self) -> Pace | None:
+        """The verdict; None where there is none because of the reason or of too few samples."""
+        return self.new.comparison.pace if self.new.comparison and self.reason is None else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the function was not measured on a toolchain."""
+        for series in (self.new, self.baseline):
+            if series.reason is not None:
+                return f"{series.configuration.ref.revision.name}: {series.reason}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
-    """One case on both toolchains. `bisections`: the changes that introduced and, in newer releases, fixed its failure."""
+    """One case on both toolchains.
+
+    bisections: the changes that introduced and, in newer releases, fixed its failure; compiles: the times of its compile,
+    where they were measured again; runs: the times of its functions.
+    """
 
     baseline: Probe
     probe: Probe
     change: CaseChangeKind
     bisections: tuple[Bisection, ...] = ()
+    compiles: CompileTimes | None = None
+    runs: tuple[RunTimes, ...] = ()
 
     @property
     def name(self) -> str:
@@ -51,11 +97,15 @@ class Pair:
         return None
 
     @property
-    def slower(self) -> float | None:
-        """The factor by which the compile's CPU time grew; None when it compiles about as fast as before."""
+    def compiles_on_both(self) -> bool:
+        """Whether the case succeeds on both toolchains."""
+        return status_of(self.baseline) in _GOOD and status_of(self.probe) in _GOOD
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether the compile took so much longer than on the baseline that it is worth measuring again."""
         old, new = self.baseline.measured.cpu_seconds, self.probe.measured.cpu_seconds
-        both = status_of(self.baseline) in _GOOD and status_of(self.probe) in _GOOD
-        return new / old if both and old > 0 and new > _SLOWER * old and new - old > _SLOWER_BY else None
+        return self.compiles_on_both and old > 0 and new > _SUSPICIOUS * old and new - old > _SUSPICIOUS_BY
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +125,8 @@ class Example:
 class Night:
     """The result of a nightly. `compiles`: compiles made; `cached`: cache hits.
 
-    stopped: why the nightly ended early, None when it is complete; not_compared: cases without a result on both toolchains.
+    stopped: why the nightly ended early, None when it is complete; not_compared: cases without a result on both toolchains;
+    fail_on_slower: slower compiles and runs count as regressions.
     """
 
     toolchain: Revision
@@ -87,6 +138,7 @@ class Night:
     examples: tuple[Example, ...] = ()
     stopped: str | None = None
     not_compared: tuple[str, ...] = ()
+    fail_on_slower: bool = False
 
     def of(self, change: CaseChangeKind | str) -> tuple[Pair, ...]:
         """Return the pairs with one kind of change, in the order of the recipes."""
@@ -97,10 +149,20 @@ class Night:
         signature = pair.failure.signature if pair.failure and pair.change is CaseChangeKind.REGRESSED else None
         return next((example for example in self.examples if example.signature == signature), None)
 
+    def compiled(self, pace: Pace) -> tuple[tuple[str, CompileTimes], ...]:
+        """Return the cases whose compile times were measured again with this verdict, the slowest first."""
+        rows = [(pair.name, pair.compiles) for pair in self.pairs if pair.compiles and pair.compiles.pace is pace]
+        return tuple(sorted(rows, key=lambda row: -row[1].new / row[1].baseline))
+
     @property
-    def slower(self) -> tuple[Pair, ...]:
-        """Cases that compile on both toolchains but take much longer on the new one, the slowest first."""
-        return tuple(sorted((pair for pair in self.pairs if pair.slower), key=lambda pair: -(pair.slower or 0)))
+    def runs(self) -> tuple[RunTimes, ...]:
+        """The run times that were measured, or the reason why not, in the order of the recipes."""
+        return tuple(row for pair in self.pairs for row in pair.runs)
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether a compile or a run is slower than on the baseline."""
+        return bool(self.compiled(Pace.SLOWER)) or any(row.pace is Pace.SLOWER for row in self.runs)
 
     @property
     def unexpected_passes(self) -> tuple[str, ...]:

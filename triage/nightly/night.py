@@ -15,6 +15,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Probe
 from triage.nightly.compare import CaseChangeKind, Example, Night, Pair, pair_up
+from triage.nightly.times import compile_times, run_times
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
@@ -38,7 +39,7 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
-    phase: what is being done; after: number of the last cached result to ignore.
+    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower: as in `Night`.
     """
 
     runner: ProbeRunner
@@ -46,6 +47,7 @@ class NightRun:
     toolchain: ToolchainRef
     baseline: ToolchainRef
     after: int = 0
+    fail_on_slower: bool = False
     phase: str = "comparison"
     _probes: list[Probe] = field(default_factory=list)
     _pairs: tuple[Pair, ...] | None = None  # None until every case is compared
@@ -75,17 +77,38 @@ class NightRun:
             examples=tuple(self._examples.values()),
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=tuple(name for name in names if name not in known),
+            fail_on_slower=self.fail_on_slower,
         )
 
     def compare(self) -> None:
-        """Probe every case on both toolchains and pair the probes."""
+        """Probe every case on both toolchains and pair the probes; measure the compiles again that took much longer."""
         refs = self.baseline, self.toolchain
         for probe in self.runner.probe_all(
             [ProbeJob(case, ref, after=self.after) for ref in refs for case in self.cases], "nightly"
         ):
             self._probes.append(probe)
         self._pairs = self.night().pairs
-        self._replace_pairs(lambda pair: _measure_again(self.runner, pair, *reversed(refs)) if pair.slower else pair)
+        self._replace_pairs(
+            lambda pair: (
+                replace(pair, compiles=compile_times(self.runner, pair.probe.case, *refs)) if pair.is_suspicious else pair
+            )
+        )
+
+    def bench(self, threshold: float, budget: float) -> None:
+        """Measure the run times of the cases that are run or name functions to measure.
+
+        threshold: the smallest change that counts; budget: seconds for each case.
+        """
+        self.phase = "run times"
+        refs = self.baseline, self.toolchain
+
+        def measured(pair: Pair) -> Pair:
+            case = pair.probe.case
+            if not pair.compiles_on_both or not (case.benchmarks or case.run):
+                return pair
+            return replace(pair, runs=run_times(self.runner, case, *refs, threshold=threshold, budget=budget))
+
+        self._replace_pairs(measured)
 
     def bisect(self) -> None:
         """Find the releases that introduced each regression."""
@@ -123,21 +146,6 @@ class NightRun:
         for index, pair in enumerate(pairs):
             pairs[index] = change(pair)
             self._pairs = tuple(pairs)
-
-
-def _measure_again(runner: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> Pair:
-    """Compile a pair once more and use the faster of two runs, because a busy machine only adds time."""
-    jobs = [ProbeJob(pair.probe.case, ref, fresh=True) for ref in (baseline, toolchain)]
-    again = {probe.revision.name: probe for probe in runner.probe_all(jobs)}
-    return replace(
-        pair,
-        baseline=_faster(pair.baseline, again[baseline.revision.name]),
-        probe=_faster(pair.probe, again[toolchain.revision.name]),
-    )
-
-
-def _faster(first: Probe, second: Probe) -> Probe:
-    return replace(first, measured=min(first.measured, second.measured, key=lambda measured: measured.cpu_seconds))
 
 
 def find_origin(runner: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> tuple[Bisection, ...]:

@@ -28,6 +28,8 @@ class JUnitFormat(ReportFormat[SuiteReport]):
                 test.result = [failure]
             elif case.skipped is not None:
                 test.result = [Skipped(case.skipped)]
+            if case.output is not None:
+                test.system_out = case.output
             suite.add_testcase(test)
         document = JUnitXml("triage")
         document.add_testsuite(suite)
@@ -43,4 +45,5 @@ def _printable(case: SuiteCase) -> SuiteCase:
         group=visible(case.group),
         failed=case.failed and (visible(case.failed[0]), visible(case.failed[1]), visible(case.failed[2])),
         skipped=case.skipped and visible(case.skipped),
+        output=case.output and visible(case.output),
     )

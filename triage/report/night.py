@@ -11,10 +11,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.execution.benchmark import Series
+from triage.execution.statistics import CONFIDENCE, Comparison, Pace
 from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Revision
-from triage.nightly.compare import CaseChangeKind, Example, Night, Pair
+from triage.nightly.compare import CaseChangeKind, CompileTimes, Example, Night, Pair, RunTimes
 from triage.reduce.state import NotReproducible
+from triage.report.benchmark import ratio_text, size_text, time_text
 from triage.report.bisection import BisectShape, bisect_shape
 from triage.report.elements import failure_text, headline_text, numbers_text, plural, revision_text
 from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, format_for, format_names
@@ -25,6 +28,7 @@ if TYPE_CHECKING:  # templates are slow to import, and most commands write none
     from triage.report.markdown import Markdown
 
 _FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": "nightly.json"}
+_STYLES = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.NOISY: "yellow", None: "yellow"}
 _SECTIONS = {
     CaseChangeKind.REGRESSED: ("Regressed", "bold red"),
     CaseChangeKind.CHANGED: ("Different failure", "magenta"),
@@ -60,10 +64,42 @@ class RegressedShape(PairShape):
 
 @dataclass(frozen=True)
 class SlowerShape(Shape):
-    """A case whose compile takes `times` as much CPU time as on the baseline."""
+    """A case whose compile takes `times` as much CPU time as on the baseline, at least `low` and at most `high` times as much.
+    Both are null when there were too few compiles for an interval. `compiles`: of each toolchain, measured in turn.
+    """
 
     case: str
     times: float
+    low: float | None
+    high: float | None
+    baseline_cpu_seconds: float
+    cpu_seconds: float
+    compiles: int
+
+
+@dataclass(frozen=True)
+class ProgramShape(Shape):
+    """A compiled program and its runs: the median time in seconds, kernels that it starts, size and most memory used."""
+
+    median: float | None
+    dispatches: int | None
+    bytes: int | None
+    peak_mb: float | None
+
+
+@dataclass(frozen=True)
+class RunTimeShape(Shape):
+    """The run time of one function, new to baseline: `ratio` with its interval, and a verdict. `reason`: why there is none."""
+
+    case: str
+    function: str | None
+    baseline: ProgramShape
+    new: ProgramShape
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -87,7 +123,8 @@ class NightShape(Shape):
     """JSON of `triage nightly`. `reports` maps a format to the file that was written.
 
     partial: The nightly was stopped before it was complete; `stopped` says why. not_compared: Cases without a result on both
-    toolchains.
+    toolchains. slower: Compiles; maybe_slower: those whose times vary too much, or that take too long, for a verdict.
+    run_times: With --bench.
     """
 
     toolchain: Revision
@@ -98,6 +135,8 @@ class NightShape(Shape):
     known: list[PairShape]
     unexpected_passes: list[str]
     slower: list[SlowerShape]
+    maybe_slower: list[SlowerShape]
+    run_times: list[RunTimeShape]
     unchanged: int
     untestable: int
     not_tested: list[NotTestedShape]
@@ -132,7 +171,9 @@ class NightReport(MarkdownReport, SuiteReport):
             changed=pairs[CaseChangeKind.CHANGED],
             known=pairs[CaseChangeKind.KNOWN],
             unexpected_passes=list(night.unexpected_passes),
-            slower=[SlowerShape(pair.name, round(pair.slower or 0, 2)) for pair in night.slower],
+            slower=[_slower_shape(name, times) for name, times in night.compiled(Pace.SLOWER)],
+            maybe_slower=[_slower_shape(name, times) for name, times in night.compiled(Pace.NOISY)],
+            run_times=[_run_shape(row) for row in night.runs],
             unchanged=len(pairs[CaseChangeKind.UNCHANGED]),
             untestable=len(pairs[CaseChangeKind.UNTESTABLE]),
             not_tested=[
@@ -168,9 +209,13 @@ class NightReport(MarkdownReport, SuiteReport):
                 f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
             )
             yield from (Text(f"  {name}") for name in passes)
-        for pair in night.slower:
-            old, new = pair.baseline.measured.cpu_seconds, pair.probe.measured.cpu_seconds
-            yield Text(f"  slower: {pair.name}: {old:.1f} s -> {new:.1f} s of CPU time", style="yellow")
+        for word, pace in (("slower", Pace.SLOWER), ("maybe slower", Pace.NOISY)):
+            for name, times in night.compiled(pace):
+                yield Text(f"  {word}: {name}: {compile_text(times)} of CPU time", style="yellow")
+        if night.runs:
+            yield Text("\nRun times")
+            for row in night.runs:
+                yield Text(f"  {run_name(row)}: {run_text(row)}", style=_STYLES.get(row.pace, ""))
         for pair in night.of(CaseChangeKind.UNTESTABLE):
             if Cause.INTERNAL in _causes(pair):
                 yield Text(f"  {pair.name}: {_reason(pair)}", style="bold red")
@@ -188,6 +233,13 @@ class NightReport(MarkdownReport, SuiteReport):
             night=night,
             sections={change.value: title for change, (title, _) in _SECTIONS.items()},
             effort=effort_text(self.night),
+            compiles=[*night.compiled(Pace.SLOWER), *night.compiled(Pace.NOISY)],
+            confidence=f"{CONFIDENCE:.1%}",
+            interval=interval_text,
+            run_name=run_name,
+            run_verdict=_run_verdict,
+            time=time_text,
+            old_new=_old_new,
             partial=partial_text(night),
             plural=plural,
             headline=headline_text,
@@ -201,6 +253,8 @@ class NightReport(MarkdownReport, SuiteReport):
     def suite(self) -> tuple[str, Iterable[SuiteCase]]:
         night = self.night
         cases = [_suite_case(pair, night.example_of(pair)) for pair in night.pairs]
+        cases += [_run_case(row, is_failure=night.fail_on_slower) for row in night.runs]
+        cases += [_compile_case(*row, is_failure=night.fail_on_slower) for row in night.compiled(Pace.SLOWER)]
         cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
         return f"triage {night.toolchain.name} against {night.baseline.name}", cases
 
@@ -243,6 +297,98 @@ def partial_text(night: Night) -> str:
         return ""
     total = len(night.pairs) + len(night.not_compared)
     return f"Partial: {night.stopped}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
+
+
+def interval_text(compared: Comparison | None, count: int = 0) -> str:
+    """Return a ratio with its interval, or why there is none."""
+    return ratio_text(compared) if compared else f"too few samples ({count})"
+
+
+def compile_text(times: CompileTimes) -> str:
+    """Return the compile times on both toolchains: `2.0 s -> 9.0 s, 4.50 [4.41, 4.62] times`."""
+    ratio = interval_text(times.comparison, times.count)
+    return f"{times.baseline:.1f} s -> {times.new:.1f} s, {ratio}{' times' if times.comparison else ''}"
+
+
+def run_name(row: RunTimes) -> str:
+    """Return the case and its function."""
+    return f"{row.case}, {row.new.function}" if row.new.function else row.case
+
+
+def run_text(row: RunTimes) -> str:
+    """Return both times, the ratio and the verdict on the run time of a function, or why there is none."""
+    old, new = row.baseline.median, row.new.median
+    if row.reason is not None or old is None or new is None:
+        return _run_verdict(row)
+    return (
+        f"{time_text(old)} -> {time_text(new)}, {interval_text(row.new.comparison, len(row.new.samples))} {_run_verdict(row)}"
+    )
+
+
+def _run_verdict(row: RunTimes) -> str:
+    if row.reason is not None:
+        return f"not measured, {row.reason}"
+    return str(row.pace) if row.pace else "no verdict"
+
+
+def _old_new(row: RunTimes, name: str) -> str:
+    """Return a number of both programs: once where they are equal, empty where it is not known."""
+    texts = []
+    for side in (row.baseline, row.new):
+        value = side.peak_mb if name == "peak_mb" else getattr(side.program, name, None)
+        form = {"bytes": size_text, "peak_mb": "{:.0f} MiB".format}.get(name, str)
+        texts.append("" if value is None else form(value))
+    return texts[0] if texts[0] == texts[1] else " -> ".join(texts)
+
+
+def _slower_shape(name: str, times: CompileTimes) -> SlowerShape:
+    compared = times.comparison
+    return SlowerShape(
+        case=name,
+        times=round(compared.ratio if compared else times.new / times.baseline, 2),
+        low=compared.low if compared else None,
+        high=compared.high if compared else None,
+        baseline_cpu_seconds=times.baseline,
+        cpu_seconds=times.new,
+        compiles=times.count,
+    )
+
+
+def _run_shape(row: RunTimes) -> RunTimeShape:
+    compared = row.new.comparison
+    return RunTimeShape(
+        case=row.case,
+        function=row.new.function or None,
+        baseline=_program_shape(row.baseline),
+        new=_program_shape(row.new),
+        ratio=compared.ratio if compared else None,
+        low=compared.low if compared else None,
+        high=compared.high if compared else None,
+        verdict=row.pace.value if row.pace else None,
+        reason=row.reason,
+    )
+
+
+def _program_shape(series: Series) -> ProgramShape:
+    program = series.program
+    return ProgramShape(
+        series.median, program.dispatches if program else None, program.bytes if program else None, series.peak_mb
+    )
+
+
+def _run_case(row: RunTimes, *, is_failure: bool) -> SuiteCase:
+    """Report a run time as a test case, which fails when it is slower and that counts as a failure."""
+    name, group, text = f"run time of {run_name(row)}", row.case.partition("[")[0], run_text(row)
+    if row.reason is not None:
+        return SuiteCase(name, group, 0.0, skipped=row.reason)
+    failed = ("the run is slower", "slower", text) if is_failure and row.pace is Pace.SLOWER else None
+    return SuiteCase(name, group, row.new.median or 0.0, failed=failed, output=text)
+
+
+def _compile_case(name: str, times: CompileTimes, *, is_failure: bool) -> SuiteCase:
+    text = compile_text(times)
+    failed = ("the compile is slower", "slower", text) if is_failure else None
+    return SuiteCase(f"compile time of {name}", name.partition("[")[0], times.new, failed=failed, output=text)
 
 
 def effort_text(night: Night) -> str:

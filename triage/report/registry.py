@@ -64,13 +64,16 @@ class SarifReport(Report):
 
 @dataclass(frozen=True, slots=True)
 class SuiteCase:
-    """One case of a test report. `failed` holds message, class and text of a failure, `skipped` a reason."""
+    """One case of a test report. `failed` holds message, class and text of a failure, `skipped` a reason, `output` text of a
+    case that did not fail.
+    """
 
     name: str
     group: str
     seconds: float
     failed: tuple[str, str, str] | None = None
     skipped: str | None = None
+    output: str | None = None
 
 
 class SuiteReport(Report):

@@ -1,0 +1,54 @@
+"""Programs whose times are invented: a true time, noise, interruptions, and a machine that slows down meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from triage.execution.timing import Sample
+from triage.model.case import RunSpec
+from triage.model.progress import Silent
+
+RUNNER: Any = SimpleNamespace(progress=Silent())
+MAIN = RunSpec(function="main")
+
+
+@dataclass
+class Machine:
+    """Adds noise to all programs that run on it. drift: change of all times from the first to the hundredth run; outliers:
+    share of the runs that other work makes up to four times as long.
+    """
+
+    seed: int
+    noise: float = 0.03
+    drift: float = 0.0
+    outliers: float = 0.0
+    runs: int = 0
+    random: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(self.seed)
+
+    def seconds(self, true: float) -> float:
+        self.runs += 1
+        slowed = 1 + self.drift * min(self.runs, 100) / 100
+        busy = 1 + 3 * self.random.random() if self.random.random() < self.outliers else 1.0
+        return float(true * slowed * busy * np.exp(self.noise * self.random.standard_normal()))
+
+
+@dataclass
+class InventedProgram:
+    """Stands where a `Program` stands."""
+
+    machine: Machine
+    true: float
+    module: Path = Path("m.vmfb")
+    bytes: int = 100
+    dispatches: int | None = 1
+
+    def sample(self, _runner: object, _spec: RunSpec, repetitions: int = 1) -> Sample | str:
+        return Sample([self.machine.seconds(self.true) for _ in range(repetitions)], 10.0)

@@ -1,0 +1,80 @@
+"""Verdicts on invented times: none from noise, drift or outliers, and a change only where two measurements agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.bisect.letters import case_named, release_refs
+from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
+from triage.execution import benchmark as benchmarks
+from triage.execution.benchmark import Benchmark, BenchmarkResult, Configuration
+from triage.execution.statistics import LEAST, Pace
+from triage.execution.timing import Sample
+
+CASE = case_named("case")
+ROWS = [Configuration(CASE, ref) for ref in release_refs(3)]
+BUSY = [{"noise": 0.02}, {"noise": 0.1}, {"drift": 0.5}, {"drift": 3.0}, {"outliers": 0.2}, {"outliers": 0.4, "drift": 0.3}]
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, *programs: Any, baseline: int = 0) -> BenchmarkResult:
+    rows = ROWS[: len(programs)]
+    by_release = {row.ref.revision.name: program for row, program in zip(rows, programs, strict=True)}
+    monkeypatch.setattr(benchmarks, "compile_program", lambda _runner, _case, ref, _target: by_release[ref.revision.name])
+    monkeypatch.setattr(benchmarks, "functions_of", lambda *_: (MAIN,))
+    return Benchmark(RUNNER, rows, rows[baseline], threshold=0.05, budget=600.0).run()
+
+
+def paces(result: BenchmarkResult) -> list[Pace | None]:
+    return [row.comparison.pace if row.comparison else None for row in result.series]
+
+
+@pytest.mark.parametrize("busy", BUSY, ids=str)
+def test_equal_programs_are_never_slower_or_faster(monkeypatch: pytest.MonkeyPatch, busy: dict[str, float]) -> None:
+    for seed in range(40):
+        machine = Machine(seed, **busy)
+        result = measured(monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.01))
+        assert paces(result)[1] in (Pace.SAME, Pace.NOISY)
+
+
+@pytest.mark.parametrize("busy", BUSY, ids=str)
+def test_twice_as_slow_is_slower_on_a_busy_machine_too(monkeypatch: pytest.MonkeyPatch, busy: dict[str, float]) -> None:
+    for seed in range(5):
+        machine = Machine(seed, **busy)
+        result = measured(monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.02))
+        assert paces(result) == [None, Pace.SLOWER]
+        assert result.series[1].comparison.low < 2 < result.series[1].comparison.high * 1.05
+
+
+def test_a_change_that_goes_away_is_too_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other work disturbs one program alone for the whole first measurement."""
+
+    class Disturbed(InventedProgram):
+        runs = 0
+
+        def sample(self, runner: object, spec: Any, repetitions: int = 1) -> Sample | str:
+            self.runs += 1
+            self.true = 0.02 if self.runs <= LEAST + 1 else 0.01
+            return super().sample(runner, spec, repetitions)
+
+    machine = Machine(1)
+    result = measured(monkeypatch, InventedProgram(machine, 0.01), Disturbed(machine, 0.02))
+    assert paces(result) == [None, Pace.NOISY]
+
+
+def test_a_program_that_stops_running_has_a_reason_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(InventedProgram):
+        def sample(self, *_: object, **__: object) -> Sample | str:
+            return "it ran out of memory"
+
+    machine = Machine(1)
+    result = measured(monkeypatch, InventedProgram(machine, 0.01), Broken(machine, 0.01), InventedProgram(machine, 0.01))
+    assert [row.reason for row in result.series] == [None, "it ran out of memory", None]
+    assert paces(result) == [None, None, Pace.SAME]
+
+
+def test_any_row_can_be_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(1)
+    result = measured(monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.02), baseline=1)
+    assert paces(result) == [Pace.FASTER, None]

@@ -1,0 +1,118 @@
+"""Slower compiles and runs: measured in turn, reported with an interval, and no failure unless that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.bisect.letters import case_named, outcome, release_refs
+from tests.execution.invented_programs import InventedProgram, Machine
+from triage.execution.benchmark import Configuration, Series
+from triage.execution.runner import ProbeJob
+from triage.execution.statistics import LEAST, Comparison, Pace
+from triage.model.outcome import Measured, Probe
+from triage.model.progress import Progress, Silent
+from triage.nightly.compare import CaseChangeKind, Night, Pair, RunTimes
+from triage.nightly.times import compile_times
+from triage.report.junit import JUnitFormat
+from triage.report.night import NightReport
+from triage.report.shapes import as_json
+
+CASE = case_named("case")
+OLD, NEW = release_refs(2)
+
+
+@dataclass
+class TimedProber:
+    """Compiles with invented CPU times. `order`: the releases as they were asked."""
+
+    true: dict[str, float]
+    machine: Machine
+    letter: str = "P"
+    order: list[str] = field(default_factory=list)
+    jobs: int = 4
+    progress: Progress = field(default_factory=Silent)
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
+        for job in jobs:
+            assert job.fresh
+            name = job.ref.revision.name
+            self.order.append(name)
+            seconds = self.machine.seconds(self.true[name])
+            yield Probe(job.case, job.ref.revision, name, outcome(self.letter), Measured(seconds, seconds), cached=False)
+
+
+@pytest.mark.parametrize(("new", "pace"), [(9.0, Pace.SLOWER), (2.0, Pace.SAME)])
+def test_compiles_are_measured_in_turn_until_the_verdict_is_clear(new: float, pace: Pace) -> None:
+    prober = TimedProber({"1.0.0": 2.0, "1.1.0": new}, Machine(1, drift=0.5))
+    times = compile_times(prober, CASE, OLD, NEW)
+    assert times is not None
+    assert times.pace is pace
+    assert times.count == LEAST
+    assert prober.order[:4] == ["1.0.0", "1.1.0", "1.1.0", "1.0.0"]
+
+
+def test_too_few_compiles_give_no_verdict() -> None:
+    times = compile_times(TimedProber({"1.0.0": 2.0, "1.1.0": 9.0}, Machine(1)), CASE, OLD, NEW, budget=0.0)
+    assert times is not None
+    assert (times.count, times.comparison, times.pace) == (1, None, Pace.NOISY)
+    assert compile_times(TimedProber({"1.0.0": 2.0, "1.1.0": 9.0}, Machine(1), letter="F"), CASE, OLD, NEW) is None
+
+
+def series(index: int, seconds: float, comparison: Comparison | None = None, reason: str | None = None) -> Series:
+    program = None if reason else InventedProgram(Machine(1), seconds, dispatches=3 + index)
+    samples = [] if reason else [seconds] * 8
+    made = Series(Configuration(CASE, (OLD, NEW)[index]), "decode", program, None, samples, 20.0)  # type: ignore[arg-type]
+    made.comparison, made.reason = comparison, reason
+    return made
+
+
+@pytest.fixture
+def night() -> Night:
+    slower = Comparison(2.0, 1.9, 2.1, Pace.SLOWER)
+    runs = (
+        RunTimes("case", series(0, 0.002), series(1, 0.004, slower)),
+        RunTimes("gpu-case", series(0, 0.002), series(1, 0.0, reason="this machine has no device hip")),
+    )
+    compiles = compile_times(TimedProber({"1.0.0": 2.0, "1.1.0": 9.0}, Machine(1)), CASE, OLD, NEW)
+    probes = [Probe(CASE, ref.revision, None, outcome("P"), Measured(1.0), cached=False) for ref in (OLD, NEW)]
+    pair = Pair(*probes, CaseChangeKind.UNCHANGED, compiles=compiles, runs=runs)
+    return Night(NEW.revision, OLD.revision, (pair,), 1.0, 2, 0)
+
+
+def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night: Night) -> None:
+    answer = as_json(NightReport(night).shape())
+    run, missing = answer["run_times"]
+    assert (run["ratio"], run["low"], run["high"], run["verdict"]) == (2.0, 1.9, 2.1, "slower")
+    assert (run["baseline"]["dispatches"], run["new"]["dispatches"], run["new"]["bytes"]) == (3, 4, 100)
+    assert run["new"]["peak_mb"] == 20.0
+    assert (missing["verdict"], missing["ratio"], missing["new"]["median"]) == (None, None, None)
+    assert "no device hip" in missing["reason"]
+    [compiled] = answer["slower"]
+    assert 4 < compiled["low"] < compiled["times"] < compiled["high"] < 5
+    assert answer["maybe_slower"] == []
+
+
+def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
+    lines = NightReport(night).markdown().replace("\\", "").splitlines()
+    [row] = [line for line in lines if line.startswith("| `case, decode`")]
+    assert "2.00 [1.90, 2.10] | slower | 3 -> 4 | 100 bytes | 20 MiB |" in row
+    assert any("no device hip" in line and "| - |" in line for line in lines)
+    tables = [line for line in lines if line.startswith("|")]
+    assert all(line.endswith("|") for line in tables)
+
+
+@pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
+def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
+    report = NightReport(replace(night, fail_on_slower=asked))
+    suite = ElementTree.fromstring(JUnitFormat().render(report)).find("testsuite")
+    assert suite is not None
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "4",
+        "failures": failures,
+        "skipped": "1",
+    }
+    assert "1.90" in ElementTree.tostring(suite, encoding="unicode")

@@ -1,0 +1,53 @@
+"""Measure compiles and runs of a case on both toolchains in turn."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from statistics import median
+
+from triage.execution.benchmark import Benchmark, Configuration, Series
+from triage.execution.runner import CaseProber, ProbeJob, ProbeRunner
+from triage.execution.statistics import LOOKS, Pace, compare_times
+from triage.model.case import Case
+from triage.model.outcome import Compiled
+from triage.nightly.compare import CompileTimes, RunTimes
+from triage.toolchains.registry import ToolchainRef
+
+_SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
+_BUDGET = 600.0  # seconds for the compiles of one case
+
+
+def compile_times(
+    runner: CaseProber, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, budget: float = _BUDGET
+) -> CompileTimes | None:
+    """Compile a case on both toolchains in turn until its verdict is clear or time is up; None when it does not compile.
+
+    Nothing else is compiled meanwhile. Numbers of another hour are not used.
+    """
+    old: list[float] = []
+    new: list[float] = []
+    comparison = None
+    end = time.monotonic() + budget
+    sides = [(baseline, old), (toolchain, new)]
+    while len(new) < LOOKS[-1] and (not new or time.monotonic() < end):
+        for ref, samples in sides:
+            [probe] = runner.probe_all([ProbeJob(replace(case, run=None), ref, fresh=True)], "measure compile time")
+            if not isinstance(probe.outcome, Compiled):
+                return None
+            samples.append(probe.measured.cpu_seconds)
+        sides.reverse()
+        if len(new) in LOOKS and (comparison := compare_times(old, new, _SLOWER)) and comparison.pace is not Pace.NOISY:
+            break
+    return CompileTimes(median(old), median(new), len(new), comparison)
+
+
+def run_times(
+    runner: ProbeRunner, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, *, threshold: float, budget: float
+) -> tuple[RunTimes, ...]:
+    """Measure the functions of a case on both toolchains in turn; a change is measured again before it is reported."""
+    old, new = Configuration(case, baseline), Configuration(case, toolchain)
+    result = Benchmark(runner, (old, new), old, threshold, budget).run()
+    functions = result.functions or ("",)
+    both = [tuple(result.of(row, name) or result.of(row, "") or Series(row, name) for row in (old, new)) for name in functions]
+    return tuple(RunTimes(case.name, *series) for series in both)
