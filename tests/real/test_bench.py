@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Triage
+from tests.conftest import ROOT, Triage
 
 pytestmark = pytest.mark.real
 
@@ -31,7 +34,7 @@ def test_functions_are_measured_on_two_releases(shared_home: Path, triage: Triag
         "bench: [{function: double, inputs: [64xf32]}, {function: square, inputs: [64xf32]}, "
         "{function: cube, inputs: [64xf32]}]\n"
     )
-    done = triage("bench", recipe, "-t", "3.11.0", "-t", "3.13.0", "--time", "1s", "--format", "json")
+    done = triage("bench", recipe, "-t", "3.11.0", "-t", "3.13.0", "--baseline", "3.13.0", "--time", "1s", "--format", "json")
     answer = json.loads(done.stdout)
     cells = {(row["toolchain"]["name"], row["function"]): row for row in answer["results"]}
     assert len(cells) == 6
@@ -41,8 +44,10 @@ def test_functions_are_measured_on_two_releases(shared_home: Path, triage: Triag
             assert row["verdict"] is None
         else:
             assert 0 < row["median"] < 1
-            assert (row["verdict"] is None) == (release == "3.11.0")
-    assert {size["bytes"] > 0 for size in answer["sizes"]} == {True}
+            assert row["peak_mb"] > 1
+            assert (row["verdict"] is None) == (release == "3.13.0")
+    assert {size["bytes"] > 0 and size["dispatches"] >= 1 for size in answer["sizes"]} == {True}
+    assert not answer["partial"]
     assert done.returncode in (1, 3)
 
 
@@ -53,3 +58,75 @@ def test_a_program_without_one_function_needs_names(shared_home: Path, triage: T
     done = triage("bench", recipe, "-t", "3.13.0", "--format", "json")
     assert "bench" in json.loads(done.stdout)["results"][0]["reason"]
     assert done.returncode == 3
+
+
+@pytest.fixture
+def double(tmp_path: Path) -> Path:
+    (tmp_path / "two.mlir").write_text(PROGRAM)
+    recipe = tmp_path / "double.yaml"
+    recipe.write_text(
+        "name: double\ninput: two.mlir\ntarget: {backend: llvm-cpu}\nbench: [{function: double, inputs: [64xf32]}]\n"
+    )
+    return recipe
+
+
+def test_a_machine_without_a_gpu_has_a_reason_and_no_time(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "two.mlir").write_text(PROGRAM)
+    recipe = tmp_path / "two.yaml"
+    recipe.write_text(
+        "name: two\ninput: two.mlir\ntarget: {backend: vulkan-spirv}\nbench: [{function: double, inputs: [64xf32]}]\n"
+    )
+    done = triage("bench", recipe, "-t", "3.13.0", "--format", "json")
+    [row] = json.loads(done.stdout)["results"]
+    assert "no device vulkan" in row["reason"]
+    assert (row["median"], row["samples"], row["verdict"]) == (None, [], None)
+    assert done.returncode == 3
+    printed = triage("bench", recipe, "-t", "3.13.0", "--format", "markdown").stdout
+    assert "not measured, this machine has no device vulkan" in printed
+
+
+def test_a_baseline_that_fits_several_rows_is_refused(shared_home: Path, triage: Triage, double: Path) -> None:
+    done = triage("bench", double, "-t", "3.11.0", "-t", "3.13.0", "--baseline", "double")
+    assert done.returncode == 2
+    assert "'double on 3.11.0', 'double on 3.13.0'" in done.stderr
+
+
+def test_an_interrupted_measurement_prints_what_is_known(shared_home: Path, double: Path, tmp_path: Path) -> None:
+    words = ["bench", str(double), "-t", "3.11.0", "-t", "3.13.0", "--threshold", "0", "--format", "json"]
+    command = [sys.executable, "-c", "from triage.cli import main; main()", *words]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert running.stderr is not None
+    assert any(line.startswith("measure") for line in running.stderr)
+    running.send_signal(signal.SIGINT)
+    printed, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    answer = json.loads(printed)
+    assert answer["partial"]
+    assert len(answer["results"]) == 2
+    assert any(row["samples"] for row in answer["results"])
+
+
+def test_a_nightly_measures_what_names_functions(shared_home: Path, triage: Triage, double: Path) -> None:
+    """The times of two releases may differ, so that only the exit code is sure: slower runs do not fail a nightly."""
+    words = ("nightly", double, "-t", "3.13.0", "-b", "3.11.0", "--bench", "--bench-time", "1s", "--format", "json")
+    done = triage(*words)
+    [row] = json.loads(done.stdout)["run_times"]
+    assert row["function"] == "double"
+    assert row["low"] <= row["ratio"] <= row["high"]
+    assert (row["baseline"]["dispatches"], row["new"]["dispatches"]) == (2, 2)
+    assert row["new"]["bytes"] > 0 < row["new"]["peak_mb"]
+    assert done.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_slower_program_is_bisected_to_its_release(shared_home: Path, triage: Triage) -> None:
+    recipe = ROOT / "recipes" / "row-sum.yaml"
+    ends = ("--good", "3.9.0", "--bad", "3.13.0")
+    done = triage("bisect", recipe, "--metric", "run_seconds", *ends, "--time", "3m", "--format", "json", timeout=3600)
+    answer = json.loads(done.stdout)
+    # A machine that is too busy leaves suspects, never a wrong release.
+    assert "3.11.0" in {suspect["revision"]["name"] for suspect in answer["suspects"]}
+    if answer["answer"] == "culprit":
+        assert (answer["before"]["name"], answer["after"]["name"]) == ("3.10.0", "3.11.0")
+        assert answer["failure"]["signature"] == "metric:run_seconds"
+        assert done.returncode == 0
