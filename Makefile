@@ -13,7 +13,8 @@ KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
-  fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories clean
+  fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories \
+  bench-pace clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on recipes/, bisect and reduce regressions; reports in $(OUT)/"
@@ -36,6 +37,7 @@ help:
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make bench-histories                    20,000 simulated histories: wrong answers that are called confirmed"
+	@echo "make bench-pace                         equal compilers over 200 programs: false verdicts on run time (about an hour)"
 	@echo "make fuzz SECONDS=60                    feed damaged inputs to every parser; what fails is saved in tests/fuzz/corpus/"
 	@echo "make clean          remove $(VENV), $(OUT), site, dist and caches; toolchains stay (triage toolchains prune)"
 
@@ -130,6 +132,10 @@ bench-commits: setup
 # About 10 minutes on two cores. Exit code 1 means that a cell has too many wrong answers.
 bench-histories: setup
 	$(BIN)/python -m benchmarks.histories
+
+# Bounded by a time for each case; WORDS='--cases 20 --time 10' for less. Exit code 1 means that a verdict is false.
+bench-pace: setup
+	$(BIN)/python -m benchmarks.pace $(WORDS)
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)

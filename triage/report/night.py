@@ -209,13 +209,7 @@ class NightReport(MarkdownReport, SuiteReport):
                 f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
             )
             yield from (Text(f"  {name}") for name in passes)
-        for word, pace in (("slower", Pace.SLOWER), ("maybe slower", Pace.NOISY)):
-            for name, times in night.compiled(pace):
-                yield Text(f"  {word}: {name}: {compile_text(times)} of CPU time", style="yellow")
-        if night.runs:
-            yield Text("\nRun times")
-            for row in night.runs:
-                yield Text(f"  {run_name(row)}: {run_text(row)}", style=_STYLES.get(row.pace, ""))
+        yield from _times_lines(night)
         for pair in night.of(CaseChangeKind.UNTESTABLE):
             if Cause.INTERNAL in _causes(pair):
                 yield Text(f"  {pair.name}: {_reason(pair)}", style="bold red")
@@ -297,6 +291,16 @@ def partial_text(night: Night) -> str:
         return ""
     total = len(night.pairs) + len(night.not_compared)
     return f"Partial: {night.stopped}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
+
+
+def _times_lines(night: Night) -> Iterable[RenderableType]:
+    for word, pace in (("slower", Pace.SLOWER), ("maybe slower", Pace.NOISY)):
+        for name, times in night.compiled(pace):
+            yield Text(f"  {word}: {name}: {compile_text(times)} of CPU time", style="yellow")
+    if night.runs:
+        yield Text("\nRun times")
+        for row in night.runs:
+            yield Text(f"  {run_name(row)}: {run_text(row)}", style=_STYLES.get(row.pace, ""))
 
 
 def interval_text(compared: Comparison | None, count: int = 0) -> str:
