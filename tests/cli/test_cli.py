@@ -207,8 +207,9 @@ def test_an_onnx_model_is_imported(home: Path, triage: Triage, tmp_path: Path) -
     assert triage("run", path).returncode == 0
     (tmp_path / "m.onnx").write_bytes(b"not a model")
     done = triage("run", path, "--format", "json")
-    assert done.returncode == 2
-    assert "import_onnx failed" in json.loads(done.stdout)["results"][0]["reason"]
+    assert done.returncode == 1
+    failure = json.loads(done.stdout)["results"][0]["failure"]
+    assert (failure["class"], failure["stage"]) == ("import-error", "import")
 
 
 def test_evidence_is_exported_and_imported(triage: Triage, tmp_path: Path) -> None:
