@@ -45,3 +45,20 @@ def test_ends_of_the_same_size_are_refused(
     done = triage(*swapped, "--metric", "artifact_bytes", "--find", "fix")
     assert done.returncode == 2, done.stdout
     assert "too little to bisect" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_threshold_that_no_end_exceeds_is_inconclusive(
+    small: SmallCompiler, heavy: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMALL_REPO", str(small.path))
+    asked = words(small, heavy, command, first=141, last=159)
+    done = triage(*asked, "--metric", "artifact_bytes", "--threshold", "1000000")
+    assert done.returncode == 3, done.stdout
+
+
+@pytest.mark.parametrize("option", [("--threshold", "3"), ("--function", "main")])
+def test_options_of_a_metric_need_one(option: tuple[str, str], heavy: Path, triage: Triage, home: Path) -> None:
+    done = triage("bisect", heavy, "--good", "3.1.0", "--bad", "3.2.0", *option)
+    assert done.returncode == 2
+    assert "--metric" in done.stderr
