@@ -76,12 +76,17 @@ def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] |
         return None
     small = helper.make_graph(
         nodes,
-        graph.name or "graph",
+        _name(graph),
         [types[name] for name in inputs],
         [types[name] for name in returned],
         [constants[name] for name in needed if name in constants],
     )
     return OnnxDocument(_model(document.model, small))
+
+
+def _name(graph: GraphProto) -> str:
+    """Return the graph's name, or another one when it has none or is not text."""
+    return graph.name if isinstance(graph.name, str) and graph.name else "graph"
 
 
 def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None:
@@ -95,7 +100,7 @@ def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None
     inputs = [helper.make_tensor_value_info(value.name, value.data_type, list(value.dims)) for value in added]
     small = helper.make_graph(
         list(graph.node),
-        graph.name,
+        _name(graph),
         [*graph.input, *inputs],
         list(graph.output),
         [value for value in graph.initializer if value.name not in set(names)],
