@@ -84,7 +84,7 @@ def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] |
     return OnnxDocument(_model(document.model, small))
 
 
-def _name(graph: GraphProto) -> str:
+def _name(graph: onnx.GraphProto) -> str:
     """Return the graph's name, or another one when it has none or is not text."""
     return graph.name if isinstance(graph.name, str) and graph.name else "graph"
 
