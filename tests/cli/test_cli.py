@@ -166,7 +166,7 @@ def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, me
             "x = bytearray(1 << 30); x[::4096] = b'x' * len(x[::4096]); import time; time.sleep(9)",
             "used more than 200 MiB",
         ),
-        ("import os; os.kill(os.getpid(), 9)", "signal 9"),
+        ("import os; os.kill(os.getpid(), 11)", "signal 11"),
     ],
 )
 def test_a_generator_that_fails_is_bad_input(home: Path, triage: Triage, tmp_path: Path, code: str, message: str) -> None:

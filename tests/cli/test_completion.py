@@ -34,11 +34,12 @@ def complete(*words: str, folder: Path | None = None) -> list[str]:
 
 
 def install(home: Path, distribution: str, version: str) -> None:
-    """Create an intact install without files in TRIAGE_HOME."""
+    """Create an intact install with one file in TRIAGE_HOME."""
     release = Release(version, "a.whl", "3.11", None, None, None)
     folder = folder_of(home / "toolchains", distribution, release)
     folder.mkdir(parents=True)
-    (folder / MANIFEST).write_text(json.dumps({"files": {}, "release": asdict(release)}))
+    (folder / "compiler").write_text("")
+    (folder / MANIFEST).write_text(json.dumps({"files": {"compiler": 0}, "release": asdict(release)}))
 
 
 def test_bash_completes_words_of_the_installed_script(tmp_path: Path) -> None:
