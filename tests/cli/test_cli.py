@@ -260,8 +260,9 @@ def test_a_command_line_becomes_a_recipe_that_compiles_the_same(home: Path, tria
         "recipe", "new", tmp_path / "other.yaml", "--", "iree-compile", "nothing.mlir", "--iree-hal-target-device=hip"
     )
     assert (done.returncode, "there is no input nothing.mlir" in done.stderr) == (2, True)
-    done = triage("recipe", "new", tmp_path / "other.yaml", "--input", tmp_path / "m.mlir", "--", *line)
-    assert (done.returncode, "--input" in done.stderr) == (2, True)
+    elsewhere = ["iree-compile", "gone/m.mlir", *line[2:]]
+    assert triage("recipe", "new", tmp_path / "other.yaml", "--input", tmp_path / "m.mlir", "--", *elsewhere).returncode == 0
+    assert "input: m.mlir" in (tmp_path / "other.yaml").read_text()
     done = triage("run", tmp_path / "m.mlir")
     assert (done.returncode, f"triage recipe new m.yaml --input {tmp_path}/m.mlir" in done.stderr) == (2, True)
 
