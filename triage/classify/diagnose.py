@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from triage.classify.findings import Finding, as_read, may_be_as_read, silent_failure, with_pass
+from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log_lines import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
 from triage.classify.rules import RuleSet
-from triage.classify.scanner import EXCEPTION, Scanner, match_exception
+from triage.classify.scanner import Scanner
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure

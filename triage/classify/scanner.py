@@ -5,26 +5,20 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings, as_read, is_certainly_as_read, with_pass
+from triage.classify.line_matcher import EXCEPTION, EXCEPTION_LINE, LineMatcher, better_causes, match_exception
 from triage.classify.literals import Step, is_digit_sensitive, may_match
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
 from triage.classify.prefilter import PIECE, Prefilter, shape_of
-from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
+from triage.classify.rules import MatchScope, Rule, RuleSet
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
-
-EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
-    r"(?:[A-Za-z_]\w*\.)*OutOfResources|Exception)(?:: ?(?P<message>.*))?\Z"
-)
-"""The last line of a Python traceback."""
 
 _TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
@@ -49,7 +43,6 @@ _BEGINNINGS = (
 
 _CONTEXT_LINES = 8  # read after an error: source line, caret, `called from`, head of the printed operation
 _REPEATED_LINES = 4096  # remembered, so that a log that repeats its errors is counted and not read again
-_REMEMBERED_MATCHES = 4096
 _ALIKE = 64  # lines of one shape that were read and had the same failure, before further ones are only counted
 _LEARNED_SHAPES = 4096
 _LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
@@ -59,40 +52,6 @@ _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
 
-# Kinds of lines, as the scopes of the patterns that apply to them.
-_ERROR = frozenset({MatchScope.ERROR, MatchScope.LINE, MatchScope.CRASH})
-_REMARK = frozenset({MatchScope.REMARK})
-_PLAIN = frozenset({MatchScope.LINE, MatchScope.CRASH})
-_EXCEPTION_LINE = frozenset({MatchScope.LINE, MatchScope.CRASH, MatchScope.EXCEPTION})
-_TRACEBACK_END = frozenset({MatchScope.EXCEPTION})
-_IN_MESSAGE = frozenset({MatchScope.ERROR, MatchScope.REMARK})
-
-_Choice = tuple[tuple[str, ...], bool, Rule, Pattern]
-
-
-@cache
-def _choices(rules: RuleSet, scopes: frozenset[MatchScope]) -> tuple[_Choice, ...]:
-    """Return the patterns of these scopes in the order of the rules.
-
-    Before each are literals of which a match contains one, and whether it is searched in the message alone.
-    """
-    return tuple(
-        (max(pattern.literals, key=_shortest, default=("",)), pattern.scope in _IN_MESSAGE, rule, pattern)
-        for rule in rules
-        for pattern in rule.patterns
-        if pattern.scope in scopes
-    )
-
-
-def _shortest(step: Step) -> int:
-    return min(map(len, step))
-
-
-@cache
-def _better_causes(rules: RuleSet, rank: int) -> tuple[_Choice, ...]:
-    """Return the patterns for errors of the rules with a better rank."""
-    return tuple(choice for choice in _choices(rules, _ERROR) if choice[2].rank < rank)
-
 
 @cache
 def _digit_sensitive(rules: RuleSet) -> tuple[tuple[Step, ...], ...]:
@@ -101,82 +60,8 @@ def _digit_sensitive(rules: RuleSet) -> tuple[tuple[Step, ...], ...]:
         tuple(step for step in pattern.literals if not any(map(_DIGITS.search, step)))
         for rule in rules
         for pattern in rule.patterns
-        if pattern.scope in _EXCEPTION_LINE and is_digit_sensitive(pattern.regex)
+        if pattern.scope in EXCEPTION_LINE and is_digit_sensitive(pattern.regex)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RuleMatch:
-    """A rule that matched. text: the message, or the line from where the pattern matched."""
-
-    rule: Rule
-    scope: MatchScope
-    text: str
-    captures: dict[str, str]
-
-
-def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatch | None:
-    """Find the rule for the exception `text` that ends a traceback through `files`."""
-    trace = "\n".join(files)
-    for _, _, rule, pattern in _choices(rules, _TRACEBACK_END):
-        if match := pattern.search(f"{text}\n{trace}"):
-            return RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
-    return None
-
-
-class LineMatcher:
-    """Finds the first rule that matches a line. Remembers the answers, since broken logs repeat their lines."""
-
-    def __init__(self, rules: RuleSet) -> None:
-        self._rules = rules
-        self._known: dict[tuple[str, str | None], tuple[Rule, Pattern] | None] = {}
-
-    def find(self, line: LogLine, parsed: Diagnostic | None) -> RuleMatch | None:
-        """Find the rule for a line. parsed: the line as a diagnostic, if it has a severity."""
-        if parsed and parsed.severity in ("warning", "note"):
-            return None
-        key = (_match_key(line, parsed), parsed.severity if parsed else None)
-        if key not in self._known:
-            if len(self._known) >= _REMEMBERED_MATCHES:
-                self._known.clear()
-            self._known[key] = self._search(line, parsed)
-        known = self._known[key]
-        if known is None:
-            return None
-        rule, pattern = known
-        text = _searched_text(pattern, line, parsed)
-        match = pattern.search(text)
-        if match is None:  # a location or a number that the key leaves out does matter
-            return None
-        if pattern.scope in (MatchScope.LINE, MatchScope.CRASH):
-            text = text[match.start() :]  # without the program and the path before it
-        return RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
-
-    def _search(self, line: LogLine, parsed: Diagnostic | None) -> tuple[Rule, Pattern] | None:
-        if parsed is None:
-            scopes = _EXCEPTION_LINE if EXCEPTION.match(line.text) else _PLAIN
-        else:
-            scopes = _ERROR if parsed.severity == "error" else _REMARK
-        message = parsed.message if parsed else ""
-        for literals, in_message, rule, pattern in _choices(self._rules, scopes):
-            text = message if in_message else line.text
-            for literal in literals:
-                if literal in text:
-                    if pattern.search(text):
-                        return rule, pattern
-                    break
-        return None
-
-
-def _match_key(line: LogLine, parsed: Diagnostic | None) -> str:
-    """Diagnostics with a location differ in numbers only; elsewhere a number can be an exit code."""
-    if parsed and parsed.location:
-        return _DIGITS.sub("0", line.text[:1024])
-    return line.text[:1024]
-
-
-def _searched_text(pattern: Pattern, line: LogLine, parsed: Diagnostic | None) -> str:
-    return (parsed.message if parsed else "") if pattern.scope in _IN_MESSAGE else line.text
 
 
 class KnownShapes:
@@ -284,7 +169,7 @@ class Scanner:
         if (match := _PLAIN_ERROR.match(words)) is None:
             return False
         line, message = words.decode("utf-8", "replace"), match["message"].decode("utf-8", "replace")[:HEADLINE]
-        for literals, in_message, _, pattern in _better_causes(self._rules, self._findings.best_rank):
+        for literals, in_message, _, pattern in better_causes(self._rules, self._findings.best_rank):
             text = message if in_message else line
             for literal in literals:
                 if literal in text:
