@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import math
 import os
@@ -19,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from triage.execution.address_layout import disable_address_randomisation
 from triage.execution.containment import Contained, mark_of_all_runs, processes_with
 from triage.execution.disk import DiskUse
 from triage.execution.environment import Purpose, environment
@@ -213,7 +213,7 @@ class _Run:
         self._interruptions = _interruptions
 
     def execute(self) -> Execution:
-        randomised = not _disable_address_randomisation()
+        randomised = not disable_address_randomisation()
         watchdog = _watchdog()  # running before the process, so that it is watched from its first moment
         self.disk = DiskUse(self.cwd, self.stdout_to, self.limits.output)
         started = time.monotonic()
@@ -465,27 +465,6 @@ class _Watchdog:
 @cache
 def _watchdog() -> _Watchdog:
     return _Watchdog()
-
-
-@cache
-def _libc() -> ctypes.CDLL | None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    return libc if hasattr(libc, "personality") else None
-
-
-_ADDR_NO_RANDOMIZE = 0x0040000
-
-
-def _disable_address_randomisation() -> bool:
-    """Disable address randomisation for the processes that this thread starts. Returns whether the system allows it.
-
-    A compiler that iterates over pointers in hash order can give different answers for different address layouts.
-    """
-    libc = _libc()
-    if libc is None:
-        return False
-    current = libc.personality(0xFFFFFFFF)
-    return bool(current != -1 and libc.personality(current | _ADDR_NO_RANDOMIZE) != -1)
 
 
 class Memory(NamedTuple):
