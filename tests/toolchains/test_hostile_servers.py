@@ -38,8 +38,7 @@ from triage.toolchains.exchange import Head
 from triage.toolchains.index import wheels_of
 from triage.toolchains.install_cache import installed, is_intact, stored
 from triage.toolchains.sources.artifact import ArtifactsPage, RunsPage, WorkflowRuns
-from triage.toolchains.web import Answer as WebAnswer
-from triage.toolchains.web import _limit_seconds
+from triage.toolchains.web import WebAnswer, _limit_seconds
 from triage.toolchains.workspace import Workspace
 
 

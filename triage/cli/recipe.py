@@ -21,7 +21,7 @@ from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
 from triage.model.case import Target
 from triage.model.errors import BadFiles, BadInput
-from triage.recipes.family import Excerpt, PastedText, RecipeStart
+from triage.recipes.family import PastedText, RecipeStart, TextExcerpt
 from triage.recipes.schema import recipe_schema
 from triage.recipes.starter import new_recipe
 from triage.report.elements import plural
@@ -224,7 +224,7 @@ def _from_command_of_text(line: str, backend: str | None, file: Path) -> RecipeS
     return start
 
 
-def _choose(noun: str, excerpts: Sequence[Excerpt], number: int | None, option: str) -> Excerpt | None:
+def _choose(noun: str, excerpts: Sequence[TextExcerpt], number: int | None, option: str) -> TextExcerpt | None:
     """The excerpt that is meant; None where there is none. Asks on a terminal.
 
     Raises:

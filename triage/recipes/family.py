@@ -76,7 +76,7 @@ class RecipeStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class TextExcerpt:
     """A part of a text. line: the number of its first line, from 1."""
 
     line: int
@@ -87,6 +87,6 @@ class Excerpt:
 class PastedText:
     """What an issue, a gist or a log holds of use for a recipe. runs: command lines that run a compiled program."""
 
-    programs: tuple[Excerpt, ...] = ()
-    commands: tuple[Excerpt, ...] = ()
+    programs: tuple[TextExcerpt, ...] = ()
+    commands: tuple[TextExcerpt, ...] = ()
     runs: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ _LARGEST_FILE = 4 << 30  # bytes, where nothing announces the size
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebAnswer:
     """An answer of any status but a server error or a rate limit."""
 
     head: Head
@@ -84,7 +84,7 @@ class Web:
         self._token = token
         self._tries = tries
 
-    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str | None = None) -> Answer:
+    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str | None = None) -> WebAnswer:
         """The answer of a page or an API.
 
         Raises:
@@ -102,16 +102,16 @@ class Web:
             EnvironmentFailure: the server refuses it, is too slow, sends too much, or breaks off each time.
         """
 
-        def save(exchange: Exchange) -> Answer:
+        def save(exchange: Exchange) -> WebAnswer:
             head = exchange.head()
             if head.status != 200:
-                return Answer(head, b"".join(exchange.parts(_LARGEST_PAGE)))
+                return WebAnswer(head, b"".join(exchange.parts(_LARGEST_PAGE)))
             digest = self._save(exchange, head, target, name, size or _LARGEST_FILE)
             if sha256 and digest != sha256:
                 raise Unobtainable(
                     f"{name} from {host_of(head.url)} is another file than announced: its sha256 is {digest}, not {sha256}"
                 )
-            return Answer(head)
+            return WebAnswer(head)
 
         answer = self._persist(url, {"Accept-Encoding": "identity"}, save)
         if answer.status in (404, 410):
@@ -119,7 +119,7 @@ class Web:
         if answer.status != 200:
             raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {answer}{answer.message}")
 
-    def _persist(self, url: str, headers: Mapping[str, str], attempt: Callable[[Exchange], Answer]) -> Answer:
+    def _persist(self, url: str, headers: Mapping[str, str], attempt: Callable[[Exchange], WebAnswer]) -> WebAnswer:
         for number in range(1, self._tries + 1):
             is_last, wait = number == self._tries, _BACKOFF[min(number, len(_BACKOFF)) - 1]
             try:
@@ -159,8 +159,8 @@ class Web:
         return digest.hexdigest()
 
 
-def _read(exchange: Exchange) -> Answer:
-    return Answer(exchange.head(), b"".join(exchange.parts(_LARGEST_PAGE)))
+def _read(exchange: Exchange) -> WebAnswer:
+    return WebAnswer(exchange.head(), b"".join(exchange.parts(_LARGEST_PAGE)))
 
 
 def _time_limit() -> Callable[[int], float]:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from triage.compilers.iree.shell_words import commands_in, runs_in
-from triage.recipes.family import Excerpt, PastedText
+from triage.recipes.family import PastedText, TextExcerpt
 
 _FENCE = re.compile(
     r"^[ \t>]*(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<body>.*?)^[ \t>]*(?P=mark)[ \t]*$", re.M | re.S
@@ -27,13 +27,13 @@ def read_text(text: str) -> PastedText:
     text = _without_quotes(_TAG.sub(lambda match: " " * len(match[0]), text.replace("\r\n", "\n")))
     programs = list(_programs(text))
     complete = [program for program in programs if _FUNCTION.search(program.text)]
-    commands: dict[str, Excerpt] = {}
+    commands: dict[str, TextExcerpt] = {}
     for call in commands_in(text):
         if any(word.startswith(("-", "@")) for word in call.words):
             settings = [f"{name}={shlex.quote(value)}" for name, value in call.env]
             stdin = ["<", shlex.quote(call.stdin)] if call.stdin else []
             line = " ".join([*settings, call.tool, *map(shlex.quote, call.words), *stdin])
-            commands.setdefault(line, Excerpt(call.line, line))
+            commands.setdefault(line, TextExcerpt(call.line, line))
     return PastedText(tuple(_unique(complete or programs)), tuple(commands.values()), tuple(dict.fromkeys(runs_in(text))))
 
 
@@ -46,21 +46,21 @@ def _without_quotes(text: str) -> str:
     return text
 
 
-def _programs(text: str) -> Iterator[Excerpt]:
+def _programs(text: str) -> Iterator[TextExcerpt]:
     end = 0
     for fence in _FENCE.finditer(text):
         yield from _regions(text, end, fence.start())
         language, body = fence["language"].lower(), fence["body"]
         start = fence.start("body")
         if language == "mlir" and not _DUMP.search(body) and _OPERATION.search(body):
-            yield Excerpt(_line(text, start), body)
+            yield TextExcerpt(_line(text, start), body)
         else:
             yield from _regions(text, start, fence.end("body"))
         end = fence.end()
     yield from _regions(text, end, len(text))
 
 
-def _regions(text: str, begin: int, end: int) -> Iterator[Excerpt]:
+def _regions(text: str, begin: int, end: int) -> Iterator[TextExcerpt]:
     """Programs among other lines: each begins like one and ends where its braces are balanced."""
     lines = text[begin:end].splitlines(keepends=True)
     number = _line(text, begin)
@@ -72,7 +72,7 @@ def _regions(text: str, begin: int, end: int) -> Iterator[Excerpt]:
         stop = _end_of(lines, index)
         region = "".join(lines[index:stop])
         if _FUNCTION.search(region) and region.count("{") == region.count("}"):
-            yield Excerpt(number + index, region)
+            yield TextExcerpt(number + index, region)
         index = max(stop, index + 1)
 
 
@@ -95,10 +95,10 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _unique(programs: list[Excerpt]) -> Iterator[Excerpt]:
+def _unique(programs: list[TextExcerpt]) -> Iterator[TextExcerpt]:
     seen: set[str] = set()
     for program in programs:
         key = "".join(program.text.split())
         if key not in seen:
             seen.add(key)
-            yield Excerpt(program.line, program.text.rstrip() + "\n")
+            yield TextExcerpt(program.line, program.text.rstrip() + "\n")
