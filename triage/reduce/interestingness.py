@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.classify.findings import normalised
+from triage.classify.findings import dispatch_kind, normalised
 from triage.execution.judge import TIMES, Match, same_signature, value_of
 from triage.execution.prober import Prober
 from triage.model.case import Case, Input
@@ -26,7 +26,6 @@ from triage.reduce.baseline import Baseline
 from triage.reduce.draft import Document, Draft
 
 _NEAR = 1.25  # measure again when the ratio is within this factor of the wanted one
-_DISPATCH = re.compile(r"dispatch_\d+_([a-z_]+?)(?:_[\dD]|\Z)")  # the kind of a dispatch in the name of its function
 
 
 @dataclass(slots=True)
@@ -104,8 +103,8 @@ class Oracle:
         line, name = line_of(failure), failure.failure_class
         if failure.signature not in (name, f"{name}:{failure.details.get('source_op')}"):
             return ""
-        if dispatch := _DISPATCH.search(str(failure.details.get("function"))):
-            return dispatch[1]
+        if kind := dispatch_kind(str(failure.details.get("function"))):
+            return kind
         return (line and self._operation_at(draft.document, line)) or ""
 
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
@@ -283,11 +282,11 @@ class ReductionTest:
 
     def first(self, drafts: Iterable[Draft]) -> Draft | None:
         """Return the first interesting draft in order and make it the best."""
-        found = self._parallel.first(drafts)
-        if found is not None:
-            self.trail.add(found)
-            self.settle(found)
-        return found
+        interesting = self._parallel.first(drafts)
+        if interesting is not None:
+            self.trail.add(interesting)
+            self.settle(interesting)
+        return interesting
 
     def is_valid(self, draft: Draft) -> bool:
         """Return whether the draft is valid and differs from the best one."""
