@@ -215,12 +215,12 @@ def follow(traces: TracePair) -> FollowedDivergence:
     failing = [name for name in traces.bad.failing_functions if name in traces.bad.functions]
     failing = failing or [name for name in sorted(traces.bad.device) if name in traces.failure_text]
     if failing:
-        return max((_in_function(traces, name) for name in failing), key=lambda found: found.persistent is not None)
+        return max((_in_function(traces, name) for name in failing), key=lambda followed: followed.persistent is not None)
     program = _in_program(traces)
     if traces.bad.failed is not None:  # the failing pass ran on the program
         return program
     functions = [_in_function(traces, name) for name in sorted(traces.bad.device)]
-    return min((found for found in (program, *functions) if found.persistent), key=_dump_index, default=program)
+    return min((followed for followed in (program, *functions) if followed.persistent), key=_dump_index, default=program)
 
 
 def _in_program(traces: TracePair, name: str | None = None) -> FollowedDivergence:

@@ -153,7 +153,7 @@ class WorkingEnds:
 
 
 def working_ends(search: BisectSearch, named: Sequence[int]) -> WorkingEnds | str:
-    """Find ends near those that were named by their indices; why there are none otherwise.
+    """Find ends near the named ones, or return why there are none. named: indices of releases.
 
     search: along all releases.
     """

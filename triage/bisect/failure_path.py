@@ -30,7 +30,7 @@ def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
     add_effort(search, first)
     second = replace(part_of(search, hidden[-1], high), judge=present_or_other)
     second.failure = bisection.failure
-    second.rebuild()  # its old end fails, which no verified end may
+    second.rebuild()  # the check of the ends would reject its old end, which fails
     present = run_search(second)
     add_effort(search, second)
     changed = present.transition()

@@ -43,7 +43,7 @@ def update(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes as a diff and write nothing.")] = False,
     output: Annotated[str, format_option(UpdateReport)] = "text",
 ) -> Exit:
-    """Rewrite the lists of known failures from what a toolchain does.
+    """Rewrite the lists of known failures to match the results of a toolchain.
 
     Cached results are used; what is not known is compiled and run. Comments, order and layout of the files stay. In a suite
     config a test that passes leaves its list, and one that fails at another stage moves to the other list. In a recipe or
@@ -103,7 +103,7 @@ def _failure(probe: Probe) -> Failure | None:
 
 
 def _doubt(probe: Probe) -> str | None:
-    """Return why a probe decides nothing."""
+    """Return why a probe cannot change a list of known failures; None when it can."""
     match probe.outcome:
         case Untestable(reason=reason):
             return f"untestable: {reason}"

@@ -196,7 +196,7 @@ class Evidence:
             )
 
     def load(self, lines: Iterable[str], name: str) -> ImportedLines:
-        """Append exported lines. What could not be read back is skipped."""
+        """Append exported lines. Lines that cannot be read are skipped."""
         added = known = skipped = 0
         problems: list[Problem] = []
         for number, line in enumerate(lines, 1):
@@ -207,7 +207,7 @@ class Evidence:
             except ValueError as error:
                 skipped += 1
                 if len(problems) < _PROBLEMS:
-                    problems.append(Problem(name, number, 1, f"no evidence record: {error}"))
+                    problems.append(Problem(name, number, 1, f"not a cached result: {error}"))
                 continue
             if self.add(record):
                 added += 1

@@ -26,7 +26,7 @@ class DiskUse:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the limit was added. Measuring a folder of many files takes long; see `is_due`."""
+        """Whether the run has reached its limit. Measuring a folder of many files takes long; see `is_due`."""
         return self._measure() - self._before >= self._limit
 
     def _measure(self) -> int:

@@ -268,7 +268,7 @@ class Prober:
             try:
                 base = self._toolchain_of(reference.toolchain, case.compiler)
             except TriageError as error:
-                return Untestable(Cause.TOOLCHAIN, f"the reference cannot be had: {error}")
+                return Untestable(Cause.TOOLCHAIN, f"cannot obtain the toolchain of the reference: {error}")
         task = self._task(plain, base)
         run_task = task.run if isinstance(task, CompileTask) else task
         if not isinstance(task, CompileTask) or not isinstance(run_task, RunTask):

@@ -27,7 +27,7 @@ from triage.model.progress import Progress, Silent, Task
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
 _SILENCE = 30.0  # seconds without a byte after which a fetch has failed
 _FULL = ("No space left on device", "Disk quota exceeded")
-_DEPTH = 5  # git follows no longer chains of alternates
+_DEPTH = 5  # git does not follow longer chains of alternates
 _SETTINGS = (
     "core.hooksPath=/dev/null",
     "gc.auto=0",

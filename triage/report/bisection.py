@@ -428,7 +428,7 @@ class TwoRepositoriesReport(MarkdownReport):
     def shape(self) -> TwoRepositoriesShape:
         answer = self.answer
         statuses = {part.answer for part in answer.bisections}
-        weakest = next(one for one in (Answer.INCONCLUSIVE, Answer.SUSPECTS, Answer.CULPRIT) if one in statuses)
+        weakest = next(status for status in (Answer.INCONCLUSIVE, Answer.SUSPECTS, Answer.CULPRIT) if status in statuses)
         first = bisect_shape(answer.bisections[0])
         whole = replace(first, status=weakest.value, confirmed=all(part.confirmed for part in answer.bisections))
         return TwoRepositoriesShape(

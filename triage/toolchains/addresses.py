@@ -22,5 +22,5 @@ def without_password(url: str) -> str:
 
 
 def unusable(url: str, reason: str) -> EnvironmentFailure:
-    """The error for an answer that has not the form it should have."""
+    """Return the error for an answer in an unexpected form."""
     return EnvironmentFailure(f"{host_of(url)} gave an unusable answer: {reason}")

@@ -30,7 +30,7 @@ class BrokenOff(EnvironmentFailure):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Everything of an answer but its body. `url`: the address after redirects."""
+    """The status line and headers of an answer. `url`: the address after redirects."""
 
     url: str
     status: int
@@ -149,7 +149,7 @@ class Exchange:
 
 
 class _Session(requests.Session):
-    """Follows no redirect by itself, because it would read the body of each, however long it is."""
+    """A session that leaves redirects to its caller: requests would read the body of each, however long it is."""
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002
         return None

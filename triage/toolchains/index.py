@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
     from pypi_simple import DistributionPackage
 
-    from triage.toolchains.web import Answer
+    from triage.toolchains.web import WebAnswer
 
 PythonVersion = tuple[int, int]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -116,13 +116,13 @@ class Index:
         return tuple(wheel.release for wheel in self._listed(distribution, tuple(pythons)))
 
     def address(self, distribution: str, release: Release) -> str:
-        """The address of a release's wheel. EnvironmentFailure when the index lists it no more."""
+        """The address of a release's wheel. EnvironmentFailure when the index no longer lists it."""
         answers = [listed for (name, _), listed in self._answers.items() if name == distribution]
         for listed in answers or [self._listed(distribution, (version_of(release.python),))]:
             for wheel in listed:
                 if (wheel.release.wheel, wheel.release.sha256) == (release.wheel, release.sha256):
                     return wheel.url
-        raise EnvironmentFailure(f"the package index lists {release.wheel} no more ({without_password(self.url)})")
+        raise EnvironmentFailure(f"the package index no longer lists {release.wheel} ({without_password(self.url)})")
 
     def _listed(self, distribution: str, pythons: tuple[PythonVersion, ...]) -> list[ListedWheel]:
         key = (distribution, pythons)
@@ -194,18 +194,18 @@ class WheelPage:
         return []
 
 
-def wheels_of(answer: Answer, distribution: str, pythons: Sequence[PythonVersion] = ()) -> list[ListedWheel]:
-    """The wheels to take here from the answer of a page. EnvironmentFailure when it is no page of links."""
+def wheels_of(answer: WebAnswer, distribution: str, pythons: Sequence[PythonVersion] = ()) -> list[ListedWheel]:
+    """The wheels for this platform on a page of the index. EnvironmentFailure when it is not a page of links."""
     try:
         ours = [package for package in _packages(answer, distribution) if belongs(package.project, distribution)]
         urls = {package.filename: package.url for package in ours}
         return [ListedWheel(release, urls[release.wheel]) for release in choose_wheels(ours, pythons)]
     except Exception as error:  # the parsers of HTML raise more than they document
         reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
-        raise unusable(answer.head.url, f"it is no page of links: {reason[:300]}") from error
+        raise unusable(answer.head.url, f"it is not a page of links: {reason[:300]}") from error
 
 
-def _packages(answer: Answer, distribution: str) -> list[DistributionPackage]:
+def _packages(answer: WebAnswer, distribution: str) -> list[DistributionPackage]:
     from email.message import Message
 
     from pydantic_core import from_json
