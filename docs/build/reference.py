@@ -84,14 +84,13 @@ def corpus_page() -> str:
         address = "https://github.com/" + thread.replace("#", "/issues/")
         name = snippet.classes[0]
         parts = ", ".join(names.split("|")[0] for names in snippet.names).replace("|", "\\|")
-        half = "held out" if snippet.held_out else "first"
-        rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} | {half} |\n")
+        rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} | {snippet.part} |\n")
     return (
         "# Classified public failures\n\nThe facts of public threads that `make bench-classify` measures classes and "
         "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for it "
         "in the format of the diagnostics. Rules were written with the first half only; [What was tried](../research.md) has "
         "the figures."
-        f"\n\n| thread | family | class | signature names | half |\n|---|---|---|---|---|\n{''.join(rows)}"
+        f"\n\n| thread | family | class | signature names | part |\n|---|---|---|---|---|\n{''.join(rows)}"
     )
 
 
