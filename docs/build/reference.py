@@ -88,8 +88,8 @@ def corpus_page() -> str:
     return (
         "# Classified public failures\n\nThe facts of public threads that `make bench-classify` measures classes and "
         "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for it "
-        "in the format of the diagnostics. Rules were written with the first half only; [What was tried](../research.md) has "
-        "the figures."
+        "in the format of the diagnostics. The parts were held out as [What was tried](../research.md) "
+        "says, with the figures."
         f"\n\n| thread | family | class | signature names | part |\n|---|---|---|---|---|\n{''.join(rows)}"
     )
 
