@@ -72,8 +72,8 @@ def test_a_script_that_builds(
     monkeypatch.setenv("SMALL_REPO", str(misleading.path))
     found = answered(triage(*words(misleading, recipe, command, "--jobs", str(jobs))))
     assert is_culprit(found, misleading)
-    if jobs == 1:  # the ends, ceil(log2 239) + 1 of the places between, the pair twice again, and what said nothing
-        assert found["probes"] <= 2 + 9 + 4 + len(found["untestable"]) + len(found["other_failures"])
+    if jobs == 1:  # the ends, ceil(log2 239) + 1 of the places between, the pair three times again, and what said nothing
+        assert found["probes"] <= 2 + 9 + 6 + len(found["untestable"]) + len(found["other_failures"])
     else:
         assert found["rounds"] <= 10
 

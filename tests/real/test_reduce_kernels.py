@@ -77,6 +77,7 @@ def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_pat
         "reproducer.json",
         "repro.sh",
         "README.md",
+        "issue.md",
     }
     recipe = (folder / "recipe.yaml").read_text()
     assert "options: {num_warps: 8}\n" in recipe
@@ -115,6 +116,7 @@ def test_a_cython_crash_is_reduced_with_the_rules_of_its_recipe(shared_home: Pat
         "reproducer.json",
         "repro.sh",
         "README.md",
+        "issue.md",
     }
     [replayed] = json_answer(triage, "replay", tmp_path / "small", "-t", "3.0.0", "-t", "0.29.37")["reproducers"]
     assert [version["status"] for version in replayed["versions"]] == ["reproduces", "fixed"]

@@ -24,7 +24,7 @@ _OPERATION = re.compile(r'\s*(?:%[^"=]* = )?"(?P<name>[^"]+)"\(')
 _BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
-_BUFFER = re.compile(r"memref<((?:\d{1,18}x){1,64})[a-zA-Z]*?(\d{1,18})")
+_BUFFER = re.compile(r"memref<((?:\d{1,19}x){1,64})[a-zA-Z]*?(\d{1,18})")
 _LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _OPENERS, _CLOSERS = "([{<", ")]}>"
 

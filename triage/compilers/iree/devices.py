@@ -27,7 +27,7 @@ DEVICE_FLAG = "iree-hal-target-device"
 _DEVICE = f"--{DEVICE_FLAG}="
 _BACKENDS = "--iree-hal-target-backends="
 _LOCAL = "--iree-hal-local-target-device-backends="
-_POSITION = re.compile(r"__device_(\d{1,9})")
+_POSITION = re.compile(r"__device_(\d{1,4000})")  # Python reads no longer numbers
 _NAMED = re.compile(r'([\w$.-]+)=(?=[\w#"])')
 _DRIVER = re.compile(r"(?:([\w$.-]+)=)?(\w+)(?:\[\d+\])?\Z")
 _REFERENCE_TEXT = r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)'
