@@ -89,7 +89,8 @@ def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_pat
     [replayed] = json_answer(triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0")["reproducers"]
     assert [version["status"] for version in replayed["versions"]] == ["reproduces", "fixed"]
     # Two compilers with releases of the same version in one replay.
-    both = json_answer(triage, "replay", tmp_path / "small", ROOT / "reproducers/cuda-matmul-f32", "-t", "3.2.0")["reproducers"]
+    revisions = ("-t", "3.2.0", "-t", "triton:3.2.0")
+    both = json_answer(triage, "replay", tmp_path / "small", ROOT / "reproducers/cuda-matmul-f32", *revisions)["reproducers"]
     assert [entry["status"] for entry in both] == ["reproduces", "reproduces"]
     roots = {version: next((shared_home / "toolchains").glob(f"triton-{version}-*")) for version in ("3.2.0", "3.1.0")}
     tags = next(roots["3.2.0"].glob("triton-*.dist-info/WHEEL")).read_text()
