@@ -136,12 +136,11 @@ class _Reader:
         return inside
 
     def _define(self, names: str, types: list[str], operation: str) -> list[Value]:
-        wanted: list[str] = []
-        for found in _RESULT.finditer(names):
-            count = int(found[2] or 1)
-            wanted += [found[1]] if found[2] is None else [f"{found[1]}#{index}" for index in range(count)]
-        if len(wanted) != len(types):
-            raise self.error(f"{operation} has {len(wanted)} results but {len(types)} result types", self.position)
+        packs = [(pack[1], pack[2]) for pack in _RESULT.finditer(names)]
+        count = sum(int(size or 1) for _, size in packs)
+        if count != len(types):  # before a name is made for each, because a damaged program may ask for any number
+            raise self.error(f"{operation} has {count} results but {len(types)} result types", self.position)
+        wanted = [name if size is None else f"{name}#{index}" for name, size in packs for index in range(int(size or 1))]
         return [self._name(name, kind) for name, kind in zip(wanted, types, strict=True)]
 
     def _name(self, name: str, kind: str) -> Value:
