@@ -18,7 +18,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """A command line. `options`: all arguments except program, input and output; they are part of the evidence key.
-    `printing`: options that only change the output text; not part of any key. `env`: variables added to those that a compiler gets.
+    `printing`: options that only change the output text; not part of any key. `env`: variables beside the usual ones.
     `launcher`: runs instead of the program, such as an interpreter and a script; not part of any key.
     `places`: set when `options` is the whole command line of a recipe; maps its `{name}` placeholders to their values.
     `{input}` and `{output}` are always known, and nothing is appended.
