@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,3 +168,19 @@ def test_what_is_told_on_stdout_is_read_among_what_a_kernel_prints() -> None:
     done = Execution(("x",), Ending.EXITED, 0, None, 0, 0, 0, Captured("\n".join(lines)), Captured())
     told = reported_facts(done)
     assert (told.phase, told.metrics) == ("llir", {"shared_bytes": 4096})
+
+
+def test_the_worker_keeps_the_variables_that_the_recipe_names(toolchain: Toolchain, tmp_path: Path) -> None:
+    case = replace(CASE, env=(("MLIR_ENABLE_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", None)))
+    invocation = TRITON.invocation(case, toolchain)
+    if isinstance(invocation, Untestable):
+        pytest.fail(invocation.reason)
+    code = (
+        "import os; from triage.compilers.triton.worker.isolation import prepare; prepare(name_pass=False);"
+        "print(*(os.environ.get(name) for name in ('MLIR_ENABLE_DUMP', 'TRITON_ALWAYS_COMPILE', 'TRITON_DEBUG')))"
+    )
+    own = {"MLIR_ENABLE_DUMP": "1", "TRITON_ALWAYS_COMPILE": "2", "TRITON_DEBUG": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **invocation.env, **own}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["1", "2", "None"], done.stderr

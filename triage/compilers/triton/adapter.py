@@ -86,7 +86,11 @@ class Triton(Compiler):
         options = ("--spec", json.dumps(spec, sort_keys=True), *(("--phase", case.phase) if case.phase else ()))
         # Neither the user's site-packages nor any variable may decide what is imported.
         launcher = (str(python), "-I", "-S", str(_WORKER))
-        env = {"TRIAGE_TRITON": str(layout.import_root(toolchain.program))}
+        # The worker removes Triton's own variables, except those that the recipe names.
+        env = {
+            "TRIAGE_TRITON": str(layout.import_root(toolchain.program)),
+            "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
+        }
         return Invocation(options, env=env, launcher=launcher)
 
     def _python(self, toolchain: Toolchain) -> Path | Untestable:

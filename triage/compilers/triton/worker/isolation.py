@@ -13,7 +13,7 @@ from typing import Any
 
 from .report import KernelReport
 
-# Triton's own variables change the result, and no evidence key contains them.
+# Triton's own variables change the result, and no evidence key contains them unless the recipe names them under `env`.
 _SWITCHES = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "NVPTX_", "DISABLE_", "ALLOW_", "USE_", "PROTON_", "ENABLE_", "OPTIMIZE_")
 # Imported by Triton or by the program around a kernel, but not needed to compile.
 _NOT_NEEDED = ("torch", "numpy", "setuptools", "filelock")
@@ -25,8 +25,9 @@ def prepare(*, name_pass: bool) -> None:
     name_pass: print the IR before each pass, so that the last one printed is the one that crashed.
     """
     here = str(Path.cwd())
+    kept = os.environ.pop("TRIAGE_KEEP", "").split()
     for name in list(os.environ):
-        if name.startswith(_SWITCHES):
+        if name.startswith(_SWITCHES) and name not in kept:
             del os.environ[name]
     os.environ.update(HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=str(Path(here, "cache")))
     if name_pass:
