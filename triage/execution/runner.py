@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -210,17 +210,9 @@ class ProbeRunner:
         finally:
             task.finish()
 
-    @contextmanager
-    def threads(self, count: int) -> Iterator[ThreadPoolExecutor]:
+    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
         """Open a pool of at most `jobs` threads that wait for compilers. An error or Ctrl-C ends the compilers first."""
-        pool = ThreadPoolExecutor(max_workers=min(count, self.jobs))
-        try:
-            yield pool
-        except BaseException:
-            self.stop.set()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        return self.registry.workspace.threads(min(count, self.jobs))
 
     def _reservation(self, case: Case) -> float:
         """Return the MiB to set aside: what the case used last time with some headroom, else its whole limit."""

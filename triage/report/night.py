@@ -290,7 +290,7 @@ def partial_text(night: Night) -> str:
     if night.stopped is None:
         return ""
     total = len(night.pairs) + len(night.not_compared)
-    return f"Partial: {night.stopped}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
+    return f"{night.stopped[:1].upper()}{night.stopped[1:]}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
 
 
 def _times_lines(night: Night) -> Iterable[RenderableType]:

@@ -145,7 +145,7 @@ class ToolchainRegistry:
         """
         rev = parse_rev(text, tuple(self._compilers))
         if rev.family not in (None, family):
-            raise BadInput(f"{text!r} is a {rev.family} revision; this needs a {family} revision")
+            raise BadInput(f"{text!r} is a revision of {rev.family}; name one of {family}")
         match rev.kind:
             case "installed":
                 return self._beside_program(family)
