@@ -72,7 +72,8 @@ def test_the_model_is_the_cause_when_the_compiler_is_fixed(
     assert bisection["moved"] == "model"
     assert bisection["failure"]["class"] == "undeclared-device"
     assert is_culprit(bisection, shas)
-    assert bisection["model"]["probes"] <= 2 + 4 + 1 + 4
+    ends, halvings, spare, confirmations = 2, 4, 1, 6
+    assert bisection["model"]["probes"] <= ends + halvings + spare + confirmations
 
 
 def test_the_model_is_the_cause_although_the_compiler_changed_too(
