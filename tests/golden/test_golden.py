@@ -22,6 +22,7 @@ from triage.model.revision import Revision
 from triage.report.bisection import BisectReport
 from triage.report.formats import TextFormat
 from triage.report.night import NightReport
+from triage.report.night_building import record_of
 
 FOLDER = Path(__file__).parent
 
@@ -43,7 +44,7 @@ def nightly_screen() -> str:
         "other": "FFFFGGPP",
         "fine": "PPPPPPPP",
     }
-    return TextFormat().render(NightReport(replace(night_of(histories, old=1, new=4), seconds=2.0)))
+    return TextFormat().render(NightReport(record_of(replace(night_of(histories, old=1, new=4), seconds=2.0))))
 
 
 def bisect_screen() -> str:

@@ -15,6 +15,7 @@ from triage.nightly.compare import CaseChangeKind, Night, Pair, compare, pair_up
 from triage.nightly.night import NightRun, shard
 from triage.report.junit import JUnitFormat
 from triage.report.night import NightReport, write_reports
+from triage.report.night_building import record_of
 from triage.report.shapes import as_json
 
 KNOWN = Expectation("class-F", since="1.1.0")
@@ -28,10 +29,10 @@ def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
 @pytest.mark.parametrize(
     ("old", "new", "change"),
     [
-        ("P", "P", CaseChangeKind.UNCHANGED),
+        ("P", "P", CaseChangeKind.PASSING),
         ("P", "F", CaseChangeKind.REGRESSED),
         ("F", "P", CaseChangeKind.FIXED),
-        ("F", "F", CaseChangeKind.UNCHANGED),
+        ("F", "F", CaseChangeKind.FAILING),
         ("F", "G", CaseChangeKind.CHANGED),
         ("U", "F", CaseChangeKind.UNTESTABLE),
         ("P", "U", CaseChangeKind.UNTESTABLE),
@@ -48,7 +49,7 @@ def test_a_pair_of_outcomes_is_one_kind_of_change(old: str, new: str, change: Ca
         ("P", "F", CaseChangeKind.KNOWN),
         ("P", "G", CaseChangeKind.REGRESSED),
         ("F", "F", CaseChangeKind.KNOWN),
-        ("P", "P", CaseChangeKind.UNCHANGED),
+        ("P", "P", CaseChangeKind.UNEXPECTED_PASS),
         ("F", "P", CaseChangeKind.FIXED),
     ],
 )
@@ -107,13 +108,14 @@ def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
 
 
 def test_the_json_of_a_nightly(night: Night) -> None:
-    answer = as_json(NightReport(night, {"markdown": "x.md"}).shape())
+    answer = as_json(NightReport(replace(record_of(night), reports={"markdown": "x.md"})).shape())
     assert [pair["case"] for pair in answer["regressed"]] == ["comes-and-goes", "stays", "hidden"]
     assert [pair["case"] for pair in answer["fixed"]] == ["fixed"]
     assert [pair["case"] for pair in answer["changed"]] == ["other"]
     assert (answer["unchanged"], answer["untestable"]) == (1, 1)
     assert answer["not_tested"] == [{"case": "never-tested", "reason": "unknown flag"}]
-    assert answer["clusters"][0] == {"signature": "class-F:same text", "cases": ["comes-and-goes", "stays", "hidden"]}
+    cluster = answer["clusters"][0]
+    assert (cluster["signature"], cluster["cases"]) == ("class-F:same text", ["comes-and-goes", "stays", "hidden"])
     regressed = answer["regressed"][0]
     assert regressed["bisections"][0]["after"]["name"] == "1.4.0"
     assert regressed["failure"]["class"] == "class-F"
@@ -122,7 +124,7 @@ def test_the_json_of_a_nightly(night: Night) -> None:
 
 
 def test_junit_counts_regressions_as_failures(night: Night) -> None:
-    suite = ElementTree.fromstring(JUnitFormat().render(NightReport(night))).find("testsuite")
+    suite = ElementTree.fromstring(JUnitFormat().render(NightReport(record_of(night)))).find("testsuite")
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
         "tests": "7",
         "failures": "4",
@@ -134,7 +136,7 @@ def test_junit_counts_regressions_as_failures(night: Night) -> None:
 
 
 def test_markdown_names_regressions_and_their_releases(night: Night) -> None:
-    text = NightReport(night).markdown()
+    text = NightReport(record_of(night)).markdown()
     assert "# 1.4.0 against 1.1.0" in text
     assert "**3** regressed, **1** fixed, **1** changed" in text
     assert "| `comes-and-goes` | class-F | 1.3.0 and 1.4.0 | 1.5.0 and 1.6.0 |" in text
@@ -145,7 +147,7 @@ def test_markdown_names_regressions_and_their_releases(night: Night) -> None:
 
 
 def test_reports_are_written_without_temporary_files(night: Night, tmp_path: Path) -> None:
-    files = write_reports(night, tmp_path / "deep" / "out").files
+    files = write_reports(record_of(night), tmp_path / "deep" / "out").night.reports
     assert {Path(path).name for path in files.values()} == {"nightly.md", "nightly.xml", "nightly.json"}
     assert json.loads(Path(files["json"]).read_text())["reports"] == files
     assert sorted(path.name for path in (tmp_path / "deep" / "out").iterdir()) == [
@@ -158,7 +160,7 @@ def test_reports_are_written_without_temporary_files(night: Night, tmp_path: Pat
 def test_unexpected_passes_are_named(night: Night) -> None:
     known = replace(night.pairs[0].probe.case, name="known", expect=(Expectation("class-F"),))
     probe = replace(night.of(CaseChangeKind.FIXED)[0].probe, case=known)
-    report = NightReport(replace(night, pairs=(Pair(probe, probe, CaseChangeKind.UNCHANGED),)))
+    report = NightReport(record_of(replace(night, pairs=(Pair(probe, probe, CaseChangeKind.UNEXPECTED_PASS),))))
     assert as_json(report.shape())["unexpected_passes"] == ["known"]
     assert "## Unexpected passes\n\n- `known`" in report.markdown()
 
@@ -170,9 +172,9 @@ def test_toolchain_and_baseline_must_differ() -> None:
 
 def test_only_a_much_slower_compile_is_measured_again() -> None:
     case = case_named("case")
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), CaseChangeKind.UNCHANGED).is_suspicious
-    assert not Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), CaseChangeKind.UNCHANGED).is_suspicious
-    assert not Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), CaseChangeKind.UNCHANGED).is_suspicious
+    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), CaseChangeKind.PASSING).is_suspicious
+    assert not Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), CaseChangeKind.PASSING).is_suspicious
+    assert not Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), CaseChangeKind.PASSING).is_suspicious
     assert not Pair(probe(case, 0, "P", 2.0), probe(case, 1, "F", 9.0), CaseChangeKind.REGRESSED).is_suspicious
 
 

@@ -20,6 +20,7 @@ from triage.reduce.state import NotReproducible, Reduced
 from triage.reduce.workflow import ReductionRequest
 from triage.report.formats import TextFormat
 from triage.report.night import NightReport, write_reports
+from triage.report.night_building import record_of
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -68,7 +69,7 @@ def test_each_new_signature_is_reduced_once_and_told_at_once(richer: list[Night]
 
 
 def test_every_report_leads_to_the_reproducers(richer: list[Night], tmp_path: Path) -> None:
-    paths = write_reports(richer[-1], tmp_path).files
+    paths = write_reports(record_of(richer[-1]), tmp_path).night.reports
     page = Path(paths["markdown"]).read_text()
     link = "[reproducers/one](reproducers/one/README.md)"
     assert f"- reduced to 3 operations: {link}\n" in page
@@ -80,12 +81,12 @@ def test_every_report_leads_to_the_reproducers(richer: list[Night], tmp_path: Pa
     assert (told["other"]["reproducer"], told["other"]["reason"]) == (None, "it fails in <none> of 8 further compiles")
     failures = [one.text or "" for one in ElementTree.fromstring(Path(paths["junit"]).read_text()).iter("failure")]
     assert ["out/reproducers/one" in text for text in failures] == [True, True, False, False]
-    text = TextFormat().render(NightReport(richer[-1]))
+    text = TextFormat().render(NightReport(record_of(richer[-1])))
     assert text.count("out/reproducers/one") == 2
     assert "not reduced: no space left" in text
 
 
 def test_a_night_without_reductions_says_nothing_of_them(night: Night, tmp_path: Path) -> None:
-    paths = write_reports(night, tmp_path).files
+    paths = write_reports(record_of(night), tmp_path).night.reports
     assert "reduced" not in Path(paths["markdown"]).read_text()
     assert {one["example"] for one in json.loads(Path(paths["json"]).read_text())["regressed"]} == {None}

@@ -14,9 +14,9 @@ from tests.torture.fake_releases import FakeReleases, environment, fake_releases
 from triage.cli.app import app
 from triage.execution import prober
 from triage.nightly import night
-from triage.nightly.compare import CaseChangeKind, Example, Pair
-from triage.report import night as report_of_night
-from triage.report.registry import SuiteCase
+from triage.nightly.compare import CaseChangeKind, Pair
+from triage.report import night_building
+from triage.report.night_record import CaseRecord
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +85,14 @@ def test_an_error_while_a_case_is_bisected_and_reduced(cases: Path, monkeypatch:
 
 @pytest.mark.parametrize("name", ["broken", "breaks"])
 def test_an_error_while_a_case_is_shown(cases: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    show = report_of_night._suite_case
+    show = night_building.case_record
 
-    def suite_case(pair: Pair, example: Example | None) -> SuiteCase:
+    def case_record(pair: Pair) -> CaseRecord:
         if pair.name == name and pair.change is not CaseChangeKind.UNTESTABLE:
             raise ZeroDivisionError(name)
-        return show(pair, example)
+        return show(pair)
 
-    monkeypatch.setattr(report_of_night, "_suite_case", suite_case)
+    monkeypatch.setattr(night_building, "case_record", case_record)
     if name == "broken":
         (cases / "breaks.yaml").unlink()
     result = nightly(cases)

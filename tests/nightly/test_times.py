@@ -19,6 +19,7 @@ from triage.nightly.compare import CaseChangeKind, Night, Pair, RunTimes
 from triage.nightly.times import compile_times
 from triage.report.junit import JUnitFormat
 from triage.report.night import NightReport
+from triage.report.night_building import record_of
 from triage.report.shapes import as_json
 
 CASE = case_named("case")
@@ -79,12 +80,12 @@ def night() -> Night:
     )
     compiles = compile_times(TimedProber({"1.0.0": 2.0, "1.1.0": 9.0}, Machine(1)), CASE, OLD, NEW)
     probes = [Probe(CASE, ref.revision, None, outcome("P"), Measured(1.0), cached=False) for ref in (OLD, NEW)]
-    pair = Pair(*probes, CaseChangeKind.UNCHANGED, compiles=compiles, runs=runs)
+    pair = Pair(*probes, CaseChangeKind.PASSING, compiles=compiles, runs=runs)
     return Night(NEW.revision, OLD.revision, (pair,), 1.0, 2, 0)
 
 
 def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night: Night) -> None:
-    answer = as_json(NightReport(night).shape())
+    answer = as_json(NightReport(record_of(night)).shape())
     run, missing = answer["run_times"]
     assert (run["ratio"], run["low"], run["high"], run["verdict"]) == (2.0, 1.9, 2.1, "slower")
     assert (run["baseline"]["dispatches"], run["new"]["dispatches"], run["new"]["bytes"]) == (3, 4, 100)
@@ -97,7 +98,7 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night
 
 
 def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
-    lines = NightReport(night).markdown().replace("\\", "").splitlines()
+    lines = NightReport(record_of(night)).markdown().replace("\\", "").splitlines()
     [row] = [line for line in lines if line.startswith("| `case, decode`")]
     assert "2.00 [1.90, 2.10] | slower | 3 -> 4 | 100 bytes | 20 MiB |" in row
     assert any("no device hip" in line and "| - |" in line for line in lines)
@@ -107,7 +108,7 @@ def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
 
 @pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
 def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
-    report = NightReport(replace(night, fail_on_slower=asked))
+    report = NightReport(record_of(replace(night, fail_on_slower=asked)))
     suite = ElementTree.fromstring(JUnitFormat().render(report)).find("testsuite")
     assert suite is not None
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {

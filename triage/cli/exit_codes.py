@@ -130,12 +130,20 @@ def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:
 
 
 def exit_for_probes(probes: Iterable[Probe]) -> Exit:
-    """Return the exit code for probes: FOUND for an unexpected failure, else why some could not be tested, else OK."""
+    """Return the exit code for probes, see `exit_for_results`."""
     from triage.execution.judge import status_of
 
-    results = [(status_of(probe), probe.outcome) for probe in probes]
+    results = ((probe.outcome, status_of(probe)) for probe in probes)
+    return exit_for_results((status, outcome.cause if isinstance(outcome, Untestable) else None) for outcome, status in results)
+
+
+def exit_for_results(results: Iterable[tuple[str, Cause | None]]) -> Exit:
+    """Return the exit code for statuses, with the cause of each untestable one: FOUND for an unexpected failure, else why
+    some could not be tested, else OK.
+    """
+    results = list(results)
     statuses = {status for status, _ in results}
     if Status.FAILED in statuses:
         return Exit.FOUND
-    code = exit_without_answer(outcome.cause for _, outcome in results if isinstance(outcome, Untestable))
+    code = exit_without_answer(cause for status, cause in results if cause is not None)
     return Exit.OK if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE} else code

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from triage.cli.context import load_cases, open_runner, select_one_family
-from triage.cli.exit_codes import Exit, command, exit_for_probes
+from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.options import (
     AfterOption,
     ForecastOption,
@@ -25,13 +25,16 @@ from triage.cli.options import (
 from triage.cli.screen import print_stderr
 from triage.config.values import parse_duration
 from triage.execution.runner import ProbeJob
+from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
-from triage.nightly.compare import CaseChangeKind, Night
+from triage.model.outcome import Cause
 from triage.nightly.night import NightRun, shard
 from triage.report.forecast import forecast
-from triage.report.night import NightReport, showable, write_reports
-from triage.report.registry import format_for, write_report
+from triage.report.night import NightReport, write_reports
+from triage.report.night_building import record_of
+from triage.report.night_record import NightRecord
+from triage.report.registry import write_report
 
 
 @command
@@ -100,36 +103,33 @@ def nightly(
                 run.bench(threshold, budget)
             if bisect:
                 run.bisect()
-            report = _written(run, out, output)
+            report = _written(run, out)
             if out and reproducers:
                 from triage.report.reproducer import write_reproducer
 
                 # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
                 for _ in run.reduce(partial(write_reproducer, out=reproducers)):
-                    report = _written(run, out, output)
+                    report = _written(run, out)
     write_report(report, output)
-    night = run.night()
-    if night.of(CaseChangeKind.REGRESSED) or night.of(CaseChangeKind.CHANGED) or (fail_on_slower and night.is_slower):
+    return Exit.FOUND if run.night().new_failures else exit_of(report.night)
+
+
+def exit_of(night: NightRecord) -> Exit:
+    """Return the exit code of a night: FOUND for a new failure, else why cases could not be tested, else OK."""
+    is_slower = bool(night.slower) or any(row.verdict == Pace.SLOWER for row in night.run_times)
+    if any(case.counts for case in night.cases) or (night.fail_on_slower and is_slower):
         return Exit.FOUND
-    code = exit_for_probes(probe for pair in report.night.pairs for probe in (pair.baseline, pair.probe))
+    if night.strict and night.unexpected():
+        return Exit.FOUND
+    results = (result for case in night.cases if not case.quarantined for result in (case.baseline, case))
+    code = exit_for_results((result.status, Cause(result.cause) if result.cause else None) for result in results)
     return Exit.OK if code is Exit.FOUND else code
 
 
-def _written(run: NightRun, out: Path | None, output: str, stopped: str | None = None) -> NightReport:
+def _written(run: NightRun, out: Path | None, stopped: str | None = None) -> NightReport:
     """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
-
-    def written(night: Night) -> NightReport:
-        report = write_reports(night, out) if out else NightReport(night)
-        format_for(NightReport, output).render(report)
-        return report
-
-    night = run.night(stopped)
-    try:
-        return written(night)
-    except (TriageError, OSError):
-        raise
-    except Exception:
-        return written(showable(night, run.runner.internal_error))
+    night = record_of(run.night(stopped), run.runner.internal_error)
+    return write_reports(night, out) if out else NightReport(night)
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def _partial_reports(run: NightRun, out: Path | None, output: str) -> Iterator[N
         if isinstance(error, KeyboardInterrupt | Interrupted):
             stopped = "interrupted"
         try:
-            write_report(_written(run, out, output, stopped), output)
+            write_report(_written(run, out, stopped), output)
         except Exception as problem:
             print_stderr(f"triage: the partial report is missing: {problem}")
         raise

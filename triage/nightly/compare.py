@@ -20,13 +20,16 @@ _SUSPICIOUS_BY = 1.0  # and this many seconds more
 
 
 class CaseChangeKind(StrEnum):
-    """What happened to a case between baseline and toolchain."""
+    """What happened to a case between baseline and toolchain. The values are part of the JSON of a night."""
 
     REGRESSED = "regressed"
     FIXED = "fixed"
     CHANGED = "changed"  # fails on both, with different failures
     KNOWN = "known"  # fails as its recipe expects
-    UNCHANGED = "unchanged"
+    FAILING = "failing"  # as on the baseline
+    PASSING = "passing"
+    UNEXPECTED_PASS = "unexpected-pass"  # noqa: S105 - it passes although its recipe expects a failure
+    FLAKY = "flaky"  # its state changes without a change of the compiler
     UNTESTABLE = "untestable"
 
 
@@ -73,7 +76,7 @@ class Pair:
     """One case on both toolchains.
 
     bisections: the changes that introduced and, in newer releases, fixed its failure; compiles: the times of its compile,
-    where they were measured again; runs: the times of its functions.
+    where they were measured again; runs: the times of its functions; quarantined: it never fails the night.
     """
 
     baseline: Probe
@@ -82,6 +85,7 @@ class Pair:
     bisections: tuple[Bisection, ...] = ()
     compiles: CompileTimes | None = None
     runs: tuple[RunTimes, ...] = ()
+    quarantined: bool = False
 
     @property
     def name(self) -> str:
@@ -113,20 +117,22 @@ class Example:
     """The reduction of one case of a new failure.
 
     signature: the failure's, shared by all cases that regressed with it. folder: the reproducer's, None when the
-    reduction failed.
+    reduction failed. seconds: the time that it took.
     """
 
     signature: str
     result: Reduced | NotReproducible
     folder: Path | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
     """The result of a nightly. `compiles`: compiles made; `cached`: cache hits.
 
-    stopped: why the nightly ended early, None when it is complete; not_compared: cases without a result on both toolchains;
-    fail_on_slower: slower compiles and runs count as regressions.
+    started: ISO 8601 in UTC; shard: `I/N`, None for all cases. stopped: why the nightly ended early, None when it is complete;
+    not_compared: cases without a result on both toolchains; fail_on_slower: slower compiles and runs count as regressions;
+    strict: unexpected passes do, too.
     """
 
     toolchain: Revision
@@ -139,10 +145,19 @@ class Night:
     stopped: str | None = None
     not_compared: tuple[str, ...] = ()
     fail_on_slower: bool = False
+    strict: bool = False
+    started: str | None = None
+    shard: str | None = None
 
     def of(self, change: CaseChangeKind | str) -> tuple[Pair, ...]:
         """Return the pairs with one kind of change, in the order of the recipes."""
         return tuple(pair for pair in self.pairs if pair.change == change)
+
+    @property
+    def new_failures(self) -> tuple[Pair, ...]:
+        """The pairs that fail the night: those that regressed, then those with another failure than before."""
+        pairs = (*self.of(CaseChangeKind.REGRESSED), *self.of(CaseChangeKind.CHANGED))
+        return tuple(pair for pair in pairs if not pair.quarantined)
 
     def example_of(self, pair: Pair) -> Example | None:
         """Return the reduction with the failure of a regressed case, if there is one."""
@@ -160,20 +175,10 @@ class Night:
         return tuple(row for pair in self.pairs for row in pair.runs)
 
     @property
-    def is_slower(self) -> bool:
-        """Whether a compile or a run is slower than on the baseline."""
-        return bool(self.compiled(Pace.SLOWER)) or any(row.pace is Pace.SLOWER for row in self.runs)
-
-    @property
-    def unexpected_passes(self) -> tuple[str, ...]:
-        """Cases that pass on the new toolchain although a failure is expected there."""
-        return tuple(pair.name for pair in self.pairs if status_of(pair.probe) is Status.XPASS)
-
-    @property
     def clusters(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """New failure signatures with the cases that have them, the most frequent first."""
         groups: dict[str, list[str]] = {}
-        for pair in (*self.of(CaseChangeKind.REGRESSED), *self.of(CaseChangeKind.CHANGED)):
+        for pair in self.new_failures:
             if pair.failure:
                 groups.setdefault(pair.failure.signature, []).append(pair.name)
         return tuple(
@@ -191,12 +196,13 @@ def compare(baseline: Probe, probe: Probe) -> CaseChangeKind:
     if Status.UNTESTABLE in (old, new):
         return CaseChangeKind.UNTESTABLE
     if new in _GOOD:
-        return CaseChangeKind.FIXED if old in _BAD else CaseChangeKind.UNCHANGED
+        passing = CaseChangeKind.UNEXPECTED_PASS if new is Status.XPASS else CaseChangeKind.PASSING
+        return CaseChangeKind.FIXED if old in _BAD else passing
     if new is Status.XFAIL:
         return CaseChangeKind.KNOWN
     if old in _GOOD:
         return CaseChangeKind.REGRESSED
-    return CaseChangeKind.UNCHANGED if _signature(baseline) == _signature(probe) else CaseChangeKind.CHANGED
+    return CaseChangeKind.FAILING if _signature(baseline) == _signature(probe) else CaseChangeKind.CHANGED
 
 
 def pair_up(probes: Iterable[Probe], toolchain: str, baseline: str, order: Sequence[str]) -> tuple[Pair, ...]:

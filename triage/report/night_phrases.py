@@ -1,0 +1,113 @@
+"""Phrases of the reports of a night."""
+
+from __future__ import annotations
+
+from triage.bisect.result import Answer, BisectKind
+from triage.model.outcome import Status
+from triage.report.benchmark import size_text, time_text
+from triage.report.bisection import BisectShape
+from triage.report.elements import plural, revision_text
+from triage.report.night_record import CaseRecord, ClusterRecord, NightRecord, ProgramShape, RunTimeShape, SlowerShape
+
+
+def partial_text(night: NightRecord) -> str:
+    """Return why a nightly is partial and how many cases it did not compare; empty when it is complete."""
+    if night.stopped is None:
+        return ""
+    total = len(night.cases) + night.unlisted + len(night.not_compared)
+    return f"{night.stopped[:1].upper()}{night.stopped[1:]}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
+
+
+def effort_text(night: NightRecord) -> str:
+    """Return what a nightly took: compiles, cache hits, seconds."""
+    return f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}, {night.seconds:.1f} s"
+
+
+def reason_text(case: CaseRecord, night: NightRecord) -> str | None:
+    """Return on which of the two toolchains a case could not be tested, and why."""
+    for result, revision in ((case, night.toolchain), (case.baseline, night.baseline)):
+        if result.status == Status.UNTESTABLE or result.reason:
+            return f"{revision.name}: {result.reason}"
+    return None
+
+
+def example_text(cluster: ClusterRecord, name: str) -> str | None:
+    """Return how small the program that stands for a failure became and where it is, or why it was not reduced; None when
+    nothing was tried.
+    """
+    shared = "" if cluster.representative == name else f" (of {cluster.representative}, which has the same failure)"
+    if cluster.reproducer is not None:
+        return f"reduced to {cluster.size}{shared}: {cluster.reproducer}"
+    step = next((step for step in cluster.steps if step.step == "reduce" and step.status == "failed"), None)
+    return f"not reduced{shared}: {step.reason}" if step else None
+
+
+def origin_text(bisection: BisectShape) -> str:
+    """Return a bisect's answer in one line."""
+    verb = "introduced" if bisection.kind == BisectKind.REGRESSION else "fixed"
+    before, after = bisection.before, bisection.after
+    if before is None or after is None:
+        return f"{verb}: not found: {bisection.reason}"
+    certainty = _doubt(bisection) or " (confirmed)"
+    return f"{verb} between {revision_text(before)} and {revision_text(after)}{certainty}"
+
+
+def releases_text(case: CaseRecord, kind: str) -> str:
+    """Return the two revisions between which a change of this kind happened; empty when none was searched for."""
+    for bisection in case.bisections:
+        if bisection.kind == kind and bisection.before and bisection.after:
+            return f"{bisection.before.name} and {bisection.after.name}{_doubt(bisection)}"
+    return "not found" if kind == BisectKind.REGRESSION else ""
+
+
+def _doubt(bisection: BisectShape) -> str:
+    if bisection.status == Answer.CULPRIT:
+        return ""
+    names = ", ".join(revision.name for revision in bisection.suspects)
+    return f" (one of {names})" if bisection.confirmed else f" (one of {names}, not confirmed)"
+
+
+def interval_text(row: SlowerShape | RunTimeShape) -> str:
+    """Return a ratio with its interval, or why there is none."""
+    ratio = row.times if isinstance(row, SlowerShape) else row.ratio
+    if ratio is None or row.low is None or row.high is None:
+        return "too few samples"
+    return f"{ratio:.2f} [{row.low:.2f}, {row.high:.2f}]"
+
+
+def compile_text(row: SlowerShape) -> str:
+    """Return the compile times on both toolchains: `2.0 s -> 9.0 s, 4.50 [4.41, 4.62] times`."""
+    times = " times" if row.low is not None else f" ({row.compiles})"
+    return f"{row.baseline_cpu_seconds:.1f} s -> {row.cpu_seconds:.1f} s, {interval_text(row)}{times}"
+
+
+def run_name(row: RunTimeShape) -> str:
+    """Return the case and its function."""
+    return f"{row.case}, {row.function}" if row.function else row.case
+
+
+def run_text(row: RunTimeShape) -> str:
+    """Return both times, the ratio and the verdict on the run time of a function, or why there is none."""
+    old, new = row.baseline.median, row.new.median
+    if row.reason is not None or old is None or new is None:
+        return run_verdict(row)
+    return f"{time_text(old)} -> {time_text(new)}, {interval_text(row)} {run_verdict(row)}"
+
+
+def run_verdict(row: RunTimeShape) -> str:
+    """Return the verdict on a run time, or why there is none."""
+    if row.reason is not None:
+        return f"not measured, {row.reason}"
+    return row.verdict or "no verdict"
+
+
+def old_new(row: RunTimeShape, name: str) -> str:
+    """Return a number of both programs: once where they are equal, empty where it is not known."""
+    old, new = (_number(side, name) for side in (row.baseline, row.new))
+    return old if old == new else f"{old} -> {new}"
+
+
+def _number(side: ProgramShape, name: str) -> str:
+    value = getattr(side, name)
+    form = {"bytes": size_text, "peak_mb": "{:.0f} MiB".format}.get(name, str)
+    return "" if value is None else form(value)
