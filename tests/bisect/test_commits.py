@@ -67,7 +67,7 @@ class EverySource:
             for index in indices
         ]
 
-    def obtain(self, offer: Offer) -> Path:
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:
         raise AssertionError("no compiler is needed")
 
 

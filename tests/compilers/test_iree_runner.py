@@ -36,3 +36,18 @@ def test_what_is_compiled_for_this_machine() -> None:
     assert RUNNER.runs(case)
     assert not RUNNER.runs(a_case())
     assert not RUNNER.runs(replace(case, target=replace(case.target, devices=2)))
+
+
+@pytest.mark.parametrize("root", [".", "lib/python3.11/site-packages", "lib/python3.11/site-packages/iree/compiler/_mlir_libs"])
+def test_the_native_program_of_a_virtual_environment_and_not_its_script(tmp_path: Path, root: str) -> None:
+    packages = tmp_path / "lib/python3.11/site-packages/iree"
+    for folder in (tmp_path / "bin", packages / "_runtime_libs", packages / "compiler/_mlir_libs"):
+        folder.mkdir(parents=True)
+    (tmp_path / "bin" / "iree-run-module").write_text("#!/bin/python\n")
+    program = RUNNER.program(tmp_path / root)
+    assert program is None
+    (packages / "_runtime_libs" / "iree-run-module").write_bytes(b"\x7fELF")
+    program = RUNNER.program(tmp_path / root)
+    assert (program.resolve() if program else None) == (
+        None if root == "." else packages.resolve() / "_runtime_libs" / "iree-run-module"
+    )

@@ -26,12 +26,14 @@ def make_wheel(
     payload: bytes = b"\x7fELF compiler",
     distribution: str = NAME,
     requires: str | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """A wheel with one program in it."""
+    """A wheel with one program in it, or with some files."""
     name = f"{distribution.replace('-', '_')}-{version}"
     metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+    program = "iree/compiler/_mlir_libs/iree-compile" if distribution == NAME else f"{distribution}.bin"
     files = {
-        "iree/compiler/_mlir_libs/iree-compile" if distribution == NAME else f"{distribution}.bin": payload,
+        **({program: payload} if files is None else files),
         f"{name}.dist-info/METADATA": (metadata + (f"Requires-Dist: {requires}\n" if requires else "")).encode(),
         f"{name}.dist-info/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
     }

@@ -118,7 +118,7 @@ class CommitCandidates(BisectRange):
 
     def ref(self, index: int) -> ToolchainRef:
         candidate = self.candidates[index]
-        obtain = partial(self._obtain, candidate)
+        obtain = partial(self._obtain, candidate, [])
         return self._end(index) or ToolchainRef(self.family, commit_revision(candidate.commit), bring=obtain)
 
     def revision(self, index: int) -> Revision:
@@ -160,18 +160,21 @@ class CommitCandidates(BisectRange):
     def _end(self, index: int) -> ToolchainRef | None:
         return self.ends[0] if index == 0 else self.ends[1] if index == len(self.candidates) - 1 else None
 
-    def _obtain(self, candidate: Candidate) -> Path:
-        """Obtain the cheapest offer that works.
+    def _obtain(self, candidate: Candidate, used: list[Offer], package: str | None = None) -> Path:
+        """Obtain the cheapest offer that works, and add it to `used`; or a package of the offer that was used.
 
         Raises:
             Unobtainable: None works; with the reason of each.
         """
         reasons: list[str] = []
-        for offer in candidate.offers:
+        for offer in used[-1:] if package else candidate.offers:
             try:
-                return self.sources[offer.source].obtain(offer)
+                root = self.sources[offer.source].obtain(offer, package)
             except Unobtainable as error:
                 reasons.append(f"{offer.source}: {error}")
+            else:
+                used.append(offer)
+                return root
         raise Unobtainable("; ".join(reasons) or candidate.untestable or _NO_OFFER)
 
 

@@ -114,7 +114,7 @@ class RunPlanner:
             return Untestable(Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT, str(error))
         program = runner.program(root) or runner.program(toolchain.program.parent)
         if program is None:
-            return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} comes without the program of {runner.distribution}")
+            return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
         expected = results(spec.reference) if spec.reference else spec.expected
         if isinstance(expected, Untestable):
             return expected
@@ -149,3 +149,8 @@ class RunPlanner:
             with program.open("rb") as source:
                 self._programs[program] = file_digest(source, "sha256").hexdigest()
         return self._programs[program]
+
+
+def no_program(toolchain: Toolchain, package: str) -> str:
+    """Say that a toolchain has no program of a package, and what to do."""
+    return f"{toolchain.revision.name} has no programs of {package} beside its compiler: build or install them there"

@@ -14,6 +14,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.process import run
+from triage.execution.run_stage import no_program
 from triage.execution.runner import ProbeRunner
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, RunSpec
@@ -103,7 +104,7 @@ def compile_program(runner: ProbeRunner, original: Case, ref: ToolchainRef, targ
         return str(error)
     tool = device.benchmark_program(root) or device.benchmark_program(toolchain.program.parent)
     if tool is None:
-        return f"{toolchain.revision.name} comes without a program that measures"
+        return no_program(toolchain, device.distribution)
     statistics = target.with_suffix(".statistics")
 
     def counting(invocation: Invocation) -> Invocation:

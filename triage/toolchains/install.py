@@ -20,7 +20,7 @@ from triage.model.execution import Ending
 from triage.toolchains.addresses import host_of
 from triage.toolchains.archives import check_wheel
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install_cache import PLAIN_WHEEL, fill_folder, folder_of
+from triage.toolchains.install_cache import PLAIN_WHEEL, fill_folder, folder_of, installed_release
 from triage.toolchains.workspace import Workspace
 
 _UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
@@ -60,6 +60,32 @@ def install(
         return release
 
     return fill_folder(workspace, folder.name, name, fill)
+
+
+def install_companion(workspace: Workspace, package: str, version: str, index: Index) -> Path:
+    """The folder of a package that is released beside a compiler: of the compiler's version or, where the package lacks a
+    patch version, the newest one before it.
+
+    Raises:
+        Unobtainable: the index has none.
+        EnvironmentFailure: as `install`.
+    """
+    from packaging.version import Version
+
+    wanted = Version(version)
+    release = installed_release(workspace.toolchains, package, version)
+    if release is None:
+        patches = (
+            (parsed, release)
+            for release in index.releases(package)
+            if (parsed := Version(release.version)) <= wanted
+            and parsed.release[:2] == wanted.release[:2]
+            and not release.yanked
+        )
+        _, release = max(patches, key=lambda patch: patch[0], default=(None, None))
+    if release is None:
+        raise Unobtainable(f"the package index has no {package} {version}")
+    return install(workspace, package, release, index)
 
 
 def download(workspace: Workspace, url: str, release: Release, scratch: Path, name: str) -> Path:

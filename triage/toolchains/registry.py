@@ -19,7 +19,7 @@ from triage.model.progress import Progress, Silent
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.capability_cache import describe
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install
+from triage.toolchains.install import install, install_companion
 from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, installed_release, is_intact, sweep
 from triage.toolchains.workspace import Workspace
 
@@ -73,14 +73,15 @@ def parse_rev(text: str, families: tuple[str, ...]) -> ParsedRev:
 @dataclass(frozen=True, slots=True)
 class ToolchainRef:
     """A revision and where its compiler comes from: a release of the index, a folder or binary at `path`, or `bring`, which
-    obtains it, may take long and raises EnvironmentFailure where there is none.
+    obtains it, may take long and raises EnvironmentFailure where there is none. With the name of a package, `bring` obtains
+    that package of the same revision.
     """
 
     family: str
     revision: Revision
     release: Release | None = None
     path: Path | None = None
-    bring: Callable[[], Path] | None = field(default=None, compare=False)
+    bring: Callable[..., Path] | None = field(default=None, compare=False)
 
 
 class ToolchainRegistry:
@@ -208,37 +209,26 @@ class ToolchainRegistry:
             raise EnvironmentFailure(f"{missing} is not installed beside this program; select another toolchain") from error
         return ToolchainRef(family, Revision(package_info.version), path=Path(str(package_info.locate_file(""))))
 
-    def companion(self, ref: ToolchainRef, package: str) -> Path:
-        """The folder of another package of a release's version, installed if it is missing.
-
-        Where the package lacks a patch version, the newest one before it is used.
-
-        Raises:
-            EnvironmentFailure: `ref` is no release, or the package has none of this version.
-        """
-        if ref.release is None:
-            raise EnvironmentFailure(f"{ref.revision.name} is not a release, so that there is no {package} for it")
-        version = ref.release.version
-        if (root := self._companions.get((package, version))) is not None:
-            return root
-        release = installed_release(self.folder, package, version)
-        release = release or _release_for(self.index.releases(package), version)
-        if release is None:
-            raise EnvironmentFailure(f"the package index has no {package} {version}")
-        root = install(self.workspace, package, release, self.index)
-        self._in_use.add(root)
-        self._companions[package, version] = root
-        return root
-
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
-        """The folder of another package that belongs to an obtained toolchain: of its release, else beside the compiler.
+        """The folder of another package that belongs to an obtained toolchain: of its release, of its nightly, or of its
+        commit; else the toolchain's own folder.
 
         Raises:
-            EnvironmentFailure: the release has none, or it cannot be installed.
+            Unobtainable: there is no such package of this revision.
+            EnvironmentFailure: it cannot be installed.
         """
+        key = (package, toolchain.revision.name)
         with self._lock:
-            ref = self._refs.get((toolchain.family, toolchain.revision.name))
-        return self.companion(ref, package) if ref is not None and ref.release is not None else toolchain.root
+            ref, known = self._refs.get((toolchain.family, toolchain.revision.name)), self._companions.get(key)
+        if known is not None:
+            return known
+        if ref is not None and ref.release is not None:
+            root = install_companion(self.workspace, package, ref.release.version, self.index)
+        else:
+            root = ref.bring(package) if ref is not None and ref.bring else toolchain.root
+        self._keep(root)
+        with self._lock:
+            return self._companions.setdefault(key, root)
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
         """The toolchain, installed if it is missing. EnvironmentFailure when it cannot be obtained or does not run."""
@@ -294,8 +284,7 @@ class ToolchainRegistry:
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
         root = self._root(ref, compiler)
-        if root != self.folder and root.is_relative_to(self.folder):
-            self._in_use.add(self.folder / root.relative_to(self.folder).parts[0])
+        self._keep(root)
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
         program = compiler.locate(root)
@@ -315,6 +304,11 @@ class ToolchainRegistry:
             capabilities=description.capabilities,
             version=ref.release.version if ref.release else description.version,
         )
+
+    def _keep(self, root: Path) -> None:
+        """Keep others from pruning an install that this process uses."""
+        if root != self.folder and root.is_relative_to(self.folder):
+            self._in_use.add(self.folder / root.relative_to(self.folder).parts[0])
 
     def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
         if ref.release is not None:
@@ -338,19 +332,6 @@ def _release_of(releases: Sequence[Release], version: str) -> Release | None:
 
     wanted = Version(version)
     return next((release for release in releases if Version(release.version) == wanted), None)
-
-
-def _release_for(releases: Sequence[Release], version: str) -> Release | None:
-    """The release of this version, else the newest earlier one of the same minor version."""
-    from packaging.version import Version
-
-    wanted = Version(version)
-    patches = [
-        release
-        for release in releases
-        if (parsed := Version(release.version)) <= wanted and parsed.release[:2] == wanted.release[:2] and not release.yanked
-    ]
-    return max(patches, key=lambda release: Version(release.version), default=None)
 
 
 def neighbours(listed: Sequence[str], wanted: str) -> list[str]:

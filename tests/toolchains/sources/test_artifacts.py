@@ -116,6 +116,19 @@ def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline
     assert github.asked["artifacts"] == 1  # remembered
 
 
+def test_another_package_of_an_artifact_has_its_own_folder(
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, tmp_path: Path
+) -> None:
+    runtime = make_wheel(tmp_path, "3.5.0.dev0+abc", distribution="iree-base-runtime", payload=b"runtime")
+    run(github, timeline, 1, archive(make_wheel(tmp_path, "3.5.0.dev0+abc"), runtime))
+    [offer] = source(workspace).offers(timeline, range(1, 2))
+    folder = source(workspace, wheel="iree_base_compiler-*.whl").obtain(offer, "iree-base-runtime")
+    assert (folder / "iree-base-runtime.bin").read_bytes() == b"runtime"
+    assert folder != source(workspace).obtain(offer)
+    with pytest.raises(Unobtainable, match="has no iree-something"):
+        source(workspace).obtain(offer, "iree-something")
+
+
 def test_all_pages_are_read_and_a_capped_search_is_split(
     github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.git_history import Timeline
-from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.index import Index
 from triage.toolchains.install_cache import installed, is_intact, stored
 from triage.toolchains.sources.base import Offer
@@ -149,7 +149,7 @@ def test_without_a_network_the_last_page_is_used(
 
 def test_an_offer_of_another_page_is_refused(nightlies: Nightlies, timeline: Timeline) -> None:
     [offer, *_] = nightlies.offers(timeline, range(5))
-    with pytest.raises(BadInput, match=r"lists no iree-base-compiler 9\.9"):
+    with pytest.raises(Unobtainable, match=r"lists no iree-base-compiler 9\.9"):
         nightlies.obtain(Offer("nightlies", offer.revision, offer.position, 0, "9.9"))
 
 

@@ -45,11 +45,11 @@ _TIMEOUT = 60.0  # seconds; an answer takes 0.1
 def locate(root: Path) -> Path | None:
     """Return the native `iree-compile` of a wheel, a virtual environment, a build or install tree, or the binary itself."""
     if root.is_file():
-        return _behind_script(root) if _is_script(root) else root.absolute()
+        return _behind_script(root) if is_script(root) else root.absolute()
     for pattern in _LOCATIONS:
         for path in sorted(root.glob(pattern)):
             if path.is_file():
-                return _behind_script(path) if _is_script(path) else path.absolute()
+                return _behind_script(path) if is_script(path) else path.absolute()
     return None
 
 
@@ -66,7 +66,8 @@ def python_root(program: Path) -> Path:
     return program.parents[1] / "compiler" / "bindings" / "python"
 
 
-def _is_script(path: Path) -> bool:
+def is_script(path: Path) -> bool:
+    """Whether a file names the program that runs it in its first line."""
     with path.open("rb") as source:
         return source.read(2) == b"#!"
 

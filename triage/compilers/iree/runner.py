@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from triage.compilers.iree.installation import is_script
 from triage.compilers.iree.values import TENSOR_PROTO, differences, identity_of, read_value, split_value
 from triage.model.case import Case, RunSpec
 
-_TOOLS = ("iree/_runtime_libs", "tools", "install/bin", "bin", ".")
+# The first is that of a wheel, the last the same folder as seen from the compiler beside it.
+_TOOLS = ("iree/_runtime_libs", "tools", "install/bin", "bin", ".", "../../_runtime_libs")
 _DEVICES = {
     "llvm-cpu": "local-sync",
     "vmvx": "local-sync",
@@ -124,5 +126,8 @@ class IreeRunner:
 
 
 def _tool(root: Path, name: str) -> Path | None:
-    """A program of the runtime in an installed wheel, a build tree or an install."""
-    return next((path for folder in _TOOLS if (path := root / folder / name).is_file()), None)
+    """A native program of the runtime in an installed wheel, a build tree or an install; the scripts in a virtual
+    environment's bin/ stay the same when its runtime is replaced.
+    """
+    files = (path for folder in _TOOLS if (path := root / folder / name).is_file())
+    return next((path for path in files if not is_script(path)), None)

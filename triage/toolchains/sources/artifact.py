@@ -99,20 +99,21 @@ class CommitArtifacts:
         artifacts = self._artifacts_of(ready)
         return [self._offer(timeline, index, runs[sha], artifacts) for sha, index in index_by_sha.items() if sha in runs]
 
-    def obtain(self, offer: Offer) -> Path:
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:
         if offer.untestable is not None:
             raise Unobtainable(offer.untestable)
         name = f"{self._settings.artifact} of {offer.revision.name[:10]}"
+        folder = self._folder(offer.item).name if package is None else f"{self._folder(offer.item).name}-{package}"
 
         def fill(root: Path, scratch: Path) -> None:
             with self._workspace.costs.timing(self._kind):
                 archive = scratch / "artifact.zip"
                 self._actions.download(int(offer.item), archive, name)
-                release = self._extract(archive, scratch, name)
+                release = self._extract(archive, scratch, name, package)
                 archive.unlink()
                 unpack(scratch / release.wheel, name, release, root, scratch, self._workspace)
 
-        return fill_folder(self._workspace, self._folder(offer.item).name, name, fill)
+        return fill_folder(self._workspace, folder, name, fill)
 
     def _folder(self, artifact: str) -> Path:
         return self._workspace.toolchains / f"artifact-{self._actions.slug.replace('/', '-')}-{artifact}"
@@ -182,15 +183,16 @@ class CommitArtifacts:
             return f"its run of {workflow} ended as {newest.conclusion}"
         return f"its run of {workflow} left no {artifact}"
 
-    def _extract(self, archive: Path, scratch: Path, name: str) -> Release:
-        """Extract the wheel for this platform."""
-        pattern, releases = self._settings.wheel, []
+    def _extract(self, archive: Path, scratch: Path, name: str, package: str | None) -> Release:
+        """Extract the wheel for this platform: the compiler's, or that of another package."""
+        pattern, releases = "*.whl" if package else self._settings.wheel, []
 
         def choose(members: list[str]) -> str:
-            release = newest_wheel((member for member in members if fnmatchcase(member, pattern)), self._distribution)
+            named = (member for member in members if fnmatchcase(member, pattern))
+            release = newest_wheel(named, package or self._distribution)
             if release is None:
                 listed = ", ".join(members[:5]) or "nothing"
-                raise Unobtainable(f"{name} has no {pattern} for this platform; it contains {listed}")
+                raise Unobtainable(f"{name} has no {package or pattern} for this platform; it contains {listed}")
             releases.append(release)
             return release.wheel
 

@@ -42,11 +42,12 @@ class Source(Protocol):
         cannot list them.
         """
 
-    def obtain(self, offer: Offer) -> Path:
-        """The folder of the toolchain, obtained if it is not installed.
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+        """The folder of the toolchain, obtained if it is not installed. package: another one that was published with it; a
+        source without packages returns the toolchain's folder.
 
         Raises:
-            Unobtainable: there is no such toolchain.
+            Unobtainable: there is no such toolchain or package.
             EnvironmentFailure: it cannot be obtained now.
         """
 

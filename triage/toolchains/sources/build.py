@@ -89,7 +89,7 @@ class SourceBuilds:
             offers.append(commit_offer(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason))
         return offers
 
-    def obtain(self, offer: Offer) -> Path:
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - a build holds all there is
         """A failed build is stored with its log, and not tried again with the same steps."""
         sha = offer.item
         if (failure := self._failure(sha)) is not None:

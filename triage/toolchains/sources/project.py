@@ -68,8 +68,8 @@ def sources_of(project: Project, repository: Repository, workspace: Workspace, f
     return tuple(section.open(context) for section in project.sections().values())
 
 
-def nightly_of(family: str, day: str, workspace: Workspace) -> tuple[Revision, Callable[[], Path]]:
-    """The newest nightly of a day (`2025-06-04`, or `latest`), and a function that installs it.
+def nightly_of(family: str, day: str, workspace: Workspace) -> tuple[Revision, Callable[..., Path]]:
+    """The newest nightly of a day (`2025-06-04`, or `latest`), and a function that installs it, or a package of its version.
 
     The project file in the current folder, or the shipped one, says where nightlies are.
 

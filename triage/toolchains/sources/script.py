@@ -75,7 +75,7 @@ class ScriptedToolchains:
         shas = ((index, timeline.commits[index].sha) for index in indices)
         return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
 
-    def obtain(self, offer: Offer) -> Path:
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - the path holds all there is
         if (entry := self._printed().get(offer.item)) is not None:
             known = Path(entry[0])
             if known.exists() and _stamp(known) == entry[1]:

@@ -14,11 +14,11 @@ from pydantic import Field, model_validator
 from triage.config.values import advice
 from triage.git_history import CommitPosition, Tag, Timeline
 from triage.git_history.refs import day_in
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
 from triage.toolchains.addresses import host_of
 from triage.toolchains.index import Index, ListedWheel, Release, WheelPage
-from triage.toolchains.install import download, install, unpack
+from triage.toolchains.install import download, install, install_companion, unpack
 from triage.toolchains.install_cache import fill_folder, folder_of, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext
 from triage.toolchains.sources.section import SourceSection, Tags, Text, Url
@@ -71,8 +71,7 @@ class NightliesSection(SourceSection):
     def of(self, workspace: Workspace, distribution: str | None) -> Nightlies:
         """The source, for a project whose wheels have this name."""
         name = self.distribution or distribution or ""
-        page = f"{self.index.rstrip('/')}/{name}/" if self.index else self.find_links or ""
-        return Nightlies(workspace, name, page, self.tags)
+        return Nightlies(workspace, name, self.index or self.find_links or "", self.tags, is_index=self.index is not None)
 
 
 def _tag(version: str, patterns: Sequence[str], timeline: Timeline) -> Tag | None:
@@ -109,7 +108,9 @@ class Releases:
         offers = [self._offer(release, position) for release, position in placed if position and position.index in indices]
         return sorted(offers, key=lambda offer: offer.position.index)
 
-    def obtain(self, offer: Offer) -> Path:
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+        if package is not None:
+            return install_companion(self._workspace, package, offer.item, self._index)
         for release in self._index.releases(self._distribution):
             if release.version == offer.item:
                 folder = self._folder(release)
@@ -133,12 +134,17 @@ class Nightlies:
 
     name = "nightlies"
 
-    def __init__(self, workspace: Workspace, distribution: str, page: str, tags: Sequence[str] = ()) -> None:
-        """`page`: the address of the page; `tags`: patterns such as `iree-{version}`."""
+    def __init__(
+        self, workspace: Workspace, distribution: str, address: str, tags: Sequence[str] = (), *, is_index: bool = False
+    ) -> None:
+        """`address`: of the page, or of an index with a page for each package; `tags`: patterns such as `iree-{version}`."""
         self._workspace = workspace
         self._distribution = distribution
-        self._page = page
+        self._address = address
+        self._is_index = is_index
+        self._page = f"{address.rstrip('/')}/{distribution}/" if is_index else address
         self._tags = tuple(tags)
+        self._beside: dict[str, Nightlies] = {}
         self._kind = f"{self.name}:{distribution}"
         self._listed: dict[str, ListedWheel] | None = None
 
@@ -171,14 +177,18 @@ class Nightlies:
         ]
         return sorted(offers, key=lambda offer: (offer.position.index, Version(offer.item)))
 
-    def obtain(self, offer: Offer) -> Path:
-        return self.obtain_version(offer.item)
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+        return self.obtain_version(offer.item, package)
 
-    def obtain_version(self, version: str) -> Path:
-        """The folder of a nightly. BadInput when it is not listed; otherwise the errors of `obtain`."""
+    def obtain_version(self, version: str, package: str | None = None) -> Path:
+        """The folder of a nightly, or of another package of its version. Errors as of `obtain`."""
+        if package is not None:
+            if package not in self._beside:
+                self._beside[package] = Nightlies(self._workspace, package, self._address, is_index=self._is_index)
+            return self._beside[package].obtain_version(version)
         wheel = self.listed().get(version)
         if wheel is None:
-            raise BadInput(f"{self._page} lists no {self._distribution} {version} for this platform")
+            raise Unobtainable(f"{self._page} lists no {self._distribution} {version} for this platform")
         release, name = wheel.release, f"{self._distribution} {version}"
         folder = folder_of(self._workspace.toolchains, self._distribution, release)
 
