@@ -96,7 +96,7 @@ def nightly(
             what = "then those of --bisect and --reduce for each new failure" if bisect or reduce else None
             write_report(forecast(runner, planned, what=what), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower)
+        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part)
         with _partial_reports(run, out, output):
             run.compare()
             if bench:

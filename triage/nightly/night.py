@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
-    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower: as in `Night`.
+    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard: as in `Night`.
     """
 
     runner: ProbeRunner
@@ -48,11 +49,13 @@ class NightRun:
     baseline: ToolchainRef
     after: int = 0
     fail_on_slower: bool = False
+    shard: str | None = None
     phase: str = "comparison"
     _probes: list[Probe] = field(default_factory=list)
     _pairs: tuple[Pair, ...] | None = None  # None until every case is compared
     _examples: dict[str, Example] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
+    _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
         """Raises BadInput when both toolchains are the same."""
@@ -78,6 +81,8 @@ class NightRun:
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=tuple(name for name in names if name not in known),
             fail_on_slower=self.fail_on_slower,
+            started=self._started_at.isoformat(timespec="seconds"),
+            shard=self.shard,
         )
 
     def compare(self) -> None:
