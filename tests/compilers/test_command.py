@@ -152,6 +152,7 @@ def test_a_built_compiler_end_to_end_with_rules_of_its_own(home: Path, triage: T
         (("rules: minicc.rules", "rules: other.rules"), '"other.rules"'),
         (("rules: minicc.rules", 'package: "numpy<2"'), "numpy<2"),
         (("rules: minicc.rules", "package: numpy"), "version"),
+        (("rules: minicc.rules", "package: [numpy, 'numba=={versoin}']"), "numba=={versoin}"),
         (("rules: minicc.rules", "package: '!'"), '"!"'),
         (('pattern: "version', 'pattern: "version ('), "regular expression"),
         (("rules: minicc.rules", "phase: hal"), "phase"),

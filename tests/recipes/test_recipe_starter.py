@@ -50,6 +50,15 @@ def test_a_new_recipe_quotes_odd_paths(folder):
         text_of("a", "models/it's ${no} matrix: #1.py", Target("cuda"))
 
 
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("_rms_norm_fwd", "rms-norm-fwd"), ("Swish.v2 (f16)", "swish-v2-f16"), ("x" * 300, "x" * 100), ("ß_", "iree")],
+)
+def test_the_name_is_made_from_the_title(folder, title, name):
+    Path("new.yaml").write_text(text_of(title, "models/matmul.mlir", Target("cuda")))
+    assert load_recipes([Path("new.yaml")])[0].name == name
+
+
 def test_the_commented_keys_load_as_well(folder):
     text = text_of("a", "models/matmul.mlir", Target("cuda"))
     lines = [re.sub(r"^# (?=(flags|phase|matrix|expect|  -))", "", line) for line in text.splitlines()]
@@ -63,7 +72,6 @@ def test_the_commented_keys_load_as_well(folder):
 @pytest.mark.parametrize(
     ("name", "path", "backend", "fragment"),
     [
-        ("A b", "m.mlir", "cuda", 'new recipe:1:7: "A b"'),
         ("a", "m.mlri", "cuda", 'did you mean ".mlir"?'),
         ("a", "m.mlir", "vulkan", 'did you mean "vulkan-spirv"?'),
     ],

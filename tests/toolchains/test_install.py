@@ -234,6 +234,20 @@ def test_an_environment_has_the_dependencies_of_its_day(
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [f"its_runtime-{taken}.dist-info"]
 
 
+@pytest.mark.parametrize("day", ["2024-03-03", "2024-06-01"])  # with the compiler, and long after it
+def test_a_companion_package_follows_the_version(loopback: LoopbackIndex, tmp_path: Path, day: str) -> None:
+    make_wheel(loopback.folder, "3.10.0", distribution="some-compiler")
+    days = {"3.9.0": "2024-02-01", "3.10.0": day, "3.11.0": "2024-07-01"}
+    for version in days:
+        make_wheel(loopback.folder, version, distribution="its-runtime")
+    loopback.publish_dated("some-compiler", {"3.10.0": "2024-03-02"})
+    loopback.publish_dated("its-runtime", days)
+    (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
+    beside = Environment(("its-runtime=={version}",))
+    folder = install(Workspace(tmp_path / "home"), "some-compiler", compiler, index_of(loopback, tmp_path), beside)
+    assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == ["its_runtime-3.10.0.dist-info"]
+
+
 def test_what_a_killed_install_or_prune_left_is_removed(tmp_path: Path) -> None:
     left = [tmp_path / "toolchains" / name for name in (".a-1.staging", ".a-1.doomed-7")]
     left.append(tmp_path / "builders" / "repo" / ".0.doomed-7")

@@ -120,9 +120,14 @@ class Wheel:
     interpreted: bool = False
 
 
+VERSION = "{version}"
+
+
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A release is a virtual environment with the package and its dependencies. beside: further requirements to install."""
+    """A release is a virtual environment with the package and its dependencies. beside: further requirements to install,
+    in which `VERSION` stands for the release's version.
+    """
 
     beside: tuple[str, ...] = ()
 

@@ -45,12 +45,17 @@ def setting(info: ValidationInfo) -> Setting:
     return info.context
 
 
+def name_from(text: str) -> str:
+    """The recipe name that is most like a text: `rms-norm-fwd` for `_RMS_norm.fwd`; empty when nothing can be kept."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:MAX_NAME].strip("-")
+
+
 def check_name(value: Any) -> str:
     """A recipe's name."""
     text = as_text(value)
     if not NAME.fullmatch(text):
-        slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "cuda-matmul-f32"
-        raise advice(f'"{text}" cannot be a name: use lowercase letters a-z, digits and hyphens, such as "{slug}".')
+        better = name_from(text) or "cuda-matmul-f32"
+        raise advice(f'"{text}" cannot be a name: use lowercase letters a-z, digits and hyphens, such as "{better}".')
     if len(text) > MAX_NAME:
         raise advice(f"the name has {len(text)} characters; write at most {MAX_NAME}, because file names contain it.")
     return text

@@ -7,16 +7,19 @@ import json
 from triage.config.values import yaml_text
 from triage.model.errors import BadFiles
 from triage.recipes.family import RecipeFamilies, RecipeFamily, RecipeStart
+from triage.recipes.fields import name_from
 from triage.recipes.loader import check_recipe
 from triage.recipes.matrix import SECTIONS
 
 
-def new_recipe(families: RecipeFamilies, name: str, input_path: str, start: RecipeStart) -> str:
-    """The YAML text of a recipe, with comments on further keys. input_path: relative to the recipe.
+def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: RecipeStart) -> str:
+    """The YAML text of a recipe, with comments on further keys. title: the name is made from it; input_path: relative to
+    the recipe.
 
     Raises:
         BadFiles: a value is not allowed in a recipe. Whether the input exists is not checked.
     """
+    name = name_from(title) or start.family
     target, family = start.target, families[start.family]
     fields = {"backend": target.backend, "chip": target.chip, "devices": target.devices} if target else {}
     where = f" on {target.chip or target.backend}" if target else ""

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
 
-from triage.compilers.base import Environment, Packaging, Wheel
+from triage.compilers.base import VERSION, Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
 from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
@@ -124,7 +124,7 @@ def _fill_environment(
 
     _make_environment(root, release.python, scratch, workspace)
     requirements = scratch / "requirements.txt"
-    requirements.write_text("\n".join((wheel.as_uri(), *beside)) + "\n")
+    requirements.write_text("\n".join((wheel.as_uri(), *(text.replace(VERSION, release.version) for text in beside))) + "\n")
     command = [*_pip_install(scratch), "--python", str(root / "bin" / "python"), "--default-index", index]
     command += ["-r", str(requirements)]
     as_of: list[str] = []

@@ -10,6 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from triage.compilers.base import VERSION
 from triage.compilers.command.spec import CommandSpec, VersionRule
 from triage.config.schema import MappingFormat
 from triage.config.suggestions import did_you_mean
@@ -34,9 +35,11 @@ def _word(value: Any) -> str:
 def _requirement(value: Any) -> str:
     text = as_text(value)
     try:
-        Requirement(text)
+        Requirement(text.replace(VERSION, "0"))
     except InvalidRequirement:
-        raise advice(f'"{text}" is not a requirement: write a name such as cython, or bounds such as "numpy<2".') from None
+        raise advice(
+            f'"{text}" is not a requirement: write a name such as cython, or bounds such as "numpy<2" or "numba=={VERSION}".'
+        ) from None
     return text
 
 
@@ -82,8 +85,9 @@ class CommandFormat(RecipeFormat):
     ] = Field(
         default=[],
         validate_default=False,
-        description="The package whose releases are the timeline, then further requirements to install.",
-        examples=["cython", ["numba", "numpy<2"]],
+        description="The package whose releases are the timeline, then further requirements to install; "
+        f"{VERSION} is the version of the first.",
+        examples=["cython", ["numba", "numpy<2"], ["iree-base-compiler", f"iree-base-runtime=={VERSION}"]],
     )
     version: VersionFormat | None = Field(default=None, description="How to ask a compiler without a package for its version.")
     rules: Annotated[str, BeforeValidator(check_file), WithJsonSchema(_TEXT)] | None = Field(
@@ -115,4 +119,4 @@ class CommandFormat(RecipeFormat):
 
 
 def _is_name(text: str) -> bool:
-    return canonicalize_name(text) == canonicalize_name(Requirement(text).name)
+    return VERSION not in text and canonicalize_name(text) == canonicalize_name(Requirement(text).name)
