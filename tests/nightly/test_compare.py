@@ -77,7 +77,7 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     refs = release_refs(runner.registry.count)
     run = NightRun(runner, [case_named(name) for name in histories], refs[new], refs[old])
     run.compare()
-    run.bisect()
+    run.bisect(run.finder())
     return run.night()
 
 

@@ -15,6 +15,7 @@ from triage.cli.app import app
 from triage.execution import prober
 from triage.nightly import night
 from triage.nightly.compare import CaseChangeKind, Pair
+from triage.nightly.origin import OriginFinder
 from triage.report import night_building
 from triage.report.night_record import CaseRecord
 
@@ -71,7 +72,7 @@ def test_an_error_while_a_case_is_judged(cases: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_error_while_a_case_is_bisected_and_reduced(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(night, "find_origin", raising("breaks", night.find_origin))
+    monkeypatch.setattr(OriginFinder, "find", raising("breaks", OriginFinder.find))
     monkeypatch.setattr(night, "reduce_case", raising("breaks", night.reduce_case))
     result = nightly(cases, "--bisect", "--reduce")
     assert result.exit_code == 1

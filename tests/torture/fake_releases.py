@@ -107,9 +107,13 @@ class FakeReleases:
 
 
 @contextmanager
-def fake_releases(folder: Path, count: int = 8) -> Iterator[FakeReleases]:
-    """Build `count` releases, 1.0.0 and on, and serve them until the block ends."""
+def fake_releases(folder: Path, count: int = 8, nightlies: int = 0) -> Iterator[FakeReleases]:
+    """Build `count` releases, 1.0.0 and on, and serve them until the block ends.
+
+    nightlies: number of those of January 2026 that lead to the next release; in inputs, their numbers go on.
+    """
     log, index, versions = folder / "compiles.log", folder / "index", [f"1.{minor}.0" for minor in range(count)]
+    versions += [f"1.{count}.0rc202601{day:02}" for day in range(1, nightlies + 1)]
     index.mkdir(parents=True)
     for minor, version in enumerate(versions):
         program = folder / version / "iree-compile"
@@ -118,6 +122,8 @@ def fake_releases(folder: Path, count: int = 8) -> Iterator[FakeReleases]:
         subprocess.run(["cc", "-O0", "-w", *settings, "-x", "c", "-", "-o", program], input=_SOURCE.encode(), check=True)
         wheel = wheel_of(program, version)
         wheel.rename(index / wheel.name)
+    links = "".join(f"<a href={path.name}>{path.name}</a><br>" for path in sorted(index.glob("*rc*.whl")))
+    (index / "links.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
     with serve(index) as served:
         served.publish()
         yield FakeReleases(served.url, log, tuple(versions))
@@ -134,6 +140,13 @@ def write_case(folder: Path, name: str, *words: str) -> Path:
         "limits: {timeout: 60s, memory: 1GiB}\n"
     )
     return path
+
+
+def write_project(folder: Path, releases: FakeReleases) -> None:
+    """Write a project file into a folder that names the page of nightlies."""
+    page = releases.url.replace("/simple/", "/links.html")
+    text = f"name: fake\ncompiler: iree\ndistribution: iree-base-compiler\nnightlies: {{find-links: '{page}'}}\n"
+    (folder / "triage.yaml").write_text(text)
 
 
 def environment(releases: FakeReleases, home: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, FailurePath
 from triage.bisect.search import BisectSearch, answer, run_search
 from triage.bisect.session import Journal, Session
+from triage.bisect.versions import versions_between
 from triage.execution.judge import Match, same_signature
 from triage.execution.runner import ProbeRunner
 from triage.git_history import CommitRange, Repository, Timeline, UnknownCommit
@@ -157,8 +158,10 @@ def search_on(request: BisectRequest, candidates: BisectRange) -> BisectSearch:
 
 def _plan_releases(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
     """Plan a search along releases. Without `after` the newest testable release is the new end; without `before` the old end
-    is searched backwards from it.
+    is searched backwards from it. Between two named ends nightlies are searched too, where an end is no release.
     """
+    if before and after and (mixed := _mixed_range(request, before, after)):
+        return search_on(request, mixed)
     search, (first, last) = all_releases(request, before, after)
     if first is not None and last is not None and first >= last:
         other = "--find fix" if request.kind is BisectKind.REGRESSION else "no --find fix"
@@ -181,6 +184,24 @@ def _plan_releases(request: BisectRequest, before: str | None, after: str | None
     )
 
 
+def _mixed_range(request: BisectRequest, before: str, after: str) -> ReleaseCandidates | None:
+    """The releases and nightlies between two ends that are not both releases; None where both are.
+
+    Raises:
+        BadInput: The ends are in the wrong order, or a build reports no version.
+    """
+    registry, family = request.runner.registry, request.case.compiler
+    old, new = registry.resolve(before, family), registry.resolve(after, family)
+    if (old.release or not (old.bring or old.path)) and (new.release or not (new.bring or new.path)):
+        return None
+    versions = versions_between(registry, old, new)
+    if versions.problem is not None:
+        raise BadInput(f"{before} .. {after}: {versions.problem}; with --repo, a clone of the compiler, commits are searched")
+    if versions.skipped is not None:
+        request.runner.progress.note(versions.skipped)
+    return ReleaseCandidates(versions.refs, registry)
+
+
 def all_releases(request: BisectRequest, *texts: str | None) -> tuple[BisectSearch, list[int | None]]:
     """A search along all releases, and the indices of some of them.
 
@@ -198,6 +219,8 @@ def candidates_of(request: BisectRequest, before: str | None, after: str | None)
         old, new = range_end(request, before), range_end(request, after)
         if not (old.ref and old.ref.release and new.ref and new.ref.release):
             return _commits_between(request, old, new)
+    if before and after and (mixed := _mixed_range(request, before, after)):
+        return mixed
     search, (first, last) = all_releases(request, before, after)
     releases = search.range
     assert isinstance(releases, ReleaseCandidates)

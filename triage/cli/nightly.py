@@ -17,7 +17,9 @@ from triage.cli.options import (
     ForecastOption,
     FreshOption,
     JobsOption,
+    ProjectOption,
     RecipePaths,
+    RepoOption,
     SuiteOption,
     format_option,
     rev_option,
@@ -48,6 +50,8 @@ def nightly(
         rev_option("--baseline", "-b", text="Toolchain to compare with (default: previous)."),
     ] = None,
     bisect: Annotated[bool, typer.Option("--bisect", help="Find the release that introduced each regression.")] = False,
+    repo: RepoOption = None,
+    project: ProjectOption = None,
     reduce: Annotated[bool, typer.Option("--reduce", help="Reduce one case of each new failure; needs --out.")] = False,
     bench: Annotated[
         bool, typer.Option("--bench", help="Measure the run times of cases with `bench` or `run` on both toolchains in turn.")
@@ -102,7 +106,7 @@ def nightly(
             if bench:
                 run.bench(threshold, budget)
             if bisect:
-                run.bisect()
+                run.bisect(run.finder(repo, project))
             report = _written(run, out)
             if out and reproducers:
                 from triage.report.reproducer import write_reproducer

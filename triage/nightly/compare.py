@@ -132,7 +132,7 @@ class Night:
 
     started: ISO 8601 in UTC; shard: `I/N`, None for all cases. stopped: why the nightly ended early, None when it is complete;
     not_compared: cases without a result on both toolchains; fail_on_slower: slower compiles and runs count as regressions;
-    strict: unexpected passes do, too.
+    strict: unexpected passes do, too. scope: what bisects can search between both toolchains, None without bisects.
     """
 
     toolchain: Revision
@@ -148,6 +148,7 @@ class Night:
     strict: bool = False
     started: str | None = None
     shard: str | None = None
+    scope: str | None = None
 
     def of(self, change: CaseChangeKind | str) -> tuple[Pair, ...]:
         """Return the pairs with one kind of change, in the order of the recipes."""

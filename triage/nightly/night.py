@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.judge import same_signature
@@ -16,14 +15,12 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Probe
 from triage.nightly.compare import CaseChangeKind, Example, Night, Pair, pair_up
+from triage.nightly.origin import OriginFinder, finder_between
 from triage.nightly.times import compile_times, run_times
 from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.toolchains.registry import ToolchainRef
-
-if TYPE_CHECKING:
-    from triage.bisect.search import BisectSearch
 
 
 def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
@@ -40,7 +37,7 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
-    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard: as in `Night`.
+    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, scope: as in `Night`.
     """
 
     runner: ProbeRunner
@@ -51,6 +48,7 @@ class NightRun:
     fail_on_slower: bool = False
     shard: str | None = None
     phase: str = "comparison"
+    scope: str | None = None
     _probes: list[Probe] = field(default_factory=list)
     _pairs: tuple[Pair, ...] | None = None  # None until every case is compared
     _examples: dict[str, Example] = field(default_factory=dict)
@@ -83,6 +81,7 @@ class NightRun:
             fail_on_slower=self.fail_on_slower,
             started=self._started_at.isoformat(timespec="seconds"),
             shard=self.shard,
+            scope=self.scope,
         )
 
     def compare(self) -> None:
@@ -115,12 +114,21 @@ class NightRun:
 
         self._replace_pairs(measured)
 
-    def bisect(self) -> None:
-        """Find the releases that introduced each regression."""
+    def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
+        """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
+        finder = finder_between(self.runner, self.cases[0], self.baseline, self.toolchain, repo, project_file)
+        self.scope = finder.scope
+        return finder
+
+    def bisect(self, finder: OriginFinder) -> None:
+        """Find what introduced each regression."""
         self.phase = "bisects"
-        self._replace_pairs(
-            lambda pair: replace(pair, bisections=self._origin(pair)) if pair.change is CaseChangeKind.REGRESSED else pair
-        )
+
+        def traced(pair: Pair) -> Pair:
+            is_new = pair.change is CaseChangeKind.REGRESSED and not pair.quarantined
+            return replace(pair, bisections=self._origin(pair, finder)) if is_new else pair
+
+        self._replace_pairs(traced)
 
     def reduce(self, write: Callable[[Reproducer], Path]) -> Iterator[Night]:
         """Reduce the first case of each new failure; yield the night after each reduction.
@@ -135,10 +143,10 @@ class NightRun:
                 self._examples[signature] = _example(self.runner, request, signature, write)
                 yield self.night()
 
-    def _origin(self, pair: Pair) -> tuple[Bisection, ...]:
+    def _origin(self, pair: Pair, finder: OriginFinder) -> tuple[Bisection, ...]:
         """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
         try:
-            return find_origin(self.runner, pair, self.toolchain, self.baseline)
+            return tuple(origin.bisection for origin in finder.find(pair.probe.case))
         except (TriageError, OSError):
             raise
         except Exception as error:
@@ -151,29 +159,6 @@ class NightRun:
         for index, pair in enumerate(pairs):
             pairs[index] = change(pair)
             self._pairs = tuple(pairs)
-
-
-def find_origin(runner: ProbeRunner, pair: Pair, toolchain: ToolchainRef, baseline: ToolchainRef) -> tuple[Bisection, ...]:
-    """Bisect a regression between baseline and toolchain, and its fix between toolchain and the newest release.
-
-    The fix is left out when the newest release still fails. Nothing is bisected unless both are releases of one index.
-    """
-    from triage.bisect.plan import BisectRequest, bisect_between  # numpy is slow to import
-
-    def no_progress(_: BisectSearch) -> None:
-        """A nightly shows no progress of its bisects."""
-
-    names = [ref.revision.name for ref in runner.registry.releases(toolchain.family)]
-    old, new = baseline.revision.name, toolchain.revision.name
-    if old not in names or new not in names or names.index(old) >= names.index(new):
-        return ()
-    request = BisectRequest(runner, pair.probe.case)
-    bisections = [bisect_between(request, old, new, no_progress)]
-    if new != names[-1]:
-        fix = bisect_between(replace(request, kind=BisectKind.FIX), new, names[-1], no_progress)
-        if fix.after is not None:
-            bisections.append(fix)
-    return tuple(bisections)
 
 
 def _example(runner: ProbeRunner, request: ReductionRequest, signature: str, write: Callable[[Reproducer], Path]) -> Example:

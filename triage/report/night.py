@@ -150,6 +150,8 @@ class NightReport(MarkdownReport, SuiteReport):
         yield Text.assemble((night.toolchain.name, "bold"), " against ", (night.baseline.name, "bold"), f": {cases}")
         if night.stopped:
             yield Text(partial_text(night), style="bold yellow")
+        if night.scope:
+            yield Text(f"{night.scope[:1].upper()}{night.scope[1:]}.", style="dim")
         for change, (title, style) in _SECTIONS.items():
             if shown := night.of(change):
                 yield Text(f"\n{title} ({len(shown)})", style=style)

@@ -43,6 +43,7 @@ def record_of(night: Night, explain: Callable[[str, Exception], Untestable] | No
         compiles=night.compiles,
         cached=night.cached,
         shard=night.shard,
+        scope=night.scope,
         cases=[_case_record(pair, explain) for pair in night.pairs],
         clusters=[_cluster_record(night, *cluster) for cluster in night.clusters],
         slower=[_slower_shape(name, times) for name, times in night.compiled(Pace.SLOWER)],

@@ -169,11 +169,10 @@ class LeftoverRecord(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class InvestigationRecord(Shape):
-    """What an investigation took, and what is left. limits: What could not be bisected, and why."""
+    """What an investigation took, and what is left."""
 
     budget_seconds: float | None = None
     seconds: float = 0.0
-    limits: list[str] = field(default_factory=list)
     left: list[LeftoverRecord] = field(default_factory=list)
 
 
@@ -224,7 +223,8 @@ class NightRecord(Shape):
     started: ISO 8601 in UTC, null in documents of schema 1. unlisted: Cases that are only counted, in documents of schema 1.
     stopped: Why it ended early, null when it is complete; not_compared: cases without a result on both toolchains.
     slower: Compiles; maybe_slower: those whose times vary too much, or that take too long, for a verdict. run_times: With
-    --bench. shard: `1/4` for the first of four. strict: Unexpected passes fail the night; fail_on_slower: so does slower code.
+    --bench. shard: `1/4` for the first of four. scope: What bisects can search between both toolchains. strict: Unexpected
+    passes fail the night; fail_on_slower: so does slower code.
     reports: Files by format.
     """
 
@@ -237,6 +237,7 @@ class NightRecord(Shape):
     compiles: int = 0
     cached: int = 0
     shard: str | None = None
+    scope: str | None = None
     cases: list[CaseRecord] = field(default_factory=list)
     clusters: list[ClusterRecord] = field(default_factory=list)
     investigation: InvestigationRecord | None = None

@@ -112,6 +112,17 @@ class ToolchainRegistry:
         releases = self._known(self._compiler(family))
         return tuple(_ref(family, release) for release in releases if not release.prerelease and not release.yanked)
 
+    def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
+        """The family's nightlies, oldest first.
+
+        Raises:
+            BadInput: the family has none.
+            EnvironmentFailure: their page cannot be read and never was.
+        """
+        from triage.toolchains.sources.project import nightlies_of
+
+        return tuple(ToolchainRef(family, revision, bring=bring) for revision, bring in nightlies_of(family, self.workspace))
+
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """The family's installed releases, oldest first. Uses no network."""
         return tuple(_ref(family, release) for release in self._installed(self._compiler(family)))

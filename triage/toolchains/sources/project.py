@@ -22,7 +22,7 @@ from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection
 from triage.toolchains.sources.script import ScriptSection
 from triage.toolchains.sources.section import SourceSection, Text, Texts, Url
-from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
+from triage.toolchains.sources.wheels import Nightlies, NightliesSection, ReleasesSection
 from triage.toolchains.workspace import Workspace
 
 FILE = "triage.yaml"
@@ -77,12 +77,22 @@ def nightly_of(family: str, day: str, workspace: Workspace) -> tuple[Revision, C
         BadInput: `day` is no day, or the family has no nightlies.
         EnvironmentFailure: there is no nightly of that day, or the page cannot be read.
     """
+    nightlies = _nightlies(family, workspace)
+    revision = nightlies.of_day(day)
+    return revision, partial(nightlies.obtain_version, revision.name)
+
+
+def nightlies_of(family: str, workspace: Workspace) -> tuple[tuple[Revision, Callable[..., Path]], ...]:
+    """All nightlies of a family, oldest first, each with the function that installs it. Errors as of `nightly_of`."""
+    nightlies = _nightlies(family, workspace)
+    return tuple((revision, partial(nightlies.obtain_version, revision.name)) for revision in nightlies.revisions())
+
+
+def _nightlies(family: str, workspace: Workspace) -> Nightlies:
     project = find_project(family, Path())
     if project.nightlies is None:
         raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
-    nightlies = project.nightlies.of(workspace, project.distribution)
-    revision = nightlies.of_day(day)
-    return revision, partial(nightlies.obtain_version, revision.name)
+    return project.nightlies.of(workspace, project.distribution)
 
 
 def load_project(path: Path) -> Project:

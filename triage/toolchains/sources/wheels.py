@@ -211,13 +211,21 @@ class Nightlies:
         if parts is None and day != "latest":
             raise BadInput(f"'nightly:{day}' names no day: write nightly:2025-06-04 or nightly:latest")
         wanted = "-".join(parts.groups()) if parts else "9999"
-        days = {version: day_in(version) or wheel.release.date or "" for version, wheel in self.listed().items()}
+        days = self._days()
         older = sorted((version for version, date in days.items() if date and date <= wanted), key=Version)
         chosen = [version for version in older if parts is None or days[version] == wanted]
         if not chosen:
             near = f"; the newest before it is of {days[older[-1]]}" if older else ""
             raise EnvironmentFailure(f"{self._page} has no nightly of {day}{near}")
         return Revision(chosen[-1], date=days[chosen[-1]])
+
+    def revisions(self) -> tuple[Revision, ...]:
+        """All nightlies, oldest first."""
+        return tuple(Revision(version, date=day or None) for version, day in self._days().items())
+
+    def _days(self) -> dict[str, str]:
+        """The day of each nightly by version, empty where it is not known."""
+        return {version: day_in(version) or wheel.release.date or "" for version, wheel in self.listed().items()}
 
     def _offer(self, version: str, position: CommitPosition, timeline: Timeline) -> Offer:
         release = self.listed()[version].release

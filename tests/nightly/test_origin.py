@@ -1,0 +1,82 @@
+"""Regressions between nightlies and local builds are bisected by version, and a night says what it can bisect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case, write_project
+from triage.cli.app import app
+
+LAST, FIRST_NIGHTLY, LAST_NIGHTLY = "1.1.0", "1.2.0rc20260101", "1.2.0rc20260104"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("releases"), count=2, nightlies=4) as made:
+        yield made
+
+
+@pytest.fixture
+def releases(served: FakeReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeReleases:
+    for name, value in environment(served, tmp_path / "home").items():
+        monkeypatch.setenv(name, value)
+    write_project(tmp_path, served)
+    monkeypatch.chdir(tmp_path)
+    write_case(tmp_path / "cases", "breaks", "breaks-4")  # with the nightly of the third
+    return served
+
+
+def answer(*words: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, [*words, "--jobs", "2", "--format", "json"])
+    assert result.exit_code in (0, 1), result.stderr
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def origin(night: dict[str, Any]) -> tuple[str, str]:
+    [case] = night["regressed"]
+    return case["bisections"][0]["before"]["name"], case["bisections"][0]["after"]["name"]
+
+
+@pytest.mark.parametrize("baseline", [pytest.param(LAST, marks=pytest.mark.slow), "nightly:2026-01-01"])
+def test_nightlies_between_two_ends_are_bisected(releases: FakeReleases, baseline: str) -> None:
+    night = answer("nightly", "cases", "-t", "nightly:latest", "-b", baseline, "--bisect")
+    assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
+    assert ("3 nightlies" if baseline == LAST else "2 nightlies") in night["scope"]
+    assert "--repo" in night["scope"]
+
+
+def test_a_local_build_is_placed_by_the_version_that_it_reports(releases: FakeReleases) -> None:
+    build = releases.log.parent / LAST_NIGHTLY
+    night = answer("nightly", "cases", "-t", f"path:{build}", "-b", "1.0.0", "--bisect")
+    assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
+    assert "1 release and 3 nightlies" in night["scope"]
+
+
+@pytest.mark.slow
+def test_ends_in_the_wrong_order_are_named(releases: FakeReleases) -> None:
+    write_case(Path("cases"), "breaks", "breaks-0", "fixed-2")
+    night = answer("nightly", "cases", "-t", "1.0.0", "-b", "nightly:latest", "--bisect")
+    [case] = night["regressed"]
+    assert case["bisections"][0]["status"] == "inconclusive"
+    assert "not newer" in case["bisections"][0]["reason"]
+    assert "not newer" in night["scope"]
+
+
+@pytest.mark.slow
+def test_a_clone_that_cannot_be_searched_is_named(releases: FakeReleases, tmp_path: Path) -> None:
+    night = answer("nightly", "cases", "-t", "nightly:latest", "-b", LAST, "--bisect", "--repo", str(tmp_path / "missing"))
+    assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
+    assert "missing" in night["scope"]
+
+
+@pytest.mark.slow
+def test_bisect_searches_nightlies_without_a_clone(releases: FakeReleases) -> None:
+    found = answer("bisect", "cases/breaks.yaml", "--good", "nightly:2026-01-01", "--bad", "nightly:latest")
+    assert (found["before"]["name"], found["after"]["name"]) == ("1.2.0rc20260102", "1.2.0rc20260103")
