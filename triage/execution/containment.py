@@ -76,7 +76,7 @@ class Contained:
         for pid in (self.leader, *self.others()):
             self._limit(pid)
             with suppress(OSError, IndexError):
-                total += int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
+                total += int(read_file(f"/proc/{pid}/statm").split()[1])
         return total * os.sysconf("SC_PAGE_SIZE")
 
     def owns(self, pid: int) -> bool:
@@ -136,11 +136,23 @@ def _reaped(pid: int) -> bool:
 def children(pid: int) -> list[int]:
     """Return the processes that a process is the parent of; none where the system does not list them."""
     listed: list[int] = []
+    tasks = f"/proc/{pid}/task"
     with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
+        for task in os.listdir(tasks):  # called 20 times a second for each run: `Path` would double the cost
             with suppress(OSError):  # the thread has ended
-                listed += map(int, (task / "children").read_bytes().split())
+                listed += map(int, read_file(f"{tasks}/{task}/children").split())
     return listed
+
+
+def read_file(path: str) -> bytes:
+    """Return the content of a file in /proc."""
+    file, content = os.open(path, os.O_RDONLY | os.O_CLOEXEC), b""
+    try:
+        while piece := os.read(file, 1 << 16):
+            content += piece
+        return content
+    finally:
+        os.close(file)
 
 
 def _all_processes() -> list[int]:
