@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,7 @@ def test_a_failed_import_is_recorded(tmp_path: Path, package: Path, text: str) -
     bad = model(tmp_path, "bad.onnx", text)
     answer = made.prepare(bad, toolchain("a"), package)
     assert isinstance(answer, FailedImport)
+    assert [answer.cached, made.prepare(bad, toolchain("a"), package)] == [False, replace(answer, cached=True)]
     outcome = judge_import(answer.execution, packaged_rules())
     assert (outcome.failure.stage, outcome.failure.failure_class == "import-error") == (Stage.IMPORT, text == "bad")
     assert isinstance(made.prepare(model(tmp_path, "good.onnx", "good"), toolchain("a"), package), Prepared)
@@ -159,6 +161,7 @@ def test_a_failed_import_is_recorded(tmp_path: Path, package: Path, text: str) -
     runs = (package / "runs").read_text()
     again = inputs(tmp_path, ONNX).prepare(bad, toolchain("a"), package)
     assert isinstance(again, FailedImport)
+    assert again.cached
     assert judge_import(again.execution, packaged_rules()).failure == outcome.failure
     assert (package / "runs").read_text() == runs
     assert isinstance(inputs(tmp_path, ONNX, fresh=True).prepare(bad, toolchain("a"), package), FailedImport)

@@ -61,7 +61,8 @@ def test_a_folder_of_models_is_run_and_compared(shared_home: Path, triage: Triag
         assert ("run_seconds" in entry["metrics"]) == (name in ("add", "wrong"))
     update = json_answer(triage, "expect", "update", recipe, "-t", "3.11.0")
     assert {change["case"] for change in update["files"][0]["changes"]} == {"zoo[file=unknown]", "zoo[file=wrong]"}
-    assert json_answer(triage, "run", recipe, "-t", "3.11.0", code=0)["results"]
+    again = json_answer(triage, "run", recipe, "-t", "3.11.0", code=0)
+    assert [entry["cached"] for entry in again["results"]] == [True] * 5
 
 
 def test_a_tensor_that_cannot_be_read_is_named(shared_home: Path, triage: Triage, recipe: Path) -> None:

@@ -138,7 +138,7 @@ def children(pid: int) -> list[int]:
     listed: list[int] = []
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
-        for task in os.listdir(tasks):  # called 20 times a second for each run: `Path` would double the cost
+        for task in os.listdir(tasks):  # noqa: PTH208 - three times as fast as `Path`, 20 times a second for each run
             with suppress(OSError):  # the thread has ended
                 listed += map(int, read_file(f"{tasks}/{task}/children").split())
     return listed

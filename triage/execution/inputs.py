@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from triage.execution.cache import Evidence, Record
+from triage.execution.claims import Claims
 from triage.execution.environment import settings
 from triage.execution.judge import machine_problem
 from triage.execution.onnx_import import OnnxImporters, is_broken
@@ -38,9 +39,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class FailedImport:
-    """An import of a model that failed."""
+    """An import of a model that failed. cached: before, so that nothing was imported."""
 
     execution: Execution
+    cached: bool = False
 
 
 class Inputs:
@@ -56,6 +58,7 @@ class Inputs:
         self._fresh = fresh
         self._onnx = onnx
         self._evidence = evidence
+        self._claims = Claims(folder.with_name("claims.lock"), stop)
         self._prepared: dict[str, Prepared | Untestable | FailedImport] = {}
         self._locks: dict[str, threading.Lock] = {}  # one for each input, so that it is prepared once
         self._lock = threading.Lock()
@@ -72,9 +75,11 @@ class Inputs:
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
-            if key not in self._prepared:
-                self._prepared[key] = self._prepare(case, toolchain, importer)
-            return self._prepared[key]
+            if (known := self._prepared.get(key)) is not None:
+                return known
+            prepared = self._prepare(case, toolchain, importer)
+            self._prepared[key] = replace(prepared, cached=True) if isinstance(prepared, FailedImport) else prepared
+            return prepared
 
     def close(self) -> None:
         """End what imports models."""
@@ -105,11 +110,23 @@ class Inputs:
         identity = toolchain.identity if toolchain else ""
         key = sha256(f"{self._key(case)}\0{identity}\0{self._onnx.identity(importer)}".encode()).hexdigest()
         target = self._folder / f"{key}.mlir"
-        if not self._fresh:
-            if (digest := verified(target)) is not None:
-                return Prepared(target, digest)
-            if known := self._evidence.find(key):
-                return FailedImport(known.execution)
+        if known := self._imported(key, target):
+            return known
+        with self._claims.claim(key):
+            return self._imported(key, target) or self._import_now(case, toolchain, importer, key, target)
+
+    def _imported(self, key: str, target: Path) -> Prepared | FailedImport | None:
+        """Return what is known of an import; None when it has to be made."""
+        if self._fresh:
+            return None
+        if (digest := verified(target)) is not None:
+            return Prepared(target, digest)
+        record = self._evidence.find(key)
+        return FailedImport(record.execution, cached=True) if record else None
+
+    def _import_now(
+        self, case: Case, toolchain: Toolchain | None, importer: Path | None, key: str, target: Path
+    ) -> Prepared | Untestable | FailedImport:
         with self._draft() as draft:
             execution = self._onnx.run(case, importer, draft)
             if execution is None:

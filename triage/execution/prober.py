@@ -20,6 +20,7 @@ from triage.classify import NO_PASS, FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence, Record, key_of
+from triage.execution.claims import Claims
 from triage.execution.environment import settings
 from triage.execution.inputs import FailedImport, Inputs, Prepared
 from triage.execution.judge import judge, judge_import, judge_run, needs_pass, rules_of
@@ -97,6 +98,7 @@ class Prober:
         self._inputs = inputs
         self._stop = stop
         self._scratch = Scratch(home / "scratch")
+        self._claims = Claims(home / "claims.lock", stop)
         self._warn = warn
         self._warned: set[tuple[str, ...]] = set()
 
@@ -110,13 +112,20 @@ class Prober:
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
             return _not_compiled(case, toolchain, task)
-        if not fresh and (known := self._known(task, after)):
+        if fresh:
+            return self._executed(task)
+        if known := self._known(task, after):
             return known
+        with self._claims.claim(task.key()):
+            return self._known(task, after) or self._executed(task)
+
+    def _executed(self, task: CompileTask) -> Probe:
+        """Compile a task, run what was compiled where the case asks for it, and record both."""
         ran: list[tuple[Execution, int]] = []
 
         def run_compiled(module: Path) -> None:
             if isinstance(task.run, RunTask):
-                ran.append(task.run.execute(module, module.parent, self._stop, partial(_result, case=case)))
+                ran.append(task.run.execute(module, module.parent, self._stop, partial(_result, case=task.case)))
 
         record = self._run_until_sure(task, run_compiled if isinstance(task.run, RunTask) else None)
         probe = self._recorded(task, record)
@@ -205,7 +214,7 @@ class Prober:
     def input_of(self, case: Case, toolchain: Toolchain | None = None) -> Prepared | Untestable:
         """Return the file that the compiler reads for a case, or why there is none. toolchain: imports an ONNX model."""
         prepared = self._prepared(case, toolchain)
-        return _without_input(prepared) if isinstance(prepared, Failed) else prepared
+        return _without_input(prepared, case) if isinstance(prepared, FailedImport) else prepared
 
     def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
         """Return the toolchain's tools for reading MLIR; None where it has none."""
@@ -215,7 +224,7 @@ class Prober:
         """Return what `probe` would run as a shell line; a comment with the reason where it would run nothing."""
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
-            reason = task.reason if isinstance(task, Untestable) else _without_input(task).reason
+            reason = task.reason if isinstance(task, Untestable) else _without_input(task, case).reason
             return f"# {case.name} on {toolchain.revision.name}: {reason}"
         variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
         return shlex.join([*variables, *task.argv(Path(os.devnull))])
@@ -236,18 +245,17 @@ class Prober:
         """
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
-            return task if isinstance(task, Untestable) else _without_input(task)
+            return task if isinstance(task, Untestable) else _without_input(task, case)
         altered = replace(task, invocation=alter(task.invocation))
         return self._run(altered, self._stop, on_stderr=on_stderr, on_output=on_output)
 
-    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | Failed:
+    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | FailedImport:
         tools = None
         if toolchain is not None and case.input.kind is InputKind.ONNX:
             tools = self.compilers[toolchain.family].mlir_tools(toolchain)
-        prepared = self._inputs.prepare(case, toolchain, tools.python_root if tools else None)
-        return judge_import(prepared.execution, rules_of(case)) if isinstance(prepared, FailedImport) else prepared
+        return self._inputs.prepare(case, toolchain, tools.python_root if tools else None)
 
-    def _task(self, case: Case, toolchain: Toolchain) -> CompileTask | Untestable | Failed:
+    def _task(self, case: Case, toolchain: Toolchain) -> CompileTask | Untestable | FailedImport:
         prepared = self._prepared(case, toolchain)
         if not isinstance(prepared, Prepared):
             return prepared
@@ -408,12 +416,16 @@ def _has_frames(execution: Execution, case: Case) -> bool:
     return isinstance(outcome, Failed) and "frames" in outcome.failure.details
 
 
-def _not_compiled(case: Case, toolchain: Toolchain, outcome: Untestable | Failed) -> Probe:
-    return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+def _not_compiled(case: Case, toolchain: Toolchain, reason: Untestable | FailedImport) -> Probe:
+    if isinstance(reason, Untestable):
+        return Probe(case, toolchain.revision, toolchain.version, reason, Measured(), cached=False)
+    outcome = judge_import(reason.execution, rules_of(case))
+    return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached=reason.cached)
 
 
-def _without_input(failed: Failed) -> Untestable:
-    return Untestable(Cause.RECIPE, f"the model cannot be imported: {failed.failure.headline}", failed.failure)
+def _without_input(failed: FailedImport, case: Case) -> Untestable:
+    failure = judge_import(failed.execution, rules_of(case)).failure
+    return Untestable(Cause.RECIPE, f"the model cannot be imported: {failure.headline}", failure)
 
 
 @dataclass(frozen=True, slots=True)
