@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -53,6 +54,20 @@ def nightly(
     repo: RepoOption = None,
     project: ProjectOption = None,
     reduce: Annotated[bool, typer.Option("--reduce", help="Reduce one case of each new failure; needs --out.")] = False,
+    investigate: Annotated[
+        bool,
+        typer.Option(
+            "--investigate",
+            help="Bisect, attribute and reduce one case of each new failure, find remedies and draft an issue; needs --out.",
+        ),
+    ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="With --investigate: spend at most this long, such as 45m (default: no limit)."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 when a case passes that its recipe expects to fail.")
+    ] = False,
     bench: Annotated[
         bool, typer.Option("--bench", help="Measure the run times of cases with `bench` or `run` on both toolchains in turn.")
     ] = False,
@@ -88,32 +103,45 @@ def nightly(
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
-    reproducers = _reproducer_folder(cases, out) if reduce else None
-    try:
-        budget = parse_duration(bench_time)
-    except ValueError as error:
-        raise BadInput(f"--bench-time {error}") from error
+    if investigate or reduce:
+        _check_out(cases, out)
+    bench_seconds = _seconds("--bench-time", bench_time)
+    seconds = None if budget is None else _seconds("--budget", budget)
+    if seconds is not None and not investigate:
+        raise BadInput("--budget limits an investigation; pass --investigate")
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:
             planned = [ProbeJob(case, ref, fresh, after=runner.after) for case in cases for ref in (new, old)]
-            what = "then those of --bisect and --reduce for each new failure" if bisect or reduce else None
-            write_report(forecast(runner, planned, what=what), output)
+            steps = "then those of --bisect, --reduce and --investigate for each new failure"
+            write_report(forecast(runner, planned, what=steps if bisect or reduce or investigate else None), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part)
-        with _partial_reports(run, out, output):
+        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict)
+        reports = NightReports(run, out, output)
+        with reports.partial():
             run.compare()
+            reports.write()
             if bench:
-                run.bench(threshold, budget)
+                run.bench(threshold, bench_seconds)
             if bisect:
                 run.bisect(run.finder(repo, project))
-            report = _written(run, out)
-            if out and reproducers:
+            report = reports.write()
+            if out and investigate:
+                from triage.cli.investigate import investigation
+
+                run.phase = "investigation"
+                setting = investigation(run, out, seconds, suite=(paths, suite_config), repo=repo, project=project)
+                setting.open(run.night(), record_of(run.night()), fresh=fresh or after > 0)
+                reports.add = setting.added_to
+                for _ in setting.run():
+                    reports.write()
+                report = reports.write()
+            elif out and reduce:
                 from triage.report.reproducer import write_reproducer
 
                 # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
-                for _ in run.reduce(partial(write_reproducer, out=reproducers)):
-                    report = _written(run, out)
+                for _ in run.reduce(partial(write_reproducer, out=out / "reproducers")):
+                    report = reports.write()
     write_report(report, output)
     return Exit.FOUND if run.night().new_failures else exit_of(report.night)
 
@@ -130,26 +158,34 @@ def exit_of(night: NightRecord) -> Exit:
     return Exit.OK if code is Exit.FOUND else code
 
 
-def _written(run: NightRun, out: Path | None, stopped: str | None = None) -> NightReport:
-    """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
-    night = record_of(run.night(stopped), run.runner.internal_error)
-    return write_reports(night, out) if out else NightReport(night)
+@dataclass
+class NightReports:
+    """The reports of a nightly in progress. out: their folder, if any; add: adds what is known beyond the comparison."""
 
+    run: NightRun
+    out: Path | None
+    output: str
+    add: Callable[[NightRecord], NightRecord] = lambda night: night
 
-@contextmanager
-def _partial_reports(run: NightRun, out: Path | None, output: str) -> Iterator[None]:
-    """Report what is known, marked as partial, when the block is interrupted or fails."""
-    try:
-        yield
-    except (KeyboardInterrupt, Exception) as error:
-        stopped = str(error) if isinstance(error, TriageError | OSError) else f"internal error: {type(error).__name__}"
-        if isinstance(error, KeyboardInterrupt | Interrupted):
-            stopped = "interrupted"
+    def write(self, stopped: str | None = None) -> NightReport:
+        """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
+        night = self.add(record_of(self.run.night(stopped), self.run.runner.internal_error))
+        return write_reports(night, self.out) if self.out else NightReport(night)
+
+    @contextmanager
+    def partial(self) -> Iterator[None]:
+        """Report what is known, marked as partial, when the block is interrupted or fails."""
         try:
-            write_report(_written(run, out, stopped), output)
-        except Exception as problem:
-            print_stderr(f"triage: the partial report is missing: {problem}")
-        raise
+            yield
+        except (KeyboardInterrupt, Exception) as error:
+            stopped = str(error) if isinstance(error, TriageError | OSError) else f"internal error: {type(error).__name__}"
+            if isinstance(error, KeyboardInterrupt | Interrupted):
+                stopped = "interrupted"
+            try:
+                write_report(self.write(stopped), self.output)
+            except Exception as problem:
+                print_stderr(f"triage: the partial report is missing: {problem}")
+            raise
 
 
 def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
@@ -159,12 +195,18 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
     return revs[0] if revs else default
 
 
-def _reproducer_folder(cases: Sequence[Case], out: Path | None) -> Path:
-    """Return the folder for reproducers. Raises BadInput where a case's reproducer cannot be written there."""
+def _check_out(cases: Sequence[Case], out: Path | None) -> None:
+    """Raises BadInput where there is no folder for reproducers, or a case's reproducer cannot be written there."""
     from triage.report.reproducer import folder_for
 
     if out is None:
-        raise BadInput("--reduce writes reproducers next to the reports; pass a folder with --out")
+        raise BadInput("--reduce and --investigate write reproducers next to the reports; pass a folder with --out")
     for case in cases:
         folder_for(out / "reproducers", case)
-    return out / "reproducers"
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise BadInput(f"{option} {error}") from error

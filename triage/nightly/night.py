@@ -37,7 +37,8 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
-    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, scope: as in `Night`.
+    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, strict, scope: as in
+    `Night`.
     """
 
     runner: ProbeRunner
@@ -47,6 +48,7 @@ class NightRun:
     after: int = 0
     fail_on_slower: bool = False
     shard: str | None = None
+    strict: bool = False
     phase: str = "comparison"
     scope: str | None = None
     _probes: list[Probe] = field(default_factory=list)
@@ -79,6 +81,7 @@ class NightRun:
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=tuple(name for name in names if name not in known),
             fail_on_slower=self.fail_on_slower,
+            strict=self.strict,
             started=self._started_at.isoformat(timespec="seconds"),
             shard=self.shard,
             scope=self.scope,
@@ -162,14 +165,15 @@ class NightRun:
 
 
 def _example(runner: ProbeRunner, request: ReductionRequest, signature: str, write: Callable[[Reproducer], Path]) -> Example:
+    began = time.monotonic()
     try:
         result = reduce_case(runner, request)
         folder = None if isinstance(result, NotReproducible) else write(reproducer_of(runner, result, request.bad))
     except EnvironmentFailure as error:  # the comparison itself is complete
-        return Example(signature, NotReproducible(request.case, str(error), cause=Cause.ENVIRONMENT))
+        result, folder = NotReproducible(request.case, str(error), cause=Cause.ENVIRONMENT), None
     except (TriageError, OSError):
         raise
     except Exception as error:
         why = runner.internal_error(f"the reduction of {request.case.name}", error)
-        return Example(signature, NotReproducible(request.case, why.reason, cause=why.cause))
-    return Example(signature, result, folder)
+        result, folder = NotReproducible(request.case, why.reason, cause=why.cause), None
+    return Example(signature, result, folder, time.monotonic() - began)

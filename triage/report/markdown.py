@@ -7,7 +7,7 @@ a mention or an issue number. A value that forgets its filter is therefore safe.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
@@ -74,6 +74,24 @@ def render_markdown(template: str, *, trim: bool = True, **values: object) -> Ma
     environment = markdown_templates()
     environment.trim_blocks = environment.lstrip_blocks = trim
     return Markdown(environment.get_template(template).render(values))
+
+
+def bounded(render: Callable[[int], str], rows: Sequence[int], longest: int) -> str:
+    """Return the text with the most rows that has at most `longest` bytes. rows: numbers of rows to try, the largest first.
+
+    Where even the least is too long, it is cut at a line, and its last line says how much is missing.
+    """
+    text = ""
+    for count in rows:
+        text = render(count).rstrip("\n") + "\n"
+        if len(text.encode()) <= longest:
+            return text
+    room = longest - 200  # for the last lines
+    kept = text.encode()[:room].decode("utf-8", "ignore").rpartition("\n")[0]
+    fences = [line for line in kept.splitlines() if re.match(r"`{3,}", line)]
+    closing = f"\n{re.match('`+', fences[-1])[0]}" if len(fences) % 2 else ""  # type: ignore[index]
+    missing = len(text.encode()) - len(kept.encode())
+    return f"{kept}{closing}\n\n*{missing} bytes are left out here; the whole text exceeds {longest} bytes.*\n"
 
 
 def markdown_templates() -> Environment:

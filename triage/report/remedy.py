@@ -104,7 +104,7 @@ class RemedyReport(Report):
         if isinstance(found, NothingToRemedy):
             return RemediesShape([], 0, 0, None, [], [], found.case.name, found.revision, found.reason)
         return RemediesShape(
-            [_remedy_shape(remedy) for remedy in found.found],
+            [remedy_shape(remedy) for remedy in found.found],
             found.tried,
             found.left,
             failure_shape(found.failure),
@@ -223,7 +223,8 @@ def planned_lines(changes: Sequence[CaseChange], commands: Iterable[str]) -> Ite
         yield command
 
 
-def _remedy_shape(remedy: Remedy) -> RemedyShape:
+def remedy_shape(remedy: Remedy) -> RemedyShape:
+    """Convert a remedy."""
     change = remedy.change
     return RemedyShape(
         flags=list(change.flags),

@@ -1,0 +1,134 @@
+"""From a night's new failures to culprits, reproducers and issue drafts; the compilers are small programs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.nightly.test_nightly_stopped import continued, stop_when
+from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
+from triage.cli.app import app
+
+NIGHTLY = ("triage", "nightly", "cases", "-t", "latest", "-b", "1.1.0", "--jobs", "2", "--investigate", "--out", "out")
+CASES = {
+    "steady": (),
+    "breaks": ("breaks-3",),
+    "alike": ("breaks-3",),
+    "later": ("breaks-4",),
+    "fixed": ("breaks-0", "fixed-3"),
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("releases"), count=6) as made:
+        yield made
+
+
+@pytest.fixture
+def releases(served: FakeReleases, tmp_path: Path) -> FakeReleases:
+    served.log.unlink(missing_ok=True)
+    for name, words in CASES.items():
+        write_case(tmp_path / "cases", name, *words)
+    return served
+
+
+def run(folder: Path, releases: FakeReleases, *words: str) -> subprocess.CompletedProcess[str]:
+    env = environment(releases, folder / "home")
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def report(folder: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads((folder / "out" / "nightly.json").read_text())
+    return answer
+
+
+def culprits(night: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """The revisions around the culprit of each case."""
+    pairs = {}
+    for cluster in night["clusters"]:
+        for name in cluster["cases"]:
+            pairs[name] = (cluster["culprit"]["before"]["name"], cluster["culprit"]["after"]["name"])
+    return pairs
+
+
+def test_each_cluster_ends_with_culprit_reproducer_and_issue(releases: FakeReleases, tmp_path: Path) -> None:
+    done = run(tmp_path, releases, *NIGHTLY)
+    assert done.returncode == 1, done.stderr
+    night = report(tmp_path)
+    at, after = ("1.2.0", "1.3.0"), ("1.3.0", "1.4.0")
+    assert culprits(night) == {"alike": at, "breaks": at, "later": after}
+    first, second = night["clusters"]
+    assert (first["representative"], first["confirmed"], first["different"]) == ("alike", ["breaks"], ["later"])
+    assert (second["cases"], second["id"]) == (["later"], f"{first['id']}.2")
+    for cluster in night["clusters"]:
+        steps = {step["step"]: step["status"] for step in cluster["steps"]}
+        assert {steps[name] for name in ("bisect", "reduce", "replay", "issue")} == {"done"}
+        assert steps["attribute"] == "failed"  # the compiler has no options that print IR
+        first_bad = cluster["culprit"]["after"]["name"]
+        bad = [version for version in releases.versions if version >= first_bad]
+        assert [name for name, state in cluster["replays"].items() if state == "reproduces"] == bad
+        issue = (tmp_path / cluster["issue"]).read_text()
+        assert (tmp_path / cluster["reproducer"] / "input.mlir").read_text().strip() in issue
+        assert first_bad in issue
+    assert night["investigation"]["left"] == []
+    assert night["regressed"][0]["bisections"][0]["after"]["name"] == "1.3.0"
+
+
+@pytest.mark.slow
+def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(releases: FakeReleases, tmp_path: Path) -> None:
+    assert run(tmp_path, releases, *NIGHTLY, "--budget", "1ms").returncode == 1
+    night = report(tmp_path)
+    left = {entry["step"]: entry for entry in night["investigation"]["left"]}
+    assert list(left) == ["bisect", "confirm", "attribute", "remedy", "reduce", "replay", "issue"]
+    assert (night["investigation"]["budget_seconds"], night["partial"]) == (0.001, False)
+    bisect = run(tmp_path, releases, *shlex.split(left["bisect"]["command"]), "--format", "json")
+    assert bisect.returncode == 0, bisect.stderr
+    assert json.loads(bisect.stdout)["after"]["name"] == "1.3.0"
+
+
+@pytest.mark.slow
+def test_a_second_run_continues_and_repeats_nothing(releases: FakeReleases, tmp_path: Path) -> None:
+    def is_reducing() -> bool:
+        return (tmp_path / "out" / "nightly.json").is_file() and len({digest for _, digest in releases.events("start")}) > 5
+
+    message = stop_when(tmp_path, releases, NIGHTLY, is_reducing, signal.SIGTERM)
+    night = report(tmp_path)
+    assert night["partial"]
+    assert "investigation" in night["stopped"]
+    assert night["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
+    assert "reduce" in {entry["step"] for entry in night["investigation"]["left"]}
+    done = continued(tmp_path, releases, message)
+    assert done.returncode == 1, done.stderr
+    assert not report(tmp_path)["partial"]
+    assert culprits(report(tmp_path))["later"] == ("1.3.0", "1.4.0")
+    compiles = len(releases.events("start"))
+    assert run(tmp_path, releases, *NIGHTLY).returncode == 1
+    assert len(releases.events("start")) == compiles
+
+
+@pytest.mark.slow
+def test_a_failing_step_leaves_the_others(releases: FakeReleases, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "attribution").write_text("a file where a folder is needed")
+    (tmp_path / "out" / "issues").write_text("")
+    run(tmp_path, releases, *NIGHTLY)
+    night = report(tmp_path)
+    assert {entry["step"] for entry in night["investigation"]["left"]} == {"issue"}
+    assert night["clusters"][0]["reproducer"] is not None
+
+
+@pytest.mark.parametrize("words", [NIGHTLY[1:-2], ("nightly", "cases", "--budget", "5m")])
+def test_options_that_miss_another_are_refused(
+    releases: FakeReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, words).exit_code == 2

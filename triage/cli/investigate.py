@@ -1,0 +1,40 @@
+"""Set up the investigation of a nightly from its command line."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from triage.cli.context import failure_names
+from triage.investigate.budget import Budget
+from triage.investigate.steps import Setting
+from triage.investigate.workflow import Investigation
+from triage.model.case import Case
+from triage.nightly.night import NightRun
+
+
+def investigation(
+    run: NightRun,
+    out: Path,
+    seconds: float | None,
+    *,
+    suite: tuple[Sequence[Path], Sequence[Path] | None],
+    repo: Path | None,
+    project: Path | None,
+) -> Investigation:
+    """Return the investigation of a night. seconds: its budget; suite: the paths of the command and its configs of suites."""
+
+    def words(case: Case) -> list[str]:
+        paths, configs = suite
+        if configs:
+            options = [word for config in configs for word in ("--suite-config", str(config))]
+            return [*map(str, paths[:1]), *options, "--case", case.name]
+        source = case.source.absolute()
+        path = source.relative_to(Path.cwd()) if source.is_relative_to(Path.cwd()) else source
+        return [str(path), *(["--case", case.name] if case.name != case.recipe else [])]
+
+    again = shlex.join(["triage", *sys.argv[1:]])
+    setting = Setting(run.runner, run.finder(repo, project), run.cases, out, words, again, frozenset(failure_names()))
+    return Investigation(setting, Budget(seconds), lambda step, case: run.runner.progress.note(f"{step}: {case}"))

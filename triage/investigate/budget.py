@@ -1,0 +1,47 @@
+"""The time that an investigation may take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Budget:
+    """Seconds to spend, None for no limit. When they are over, the step that runs is stopped."""
+
+    seconds: float | None
+    _started: float = field(default_factory=time.monotonic)
+    _is_over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over.is_set()
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started
+
+    @contextmanager
+    def running(self, stop: threading.Event) -> Iterator[None]:
+        """Start the budget; set `stop` when it is over."""
+        self._started = time.monotonic()
+        if self.seconds is None:
+            yield
+            return
+
+        def end() -> None:
+            self._is_over.set()
+            stop.set()
+
+        timer = threading.Timer(self.seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
