@@ -85,7 +85,7 @@ def test_each_cluster_ends_with_culprit_reproducer_and_issue(releases: FakeRelea
 
 @pytest.mark.slow
 def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(releases: FakeReleases, tmp_path: Path) -> None:
-    assert run(tmp_path, releases, *NIGHTLY, "--budget", "1ms").returncode == 1
+    assert run(tmp_path, releases, *NIGHTLY, "--budget", "0.001s").returncode == 1
     night = report(tmp_path)
     left = {entry["step"]: entry for entry in night["investigation"]["left"]}
     assert list(left) == ["bisect", "confirm", "attribute", "remedy", "reduce", "replay", "issue"]
