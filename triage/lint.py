@@ -16,7 +16,7 @@ from triage.execution.runner import ProbeRunner
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Compiled, Failed, Untestable
+from triage.model.outcome import Compiled, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 from triage.remedy.search import narrow
@@ -183,9 +183,12 @@ def measure_solver(runner: ProbeRunner, solver: SolverLimit, case: Case, toolcha
     outcome = runner.prober.probe(staged, toolchain).outcome
     if isinstance(outcome, Untestable):
         return SolverMeasurement(notes=(f"solver iterations are not measured: {outcome.reason}",))
-    if not isinstance(outcome, Failed) or outcome.failure.family != solver.failure_family:
+    if isinstance(outcome, Compiled):
         return SolverMeasurement()
     name = toolchain.revision.name
+    if outcome.failure.failure_class not in solver.failure_classes:
+        rule, text = solver.other_rule, f"does not compile on {name}: {outcome.failure.headline}"
+        return SolverMeasurement((LintFinding(rule.name, rule.severity, text, _position(outcome.failure.location)),))
     if solver.option is None:
         return _finding(solver, f"the affinity solver does not converge, and {name} has no option for more iterations")
     measurement = _Measurement(runner, case, staged, toolchain, solver, solver.option)
@@ -199,6 +202,12 @@ def measure_solver(runner: ProbeRunner, solver: SolverLimit, case: Case, toolcha
     if not isinstance(complete, Compiled):
         text += f". It then fails differently: {complete.failure.headline if complete.failure else 'it cannot be tested'}"
     return _finding(solver, text, flag)
+
+
+def _position(location: str | None) -> SourcePosition | None:
+    """Read `file:line:column`; None for an unknown position, which compilers write as 0:0."""
+    place = re.fullmatch(r"(.+):([1-9]\d{0,8}):(\d{1,9})", location or "")
+    return SourcePosition(place[1], int(place[2]), int(place[3])) if place else None
 
 
 def _finding(solver: SolverLimit, text: str, *flags: str) -> SolverMeasurement:
@@ -244,8 +253,7 @@ class _Measurement:
             raise EnvironmentFailure(f"{self._case.name} with {iterations} iterations: {outcome.reason}")
         if isinstance(outcome, Compiled):
             return True
-        failure = outcome.failure
-        return failure.failure_class not in _RESOURCE_CLASSES and failure.family != self._solver.failure_family
+        return outcome.failure.failure_class not in _RESOURCE_CLASSES | self._solver.failure_classes
 
     def _estimate(self) -> int | None:
         """Search with the optimizer alone, which takes a fraction of a compile; None if it cannot run."""

@@ -74,11 +74,23 @@ def test_a_release_without_the_option_gets_no_suggestion(shared_home: Path, tria
     assert "3.4.0" in message
 
 
-@pytest.mark.slow
-def test_no_limit_is_suggested_when_none_is_enough(shared_home: Path, triage: Triage) -> None:
-    flags, [message] = limits(triage, "sharded-optimization-barriers", "3.13.0", 1)
-    assert flags == []
-    assert "4096" in message
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        ("sharded-optimization-barriers", "3.13.0", "usage analysis"),  # a solver whose limit is fixed
+        ("sharded-updates-short", "3.3.0", "partition affinity"),
+    ],
+)
+def test_another_failure_of_the_measuring_compile_is_reported(
+    shared_home: Path, triage: Triage, name: str, version: str, message: str
+) -> None:
+    done = triage("lint", RECIPES / f"{name}.yaml", "-t", version, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert report["suggested_flags"] == []
+    [error] = [finding for finding in report["findings"] if finding["severity"] == "error"]
+    assert error["rule"] == "compile-failure"
+    assert message in error["message"]
 
 
 def test_a_module_of_20000_lines_stays_below_500_mb(shared_home: Path, triage: Triage, tmp_path: Path) -> None:

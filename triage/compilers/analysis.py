@@ -94,18 +94,20 @@ class SolverLimit:
 
     Attributes:
         rule: The rule that reports an exhausted solver.
+        other_rule: The rule that reports another failure of the compile that measures.
         option: The option that sets the limit, up to its `=`; None if this version has none.
         phase: The phase that ends after the solver.
-        failure_family: The failures of an exhausted solver.
+        failure_classes: The failures that the option affects.
         prepared_phase: The phase whose output the optimizer can analyse alone.
         prepared: Options of the compile that produces that output.
         analysis: Options of the optimizer.
     """
 
     rule: LintRule
+    other_rule: LintRule
     option: str | None
     phase: str
-    failure_family: str
+    failure_classes: frozenset[str]
     prepared_phase: str
     prepared: tuple[str, ...]
     analysis: tuple[str, ...]

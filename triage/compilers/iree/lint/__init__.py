@@ -20,6 +20,9 @@ _SOLVER = LintRule(
     ERROR,
     "The affinity solver needs more iterations than its limit. With --toolchain, the smallest sufficient limit is measured.",
 )
+_COMPILE_FAILURE = LintRule(
+    "compile-failure", ERROR, "With --toolchain: the program does not compile up to the phase where the solver is done."
+)
 
 CHECKS: dict[LintRule, Callable[[LintProgram], Iterator[LintFinding]]] = {
     LintRule("undeclared-device", ERROR, "A device that the program uses but nothing declares."): placement.undeclared,
@@ -57,7 +60,7 @@ CHECKS: dict[LintRule, Callable[[LintProgram], Iterator[LintFinding]]] = {
 class IreeLinter:
     """Lint rules of the IREE family."""
 
-    rules: Sequence[LintRule] = (*list(CHECKS)[:8], _SOLVER, *list(CHECKS)[8:])
+    rules: Sequence[LintRule] = (*list(CHECKS)[:8], _SOLVER, _COMPILE_FAILURE, *list(CHECKS)[8:])
 
     def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
         return target_of(options)
@@ -71,9 +74,11 @@ class IreeLinter:
         flags = toolchain.capabilities.flags
         return SolverLimit(
             _SOLVER,
+            _COMPILE_FAILURE,
             option=f"--{_LIMIT}=" if _LIMIT in flags else None,
             phase="stream",
-            failure_family="non-convergence",
+            # Other solvers of this phase have fixed limits.
+            failure_classes=frozenset({"affinity-non-convergence", "clone-to-consumers-non-convergence"}),
             prepared_phase="flow",
             # Data tiling runs a solver of its own, which may fail before this one.
             prepared=(f"--{_DATA_TILING}=false",) if _DATA_TILING in flags else (),
