@@ -4,7 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 MKDOCS := NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs
 OUT    ?= out
+# The tests start the program about a thousand times; compiling its modules each time would take longer than all else.
+unexport PYTHONDONTWRITEBYTECODE
 
+# What `make triage` compares: a few recipes of each situation in the README. RECIPES=recipes/ compares all, in about ten minutes.
+SITUATIONS := sharded-updates-short sharded-kv-cache sharded-llama-undeclared-device globals-chain \
+  llama-attention-aggressive-fusion dynamic-matmul static-matmul paged-gather
+RECIPES ?= $(SITUATIONS:%=recipes/%.yaml)
+TRITON_RECIPES ?= recipes/triton-delta-rule.yaml recipes/triton-softmax.yaml
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
 TRITON_NEW ?= 3.2.0
@@ -17,7 +24,7 @@ TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5
   bench-pace clean
 
 help:
-	@echo "make triage         compare IREE $(NEW) with $(OLD) on recipes/, bisect and reduce regressions; reports in $(OUT)/"
+	@echo "make triage         compare IREE $(NEW) with $(OLD) on a few recipes, bisect and reduce regressions; reports in $(OUT)/"
 	@echo "                    and Triton $(TRITON_NEW) with $(TRITON_OLD); reports in $(OUT)/triton/"
 	@echo "make test           run the tests; the first run downloads released compilers and says how many"
 	@echo "make test-offline   run the tests that need no download"
@@ -51,8 +58,8 @@ $(VENV)/.ready: pyproject.toml
 
 # Exit code 1 means that regressions were found, which is the right answer for these pairs of releases.
 triage: setup
-	$(BIN)/triage nightly recipes/ --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
-	$(BIN)/triage nightly recipes/ --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
+	$(BIN)/triage nightly $(RECIPES) --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
+	$(BIN)/triage nightly $(TRITON_RECIPES) --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
 
 # Write a small reproducer for each recipe in reproducers/orders.txt, with its status on every release.
 reproducers: setup
