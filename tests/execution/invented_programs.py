@@ -40,7 +40,7 @@ class Machine:
         return float(true * slowed * busy * np.exp(self.noise * self.random.standard_normal()))
 
 
-@dataclass
+@dataclass(eq=False)
 class InventedProgram:
     """Stands where a `Program` stands."""
 

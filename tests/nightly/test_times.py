@@ -10,6 +10,7 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import InventedProgram, Machine
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.benchmark import Configuration, Series
 from triage.execution.runner import ProbeJob
 from triage.execution.statistics import LEAST, Comparison, Pace
@@ -23,7 +24,7 @@ from triage.report.night_building import record_of
 from triage.report.shapes import as_json
 
 CASE = case_named("case")
-OLD, NEW = release_refs(2)
+OLD, MIDDLE, NEW = release_refs(3)
 
 
 @dataclass
@@ -48,19 +49,19 @@ class TimedProber:
 
 @pytest.mark.parametrize(("new", "pace"), [(9.0, Pace.SLOWER), (2.0, Pace.SAME)])
 def test_compiles_are_measured_in_turn_until_the_verdict_is_clear(new: float, pace: Pace) -> None:
-    prober = TimedProber({"1.0.0": 2.0, "1.1.0": new}, Machine(1, drift=0.5))
+    prober = TimedProber({"1.0.0": 2.0, "1.2.0": new}, Machine(1, drift=0.5))
     times = compile_times(prober, CASE, OLD, NEW)
     assert times is not None
     assert times.pace is pace
     assert times.count == LEAST
-    assert prober.order[:4] == ["1.0.0", "1.1.0", "1.1.0", "1.0.0"]
+    assert prober.order[:4] == ["1.0.0", "1.2.0", "1.2.0", "1.0.0"]
 
 
 def test_too_few_compiles_give_no_verdict() -> None:
-    times = compile_times(TimedProber({"1.0.0": 2.0, "1.1.0": 9.0}, Machine(1)), CASE, OLD, NEW, budget=0.0)
+    times = compile_times(TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1)), CASE, OLD, NEW, budget=0.0)
     assert times is not None
     assert (times.count, times.comparison, times.pace) == (1, None, Pace.NOISY)
-    assert compile_times(TimedProber({"1.0.0": 2.0, "1.1.0": 9.0}, Machine(1), letter="F"), CASE, OLD, NEW) is None
+    assert compile_times(TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1), letter="F"), CASE, OLD, NEW) is None
 
 
 def series(index: int, seconds: float, comparison: Comparison | None = None, reason: str | None = None) -> Series:
@@ -74,11 +75,13 @@ def series(index: int, seconds: float, comparison: Comparison | None = None, rea
 @pytest.fixture
 def night() -> Night:
     slower = Comparison(2.0, 1.9, 2.1, Pace.SLOWER)
+    suspects = tuple((ref.revision, 0.5) for ref in (MIDDLE, NEW))
+    origin = Bisection(CASE, BisectKind.REGRESSION, Answer.SUSPECTS, None, OLD.revision, NEW.revision, suspects)
     runs = (
-        RunTimes("case", series(0, 0.002), series(1, 0.004, slower)),
+        RunTimes("case", series(0, 0.002), series(1, 0.004, slower), origin),
         RunTimes("gpu-case", series(0, 0.002), series(1, 0.0, reason="this machine has no device hip")),
     )
-    compiles = compile_times(TimedProber({"1.0.0": 2.0, "1.1.0": 9.0}, Machine(1)), CASE, OLD, NEW)
+    compiles = compile_times(TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1)), CASE, OLD, NEW)
     probes = [Probe(CASE, ref.revision, None, outcome("P"), Measured(1.0), cached=False) for ref in (OLD, NEW)]
     pair = Pair(*probes, CaseChangeKind.PASSING, compiles=compiles, runs=runs)
     return Night(NEW.revision, OLD.revision, (pair,), 1.0, 2, 0)
@@ -92,6 +95,7 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night
     assert run["new"]["peak_mb"] == 20.0
     assert (missing["verdict"], missing["ratio"], missing["new"]["median"]) == (None, None, None)
     assert "no device hip" in missing["reason"]
+    assert (run["bisection"]["status"], run["bisection"]["after"]["name"], missing["bisection"]) == ("suspects", "1.2.0", None)
     [compiled] = answer["slower"]
     assert 4 < compiled["low"] < compiled["times"] < compiled["high"] < 5
     assert answer["maybe_slower"] == []
@@ -100,7 +104,10 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night
 def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
     lines = NightReport(record_of(night)).markdown().replace("\\", "").splitlines()
     [row] = [line for line in lines if line.startswith("| `case, decode`")]
-    assert "2.00 [1.90, 2.10] | slower | 3 -> 4 | 100 bytes | 20 MiB |" in row
+    assert (
+        "2.00 [1.90, 2.10] | slower | 3 -> 4 | 100 bytes | 20 MiB | 1.0.0 and 1.2.0 (one of 1.1.0, 1.2.0, not confirmed) |"
+        in row
+    )
     assert any("no device hip" in line and "| - |" in line for line in lines)
     tables = [line for line in lines if line.startswith("|")]
     assert all(line.endswith("|") for line in tables)
@@ -116,4 +123,5 @@ def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, fa
         "failures": failures,
         "skipped": "1",
     }
+    assert "introduced between 1.0.0" in ElementTree.tostring(suite, encoding="unicode")
     assert "1.90" in ElementTree.tostring(suite, encoding="unicode")

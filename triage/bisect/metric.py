@@ -1,4 +1,4 @@
-"""Bisect a number instead of a failure: compile time, memory, artifact size."""
+"""Bisect a number instead of a failure: memory, artifact size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: T
         probes = [probe for turn in range(TIMES) for probe in prober.probe_all([ProbeJob(case, ref, turn > 0)], metric.value)]
         known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
         if not known:
-            raise _no_value(probes[-1], metric)
+            raise no_value(probes[-1], metric)
         values.append(min(known))
     low, high = values
     least = _LEAST_EXACT_RATIO if metric.exact else _LEAST_RATIO
@@ -41,7 +41,8 @@ def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: T
     return MetricThreshold(metric, math.sqrt(low * high))
 
 
-def _no_value(probe: Probe, metric: Metric) -> BadInput | EnvironmentFailure:
+def no_value(probe: Probe, metric: Metric) -> BadInput | EnvironmentFailure:
+    """Return the error that says why an end of a bisect has no number."""
     problem = f"{probe.case.name} has no {metric} on {probe.revision.name}"
     match probe.outcome:
         case Untestable(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):

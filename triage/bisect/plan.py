@@ -192,7 +192,8 @@ def _mixed_range(request: BisectRequest, before: str, after: str) -> ReleaseCand
     """
     registry, family = request.runner.registry, request.case.compiler
     old, new = registry.resolve(before, family), registry.resolve(after, family)
-    if (old.release or not (old.bring or old.path)) and (new.release or not (new.bring or new.path)):
+    # An installed nightly, named by its version, looks like a pre-release of the index.
+    if not any(ref.bring or ref.path or (ref.release and ref.release.prerelease) for ref in (old, new)):
         return None
     versions = versions_between(registry, old, new)
     if versions.problem is not None:

@@ -9,8 +9,7 @@ import typer
 
 from triage.cli.context import cases_named, load_cases, open_runner, refs_of, select_one_family
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import CasesOption, DryRunOption, RecipePaths, SuiteOption, format_option, rev_option
-from triage.config.values import parse_duration
+from triage.cli.options import CasesOption, DryRunOption, RecipePaths, SuiteOption, duration_of, format_option, rev_option
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.runner import ProbeJob
 from triage.execution.statistics import Pace
@@ -49,10 +48,7 @@ def bench(
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --baseline 3.11.0` compares with the second one
     """
-    try:
-        budget = parse_duration(time)
-    except ValueError as error:
-        raise BadInput(f"--time {error}") from error
+    budget = duration_of("--time", time)
     cases = cases_named(load_cases(paths, suite_config), case)
     selection = select_one_family(cases, tuple(toolchain or ["installed"]), "bench")
     with open_runner(context.obj, selection.cases, 1) as runner:

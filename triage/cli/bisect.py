@@ -25,10 +25,10 @@ from triage.cli.options import (
     RecipePath,
     RepoOption,
     SuiteOption,
+    duration_of,
     format_option,
 )
 from triage.cli.screen import print_stderr
-from triage.config.values import parse_duration
 from triage.execution.judge import Metric, MetricThreshold
 from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
@@ -78,7 +78,7 @@ def bisect(
         str | None, typer.Option(help="Function to measure for run_seconds (default: the only one that the recipe measures).")
     ] = None,
     time: Annotated[
-        str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds for at most this long.")
+        str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds or cpu_seconds for at most this long.")
     ] = "60s",
     repo: RepoOption = None,
     model_repo: Annotated[
@@ -238,7 +238,7 @@ def _measuring(request: BisectRequest, good: str | None, bad: str | None, wanted
     """Yield the request with a runner for which a number above the threshold is a failure."""
     from triage.bisect.metric import threshold_between
     from triage.bisect.plan import compilers_at
-    from triage.bisect.run_time import run_time_judge
+    from triage.bisect.slower import compile_time_judge, run_time_judge
 
     if good is None or bad is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
@@ -246,14 +246,13 @@ def _measuring(request: BisectRequest, good: str | None, bad: str | None, wanted
     refs = compilers_at(request, older, newer)
     better, worse = refs if request.kind is BisectKind.REGRESSION else reversed(refs)
     runner, case, metric = request.runner, request.case, wanted.metric
+    ends, budget = (better, worse), duration_of("--time", wanted.time)
     if metric is Metric.RUN_SECONDS:
-        try:
-            budget = parse_duration(wanted.time)
-        except ValueError as error:
-            raise BadInput(f"--time {error}") from error
-        ends = better, worse
         with run_time_judge(runner, case, ends, function=wanted.function, ratio=wanted.threshold, budget=budget) as judge:
             yield replace(request, runner=runner.with_threshold(judge))
+    elif metric is Metric.CPU_SECONDS:
+        judge = compile_time_judge(runner, case, ends, threshold=wanted.threshold, budget=budget)
+        yield replace(request, runner=runner.with_threshold(judge))
     elif wanted.threshold is not None:
         yield replace(request, runner=runner.with_threshold(MetricThreshold(metric, wanted.threshold)))
     else:

@@ -22,11 +22,11 @@ from triage.cli.options import (
     RecipePaths,
     RepoOption,
     SuiteOption,
+    duration_of,
     format_option,
     rev_option,
 )
 from triage.cli.screen import print_stderr
-from triage.config.values import parse_duration
 from triage.execution.runner import ProbeJob
 from triage.execution.statistics import Pace
 from triage.model.case import Case
@@ -50,7 +50,9 @@ def nightly(
         list[str] | None,
         rev_option("--baseline", "-b", text="Toolchain to compare with (default: previous)."),
     ] = None,
-    bisect: Annotated[bool, typer.Option("--bisect", help="Find the release that introduced each regression.")] = False,
+    bisect: Annotated[
+        bool, typer.Option("--bisect", help="Find the release that introduced each regression, slower compile and slower run.")
+    ] = False,
     repo: RepoOption = None,
     project: ProjectOption = None,
     reduce: Annotated[bool, typer.Option("--reduce", help="Reduce one case of each new failure; needs --out.")] = False,
@@ -105,8 +107,8 @@ def nightly(
     cases = shard(selection.cases, part)
     if investigate or reduce:
         _check_out(cases, out)
-    bench_seconds = _seconds("--bench-time", bench_time)
-    seconds = None if budget is None else _seconds("--budget", budget)
+    bench_seconds = duration_of("--bench-time", bench_time)
+    seconds = None if budget is None else duration_of("--budget", budget)
     if seconds is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
@@ -124,7 +126,7 @@ def nightly(
             if bench:
                 run.bench(threshold, bench_seconds)
             if bisect:
-                run.bisect(run.finder(repo, project))
+                run.bisect(run.finder(repo, project), bench_seconds)
             report = reports.write()
             if out and investigate:
                 from triage.cli.investigate import investigation
@@ -203,10 +205,3 @@ def _check_out(cases: Sequence[Case], out: Path | None) -> None:
         raise BadInput("--reduce and --investigate write reproducers next to the reports; pass a folder with --out")
     for case in cases:
         folder_for(out / "reproducers", case)
-
-
-def _seconds(option: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise BadInput(f"{option} {error}") from error

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from triage.cli.completion import complete_case, complete_revision
+from triage.config.values import parse_duration
 from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
+from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 from triage.report.registry import Report, format_names
 
@@ -94,6 +96,14 @@ def format_option(report: type[Report], only: tuple[str, ...] = ()) -> Any:
         help="Format of the report on stdout.",
         autocompletion=lambda: list(names),
     )
+
+
+def duration_of(option: str, text: str) -> float:
+    """Return the seconds of a duration. BadInput, which names the option, for another text."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise BadInput(f"{option} {error}") from error
 
 
 class FailureMatch(StrEnum):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from triage.compilers.base import Runner
 from triage.compilers.invocation import Invocation
@@ -71,6 +72,41 @@ class Program:
             return Sample(times, execution.peak_rss_mb)
         missing = self.runner.missing_device(execution.stderr.text)
         return missing or execution.stderr.last_line[:200] or f"the run ended with {execution.ending}"
+
+
+class Timed(Protocol):
+    """Something that takes time, and can be repeated."""
+
+    def sample(self) -> Sample | str:
+        """Measure it once; the reason when that is not possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRun:
+    """The run of a function of a compiled program."""
+
+    runner: ProbeRunner
+    program: Program
+    spec: RunSpec
+
+    def sample(self) -> Sample | str:
+        return self.program.sample(self.runner, self.spec)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCompile:
+    """The compile of a case, in CPU time. Nothing else is compiled meanwhile."""
+
+    runner: ProbeRunner
+    case: Case
+    ref: ToolchainRef
+
+    def sample(self) -> Sample | str:
+        toolchain = self.runner.registry.obtain(self.ref)
+        probe = self.runner.prober.probe(replace(self.case, run=None), toolchain, fresh=True)
+        if not isinstance(probe.outcome, Compiled):
+            return "it does not compile again"
+        return Sample([probe.measured.cpu_seconds], probe.measured.peak_rss_mb)
 
 
 def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef) -> dict[str, float] | str:

@@ -36,13 +36,14 @@ class CaseChangeKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class CompileTimes:
     """The CPU times of compiles on both toolchains in turn. baseline, new: medians in seconds; count: compiles of each;
-    comparison: None when there are too few.
+    comparison: None when there are too few; bisection: where the compile became slower.
     """
 
     baseline: float
     new: float
     count: int
     comparison: Comparison | None
+    bisection: Bisection | None = None
 
     @property
     def pace(self) -> Pace:
@@ -51,11 +52,12 @@ class CompileTimes:
 
 @dataclass(frozen=True, slots=True)
 class RunTimes:
-    """The run times of one function of a case on both toolchains."""
+    """The run times of one function of a case on both toolchains. bisection: where it became slower."""
 
     case: str
     baseline: Series
     new: Series
+    bisection: Bisection | None = None
 
     @property
     def pace(self) -> Pace | None:

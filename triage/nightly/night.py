@@ -11,10 +11,11 @@ from pathlib import Path
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Probe
-from triage.nightly.compare import CaseChangeKind, Example, Night, Pair, pair_up
+from triage.nightly.compare import CaseChangeKind, Example, Night, Pair, RunTimes, pair_up
 from triage.nightly.origin import OriginFinder, finder_between
 from triage.nightly.times import compile_times, run_times
 from triage.reduce.reproducer import Reproducer, reproducer_of
@@ -123,13 +124,25 @@ class NightRun:
         self.scope = finder.scope
         return finder
 
-    def bisect(self, finder: OriginFinder) -> None:
-        """Find what introduced each regression."""
+    def bisect(self, finder: OriginFinder, budget: float = 60.0) -> None:
+        """Find what introduced each regression, slower compile and slower run. budget: seconds to measure each candidate."""
         self.phase = "bisects"
 
         def traced(pair: Pair) -> Pair:
-            is_new = pair.change is CaseChangeKind.REGRESSED and not pair.quarantined
-            return replace(pair, bisections=self._origin(pair, finder)) if is_new else pair
+            case, compiles = pair.probe.case, pair.compiles
+            if pair.change is CaseChangeKind.REGRESSED and not pair.quarantined:
+                origins = self._guarded(case, lambda: [origin.bisection for origin in finder.find(case)])
+                return replace(pair, bisections=tuple(origins))
+            if compiles and compiles.pace is Pace.SLOWER:
+                [origin] = self._guarded(case, lambda: [finder.find_slower(case, None, budget)])
+                pair = replace(pair, compiles=replace(compiles, bisection=origin))
+            return replace(pair, runs=tuple(traced_run(case, row) for row in pair.runs))
+
+        def traced_run(case: Case, row: RunTimes) -> RunTimes:
+            if row.pace is not Pace.SLOWER:
+                return row
+            [origin] = self._guarded(case, lambda: [finder.find_slower(case, row.new.function, budget)])
+            return replace(row, bisection=origin)
 
         self._replace_pairs(traced)
 
@@ -146,15 +159,15 @@ class NightRun:
                 self._examples[signature] = _example(self.runner, request, signature, write)
                 yield self.night()
 
-    def _origin(self, pair: Pair, finder: OriginFinder) -> tuple[Bisection, ...]:
+    def _guarded(self, case: Case, bisect: Callable[[], list[Bisection]]) -> list[Bisection]:
         """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
         try:
-            return tuple(origin.bisection for origin in finder.find(pair.probe.case))
+            return bisect()
         except (TriageError, OSError):
             raise
         except Exception as error:
-            why = self.runner.internal_error(f"the bisect of {pair.name}", error)
-            return (Bisection(pair.probe.case, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=why.reason, cause=why.cause),)
+            why = self.runner.internal_error(f"the bisect of {case.name}", error)
+            return [Bisection(case, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=why.reason, cause=why.cause)]
 
     def _replace_pairs(self, change: Callable[[Pair], Pair]) -> None:
         """Replace each pair as soon as the new one is known."""

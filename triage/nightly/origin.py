@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,29 @@ class OriginFinder:
         refs = {search.range.revision(index).name: search.range.ref(index) for index in range(len(search.range))}
         before, after = (refs.get(revision.name) if revision else None for revision in (bisection.before, bisection.after))
         return Origin(bisection, before, after)
+
+    def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
+        """Bisect where the run of a function became slower, or without one the compile.
+
+        budget: seconds to measure each candidate for. A candidate whose interval reaches the threshold is never named.
+        """
+        from triage.bisect.search import run_search
+        from triage.bisect.slower import compile_time_judge, run_time_judge
+
+        kind, ends = BisectKind.REGRESSION, (self.baseline, self.toolchain)
+        if self.between.problem is not None:
+            return Bisection(case, kind, Answer.INCONCLUSIVE, reason=self.between.problem)
+        try:
+            with ExitStack() as opened:
+                if function is None:
+                    judge = compile_time_judge(self.runner, case, ends, threshold=None, budget=budget)
+                else:
+                    judging = run_time_judge(self.runner, case, ends, function=function, ratio=None, budget=budget)
+                    judge = opened.enter_context(judging)
+                search = replace(self, runner=self.runner.with_threshold(judge)).search(case)
+                return search if isinstance(search, Bisection) else run_search(replace(search, witness=None))
+        except BadInput as error:  # the ends do not differ any more
+            return Bisection(case, kind, Answer.INCONCLUSIVE, reason=str(error))
 
     def search(self, case: Case, kind: BisectKind = BisectKind.REGRESSION) -> BisectSearch | Bisection:
         """Plan the search for a change of a case; the answer instead where there is nothing to search."""

@@ -48,6 +48,8 @@ def run_times(
     """Measure the functions of a case on both toolchains in turn; a change is measured again before it is reported."""
     old, new = Configuration(case, baseline), Configuration(case, toolchain)
     result = Benchmark(runner, (old, new), old, threshold, budget).run()
-    functions = result.functions or ("",)
-    both = [tuple(result.of(row, name) or result.of(row, "") or Series(row, name) for row in (old, new)) for name in functions]
-    return tuple(RunTimes(case.name, *series) for series in both)
+
+    def series(row: Configuration, function: str) -> Series:
+        return result.of(row, function) or result.of(row, "") or Series(row, function)
+
+    return tuple(RunTimes(case.name, series(old, name), series(new, name)) for name in result.functions or ("",))

@@ -30,6 +30,7 @@ from triage.report.night_phrases import (
     run_name,
     run_text,
     run_verdict,
+    slower_since,
 )
 from triage.report.night_record import (
     CaseRecord,
@@ -186,6 +187,7 @@ class NightReport(MarkdownReport, SuiteReport):
             interval=interval_text,
             run_name=run_name,
             run_verdict=run_verdict,
+            slower_since=slower_since,
             time=time_text,
             old_new=old_new,
             partial=partial_text(night),
@@ -235,10 +237,17 @@ def _times_lines(night: NightRecord) -> Iterable[RenderableType]:
     for word, rows in (("slower", night.slower), ("maybe slower", night.maybe_slower)):
         for row in rows:
             yield Text(f"  {word}: {row.case}: {compile_text(row)} of CPU time", style="yellow")
+            yield from _origin_lines(row)
     if night.run_times:
         yield Text("\nRun times")
         for run in night.run_times:
             yield Text(f"  {run_name(run)}: {run_text(run)}", style=_STYLES.get(run.verdict, ""))
+            yield from _origin_lines(run)
+
+
+def _origin_lines(row: SlowerShape | RunTimeShape) -> Iterable[RenderableType]:
+    if row.bisection:
+        yield Text(f"      {origin_text(row.bisection)}")
 
 
 def _failure(case: CaseRecord) -> Failure | None:
@@ -249,7 +258,7 @@ def _failure(case: CaseRecord) -> Failure | None:
 
 def _run_case(row: RunTimeShape, *, is_failure: bool) -> SuiteCase:
     """Report a run time as a test case, which fails when it is slower and that counts as a failure."""
-    name, group, text = f"run time of {run_name(row)}", row.case.partition("[")[0], run_text(row)
+    name, group, text = f"run time of {run_name(row)}", row.case.partition("[")[0], _with_origin(row, run_text(row))
     if row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
     failed = ("the run is slower", "slower", text) if is_failure and row.verdict == Pace.SLOWER else None
@@ -257,9 +266,13 @@ def _run_case(row: RunTimeShape, *, is_failure: bool) -> SuiteCase:
 
 
 def _compile_case(row: SlowerShape, *, is_failure: bool) -> SuiteCase:
-    text = compile_text(row)
+    text = _with_origin(row, compile_text(row))
     failed = ("the compile is slower", "slower", text) if is_failure else None
     return SuiteCase(f"compile time of {row.case}", row.case.partition("[")[0], row.cpu_seconds, failed=failed, output=text)
+
+
+def _with_origin(row: SlowerShape | RunTimeShape, text: str) -> str:
+    return f"{text}\n{origin_text(row.bisection)}" if row.bisection else text
 
 
 def _example_link(cluster: ClusterRecord, name: str) -> Markdown | None:

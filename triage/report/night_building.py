@@ -196,6 +196,7 @@ def _slower_shape(name: str, times: CompileTimes) -> SlowerShape:
         baseline_cpu_seconds=times.baseline,
         cpu_seconds=times.new,
         compiles=times.count,
+        bisection=bisect_shape(times.bisection) if times.bisection else None,
     )
 
 
@@ -211,6 +212,7 @@ def _run_shape(row: RunTimes) -> RunTimeShape:
         high=compared.high if compared else None,
         verdict=row.pace.value if row.pace else None,
         reason=row.reason,
+        bisection=bisect_shape(row.bisection) if row.bisection else None,
     )
 
 

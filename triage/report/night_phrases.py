@@ -60,6 +60,16 @@ def releases_text(case: CaseRecord, kind: str) -> str:
     return "not found" if kind == BisectKind.REGRESSION else ""
 
 
+def slower_since(row: SlowerShape | RunTimeShape) -> str:
+    """Return between which revisions a compile or a run became slower; empty when that was not searched for."""
+    if row.bisection is None:
+        return ""
+    before, after = row.bisection.before, row.bisection.after
+    if before is None or after is None:
+        return f"not found: {row.bisection.reason}"
+    return f"{before.name} and {after.name}{_doubt(row.bisection)}"
+
+
 def _doubt(bisection: BisectShape) -> str:
     if bisection.status == Answer.CULPRIT:
         return ""

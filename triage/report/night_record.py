@@ -180,6 +180,7 @@ class InvestigationRecord(Shape):
 class SlowerShape(Shape):
     """A case whose compile takes `times` as much CPU time as on the baseline, at least `low` and at most `high` times as much.
     Both are null when there were too few compiles for an interval. `compiles`: of each toolchain, measured in turn.
+    bisection: Where it became slower, with --bisect.
     """
 
     case: str
@@ -189,6 +190,7 @@ class SlowerShape(Shape):
     baseline_cpu_seconds: float
     cpu_seconds: float
     compiles: int
+    bisection: BisectShape | None = None
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,9 @@ class ProgramShape(Shape):
 
 @dataclass(frozen=True)
 class RunTimeShape(Shape):
-    """The run time of one function, new to baseline: `ratio` with its interval, and a verdict. `reason`: why there is none."""
+    """The run time of one function, new to baseline: `ratio` with its interval, and a verdict. reason: Why there is none;
+    bisection: where it became slower, with --bisect.
+    """
 
     case: str
     function: str | None
@@ -214,6 +218,7 @@ class RunTimeShape(Shape):
     high: float | None
     verdict: str | None
     reason: str | None
+    bisection: BisectShape | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -184,10 +184,23 @@ class ToolchainRegistry:
         release = release or _release_of(known := self._listed(compiler), version)
         if release is not None:
             return _ref(family, release)
+        if (nightly := self._nightly_at(family, version)) is not None:
+            return nightly
         near = neighbours([release.version for release in known if not release.prerelease], version)
         raise EnvironmentFailure(
             f"{compiler.distribution} has no release {version} for this platform; the nearest are {', '.join(near) or 'none'}"
         )
+
+    def _nightly_at(self, family: str, version: str) -> ToolchainRef | None:
+        """The nightly of a version, as reports name it; None where there is none or they cannot be listed."""
+        from packaging.version import Version
+
+        if not Version(version).is_prerelease:
+            return None
+        try:
+            return next((ref for ref in self.nightlies(family) if ref.revision.name == version), None)
+        except (BadInput, EnvironmentFailure):
+            return None
 
     def _installed(self, compiler: Compiler) -> list[Release]:
         return installed(self.folder, compiler.distribution, compiler.packaging)
@@ -234,12 +247,22 @@ class ToolchainRegistry:
         if known is not None:
             return known
         if ref is not None and ref.release is not None:
-            root = install_companion(self.workspace, package, ref.release.version, self.index)
+            root = self._companion(ref.release, toolchain.family, package)
         else:
             root = ref.bring(package) if ref is not None and ref.bring else toolchain.root
         self._keep(root)
         with self._lock:
             return self._companions.setdefault(key, root)
+
+    def _companion(self, release: Release, family: str, package: str) -> Path:
+        try:
+            return install_companion(self.workspace, package, release.version, self.index)
+        except EnvironmentFailure:
+            # An installed nightly looks like a pre-release of the index.
+            nightly = self._nightly_at(family, release.version)
+            if nightly is None or nightly.bring is None:
+                raise
+            return nightly.bring(package)
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
         """The toolchain, installed if it is missing. EnvironmentFailure when it cannot be obtained or does not run."""

@@ -57,7 +57,8 @@ def nightly(number: int) -> str:
 
 
 def test_a_nightly_runs_with_its_own_runtime(home: Path, triage: Triage, recipe: Path) -> None:
-    revs = ("-t", nightly(0), "-t", nightly(CULPRIT), "-t", nightly(WITHOUT_RUNTIME))
+    """The second one is named by its version, as reports name it."""
+    revs = ("-t", nightly(0), "-t", "9.9.9rc20260103", "-t", nightly(WITHOUT_RUNTIME))
     results = json_answer(triage, "run", recipe, *revs, code=4)["results"]
     assert [entry["status"] for entry in results] == ["passed", "passed", "untestable"]
     assert "iree-base-runtime 9.9.9rc20260104" in results[-1]["reason"]
@@ -65,9 +66,16 @@ def test_a_nightly_runs_with_its_own_runtime(home: Path, triage: Triage, recipe:
     assert installed == {"iree-base-runtime-9.9.9rc20260101", "iree-base-runtime-9.9.9rc20260103"}
 
 
-def test_nightlies_are_measured_side_by_side(home: Path, triage: Triage, recipe: Path) -> None:
-    revs = ("-t", nightly(0), "-t", nightly(1), "-t", nightly(CULPRIT), "-t", nightly(WITHOUT_RUNTIME))
-    rows = json_answer(triage, "bench", recipe, *revs, code=1)["results"]
-    assert [row["verdict"] for row in rows] == [None, "the same", "slower", None]
-    assert rows[CULPRIT]["low"] > 10
-    assert "iree-base-runtime 9.9.9rc20260104" in rows[WITHOUT_RUNTIME]["reason"]
+@pytest.mark.slow
+def test_a_nightly_names_the_day_on_which_a_program_became_slower(home: Path, triage: Triage, recipe: Path) -> None:
+    """The day between both ends is found on the page."""
+    out = recipe.parent / "out"
+    ends = ("-t", nightly(CULPRIT), "-b", nightly(0), "--bench", "--bisect", "--out", out)
+    answer = json_answer(triage, "nightly", recipe, *ends)
+    [row] = answer["run_times"]
+    assert (row["verdict"], row["bisection"]["status"], row["bisection"]["confirmed"]) == ("slower", "culprit", True)
+    days = [row["bisection"][end]["name"] for end in ("before", "after")]
+    assert days == ["9.9.9rc20260102", "9.9.9rc20260103"]
+    assert row["bisection"]["failure"]["signature"] == "metric:run_seconds"
+    assert f"{days[0]} and {days[1]}" in (out / "nightly.md").read_text().replace("\\", "")
+    assert f"introduced between {days[0]}" in (out / "nightly.xml").read_text()

@@ -1,0 +1,128 @@
+"""A candidate is measured in turn with both ends; what is on no side is skipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.bisect.letters import case_named, outcome, release_refs
+from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
+from triage.bisect.slower import TimeJudge, compile_time_judge
+from triage.execution.judge import Metric
+from triage.execution.timing import TimedRun
+from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
+from triage.toolchains.registry import ToolchainRef
+
+CASE = case_named("case")
+[REF] = release_refs(1)
+
+
+def timed(machine: Machine, seconds: float) -> TimedRun:
+    return TimedRun(RUNNER, InventedProgram(machine, seconds), MAIN)  # type: ignore[arg-type]
+
+
+def judged(true: float, machine: Machine, *, bad: float = 0.02, ratio: float = 1.41, letter: str = "P") -> Any:
+    good, worse, new = (timed(machine, seconds) for seconds in (0.01, bad, true))
+    judge = TimeJudge(Metric.RUN_SECONDS, lambda _case, _ref: new, good, worse, ratio, 600.0)
+    return judge.judge(Probe(CASE, REF.revision, None, outcome(letter), Measured(), cached=True), REF)
+
+
+@pytest.mark.parametrize("busy", [{}, {"drift": 2.0}, {"outliers": 0.2}], ids=str)
+def test_the_side_of_a_candidate_is_never_wrong(busy: dict[str, float]) -> None:
+    for seed in range(15):
+        assert isinstance(judged(0.01, Machine(seed, **busy)).outcome, Compiled | Untestable)
+        assert not isinstance(judged(0.02, Machine(seed, **busy)).outcome, Compiled)
+    assert isinstance(judged(0.01, Machine(1)).outcome, Compiled)
+    slow = judged(0.02, Machine(1))
+    assert isinstance(slow.outcome, Failed)
+    assert slow.outcome.failure.signature == "metric:run_seconds"
+    assert float(slow.outcome.failure.details["low"]) > 1.41
+    assert not slow.cached
+
+
+def test_a_candidate_at_the_threshold_is_skipped() -> None:
+    for seed in range(10):
+        read = judged(0.0141, Machine(seed, noise=0.1))
+        assert isinstance(read.outcome, Untestable)
+        assert read.outcome.cause is Cause.NOISE
+
+
+def test_ends_that_are_equal_now_give_no_verdict() -> None:
+    read = judged(0.01, Machine(1), bad=0.0101)
+    assert isinstance(read.outcome, Untestable)
+    assert read.outcome.cause is Cause.NOISE
+
+
+def test_a_failed_compile_stays_what_it_is() -> None:
+    assert judged(0.01, Machine(1), letter="F").outcome == outcome("F")
+
+
+@dataclass
+class InventedCompiles:
+    """Stands where a `ProbeRunner` stands: compiles whose CPU times are invented. made: releases as they were compiled."""
+
+    machine: Machine
+    true: dict[str, float]
+    made: list[str] = field(default_factory=list)
+    letter: str = "P"
+    progress: Any = RUNNER.progress
+
+    @property
+    def registry(self) -> Any:
+        return SimpleNamespace(obtain=lambda ref: ref)
+
+    @property
+    def prober(self) -> Any:
+        return self
+
+    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
+        assert fresh
+        self.made.append(ref.revision.name)
+        measured = Measured(cpu_seconds=self.machine.seconds(self.true[ref.revision.name]))
+        return Probe(case, ref.revision, None, outcome(self.letter), measured, cached=False)
+
+
+OLD, MIDDLE, NEW = release_refs(3)
+
+
+def compiled(runner: InventedCompiles) -> Any:
+    judge = compile_time_judge(runner, CASE, (OLD, NEW), threshold=None, budget=600.0)  # type: ignore[arg-type]
+    runner.made.clear()
+    return judge.judge(Probe(CASE, MIDDLE.revision, None, Compiled(), Measured(), cached=True), MIDDLE)
+
+
+@pytest.mark.parametrize(("middle", "slow"), [(1.0, False), (6.0, True)])
+def test_a_compile_far_from_the_threshold_is_made_once(middle: float, slow: bool) -> None:
+    runner = InventedCompiles(Machine(1), {"1.0.0": 1.0, "1.1.0": middle, "1.2.0": 6.0})
+    read = compiled(runner)
+    assert isinstance(read.outcome, Failed) == slow
+    assert runner.made == ["1.1.0"]
+    assert not read.cached
+
+
+@pytest.mark.parametrize("busy", [{}, {"drift": 1.0}, {"outliers": 0.1}], ids=str)
+def test_a_compile_near_the_threshold_is_repeated_in_turn_with_both_ends(busy: dict[str, float]) -> None:
+    for seed in range(5):
+        for middle, wrong in ((1.0, Failed), (1.5, Compiled)):
+            runner = InventedCompiles(Machine(seed, **busy), {"1.0.0": 1.0, "1.1.0": middle, "1.2.0": 1.5})
+            try:
+                read = compiled(runner)
+            except BadInput:
+                assert busy  # the machine is too busy to tell the ends apart
+                continue
+            assert not isinstance(read.outcome, wrong)
+            assert set(runner.made) == {"1.0.0", "1.1.0", "1.2.0"}
+    quiet = InventedCompiles(Machine(1), {"1.0.0": 1.0, "1.1.0": 1.5, "1.2.0": 1.5})
+    assert isinstance(compiled(quiet).outcome, Failed)
+
+
+def test_ends_with_equal_compile_times_cannot_be_bisected() -> None:
+    with pytest.raises(BadInput, match="too little to bisect"):
+        compiled(InventedCompiles(Machine(1), {"1.0.0": 1.0, "1.1.0": 1.0, "1.2.0": 1.01}))
+    with pytest.raises(BadInput, match="does not compile"):
+        compiled(InventedCompiles(Machine(1), dict.fromkeys(("1.0.0", "1.1.0", "1.2.0"), 1.0), letter="F"))
