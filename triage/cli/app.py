@@ -59,6 +59,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "classify": CommandEntry("triage.cli.classify", "classify", "Name the failures in compiler output or a CI log."),
     "history": CommandEntry("triage.cli.history", "history", "Find every change of each case's status across releases."),
     "nightly": CommandEntry("triage.cli.nightly", "nightly", "Compare a new compiler with a baseline over all recipes."),
+    "nightly merge": CommandEntry("triage.cli.nightly_merge", "nightly_merge", "Join the results of a nightly's shards."),
     "bisect": CommandEntry("triage.cli.bisect", "bisect", "Find the release or commit that introduced or fixed a failure."),
     "suspects": CommandEntry("triage.cli.suspects", "suspects", "Rank the commits between two revisions without building any."),
     "attribute": CommandEntry("triage.cli.attribute", "attribute", "Find the pass after which two compilers' IR diverges."),
@@ -69,6 +70,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "bench": CommandEntry("triage.cli.bench", "bench", "Measure the run time of compiled programs side by side."),
     "variants": CommandEntry("triage.cli.variants", "variants", "Find which matrix values a failure depends on."),
     "toolchains": CommandEntry("triage.cli.toolchains", "app", "List, install, inspect and prune compilers."),
+    "issues": CommandEntry("triage.cli.issues", "app", "Keep the issues of a GitHub repository in step with nights."),
     "expect": CommandEntry("triage.cli.expect", "app", "Update the lists of known failures."),
     "recipe": CommandEntry("triage.cli.recipe", "app", "Write, validate and list recipes."),
     "evidence": CommandEntry("triage.cli.evidence", "app", "Export, import or check cached results."),
@@ -102,6 +104,8 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        if (words := " ".join(args[:2])) in COMMANDS:
+            args = [words, *args[2:]]
         name, _, rest = super().resolve_command(ctx, args)
         return name, COMMANDS[name].load(name) if name else None, rest
 
@@ -125,7 +129,7 @@ def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
 def _leaves(name: str, command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     children = getattr(command, "commands", None)
     if children is None:
-        yield (name,), command
+        yield tuple(name.split()), command
     else:
         yield from (((name, word), child) for word, child in children.items())
 

@@ -17,7 +17,9 @@ from triage.cli.options import (
     AfterOption,
     ForecastOption,
     FreshOption,
+    GitHubOption,
     JobsOption,
+    NotifyOption,
     ProjectOption,
     RecipePaths,
     RepoOption,
@@ -26,6 +28,7 @@ from triage.cli.options import (
     format_option,
     rev_option,
 )
+from triage.cli.publish import Publisher
 from triage.cli.screen import print_stderr
 from triage.execution.runner import ProbeJob
 from triage.execution.statistics import Pace
@@ -86,6 +89,8 @@ def nightly(
         Path | None, typer.Option(metavar="DIR", help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
     ] = None,
     part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N shards.")] = None,
+    github: GitHubOption = False,
+    notify: NotifyOption = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
@@ -100,8 +105,11 @@ def nightly(
 
     - `triage nightly recipes/ --bisect --out out` compares the newest release with the one before
 
-    - `triage nightly recipes/ -t path:build -b latest -f markdown >> "$GITHUB_STEP_SUMMARY"` is for a CI job
+    - `triage nightly recipes/ -t path:build -b latest --out out --github` is for a job of GitHub Actions
+
+    - `triage nightly merge DIR... --out out` joins the results of shards
     """
+    publisher = Publisher(output, github, notify)
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
@@ -119,7 +127,7 @@ def nightly(
             write_report(forecast(runner, planned, what=steps if bisect or reduce or investigate else None), output)
             return Exit.OK
         run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict)
-        reports = NightReports(run, out, output)
+        reports = NightReports(run, out, publisher)
         with reports.partial():
             run.compare()
             reports.write()
@@ -144,7 +152,7 @@ def nightly(
                 # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
                 for _ in run.reduce(partial(write_reproducer, out=out / "reproducers")):
                     report = reports.write()
-    write_report(report, output)
+    publisher.publish(report)
     return Exit.FOUND if run.night().new_failures else exit_of(report.night)
 
 
@@ -162,11 +170,14 @@ def exit_of(night: NightRecord) -> Exit:
 
 @dataclass
 class NightReports:
-    """The reports of a nightly in progress. out: their folder, if any; add: adds what is known beyond the comparison."""
+    """The reports of a nightly in progress.
+
+    out: their folder, if any; publisher: shows a report; add: adds what is known beyond the comparison.
+    """
 
     run: NightRun
     out: Path | None
-    output: str
+    publisher: Publisher
     add: Callable[[NightRecord], NightRecord] = lambda night: night
 
     def write(self, stopped: str | None = None) -> NightReport:
@@ -184,7 +195,7 @@ class NightReports:
             if isinstance(error, KeyboardInterrupt | Interrupted):
                 stopped = "interrupted"
             try:
-                write_report(self.write(stopped), self.output)
+                self.publisher.publish(self.write(stopped))
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
             raise

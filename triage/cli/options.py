@@ -59,6 +59,22 @@ ForecastOption = Annotated[
 RepoOption = Annotated[
     Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to search commits and nightlies too.")
 ]
+GitHubOption = Annotated[
+    bool,
+    typer.Option(
+        "--github", help="Print annotations for GitHub Actions, and append to GITHUB_STEP_SUMMARY and GITHUB_OUTPUT where set."
+    ),
+]
+NotifyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--notify",
+        metavar="URL",
+        envvar="TRIAGE_NOTIFY",
+        show_envvar=False,
+        help="Send a short message to this apprise URL; repeatable (default: the URLs in TRIAGE_NOTIFY).",
+    ),
+]
 ProjectOption = Annotated[
     Path | None,
     typer.Option(

@@ -31,6 +31,12 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
     return f"{count} {noun if count == 1 else several or f'{noun}s'}"
 
 
+def below_here(path: Path) -> Path:
+    """Return the path relative to the current folder where it is below it, else the absolute path."""
+    absolute, here = path.absolute(), Path.cwd()
+    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute
+
+
 def revision_text(revision: Revision | None) -> str:
     """Return `3.4.0 (aacf93a3f9, 2025-04-30)` with the parts that are known."""
     if revision is None:

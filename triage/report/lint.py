@@ -18,7 +18,7 @@ from rich.text import Text
 from triage.compilers.analysis import LintFinding, LintRule, Severity
 from triage.lint import LintedCase
 from triage.mlir import SourcePosition
-from triage.report.elements import plural
+from triage.report.elements import below_here, plural
 from triage.report.registry import SarifReport
 from triage.report.shapes import Json, Shape
 
@@ -156,7 +156,7 @@ def _rows(linted: LintedCase) -> Table:
 def _source(linted: LintedCase) -> str:
     """Return the file to show for a case: its program, or its recipe when the program is generated below TRIAGE_HOME."""
     if linted.generated:
-        return f"{_below_here(linted.case.source)} (positions in the generated program)"
+        return f"{below_here(linted.case.source)} (positions in the generated program)"
     return linted.source
 
 
@@ -191,11 +191,5 @@ def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int
 
 
 def _uri(path: Path) -> str:
-    shown = _below_here(path)
+    shown = below_here(path)
     return shown.as_uri() if shown.is_absolute() else quote(shown.as_posix())
-
-
-def _below_here(path: Path) -> Path:
-    """Return the path relative to the current folder where it is below it, else the absolute path."""
-    absolute, here = path.absolute(), Path.cwd()
-    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute

@@ -48,7 +48,7 @@ from triage.toolchains.home import disk_errors, write_whole
 if TYPE_CHECKING:  # templates are slow to import, and most commands write none
     from triage.report.markdown import Markdown
 
-_FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": "nightly.json"}
+FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": "nightly.json"}
 _STYLES: Mapping[str | None, str] = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.NOISY: "yellow", None: "yellow"}
 _SECTIONS = {
     CaseChangeKind.REGRESSED: ("Regressed", "bold red"),
@@ -215,9 +215,9 @@ class NightReport(MarkdownReport, SuiteReport):
 
 def write_reports(night: NightRecord, folder: Path) -> NightReport:
     """Write `nightly.md`, `nightly.xml` and `nightly.json` below `folder`, each atomically, and return the report."""
-    report = NightReport(replace(night, reports={name: str(folder / file) for name, file in _FILES.items()}))
+    report = NightReport(replace(night, reports={name: str(folder / file) for name, file in FILES.items()}))
     with disk_errors(f"write the reports to {folder}"):
-        for name, file in _FILES.items():
+        for name, file in FILES.items():
             write_whole(folder / file, format_for(NightReport, name).render(report))
     return report
 

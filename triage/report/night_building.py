@@ -15,6 +15,7 @@ from triage.nightly.compare import CaseChangeKind, CompileTimes, Example, Night,
 from triage.recipes import expectation_for
 from triage.reduce.state import NotReproducible
 from triage.report.bisection import bisect_shape
+from triage.report.elements import below_here
 from triage.report.night_record import (
     CaseRecord,
     ClusterRecord,
@@ -84,6 +85,7 @@ def case_record(pair: Pair) -> CaseRecord:
         suite=suite_of(case),
         compiler=case.compiler,
         summary=case.summary,
+        source=str(below_here(case.source)),
         target=TargetRecord(case.target.backend, case.target.chip, case.target.devices),
         stages=[stage.value for stage in stages_of(case)],
         change=pair.change.value,

@@ -68,6 +68,7 @@ class CaseRecord(ResultRecord):
     change: regressed, fixed, changed (another failure than before), known (an expected failure), failing (as before),
     passing, unexpected-pass, flaky or untestable. pace: slower or faster than on the baseline, where that was measured.
     quarantined: Listed as one that never fails a night. cluster: Id of its failure, see `cluster_id`.
+    source: The recipe's file, relative to the folder in which triage ran where it is inside.
     """
 
     case: str
@@ -78,6 +79,7 @@ class CaseRecord(ResultRecord):
     baseline_status: str
     baseline: ResultRecord
     summary: str = ""
+    source: str = ""
     target: TargetRecord | None = None
     stages: list[str] = field(default_factory=list)
     pace: str | None = None

@@ -1,0 +1,166 @@
+"""The part of GitHub's REST API that keeps issues and comments, on loopback, with the faults that a busy server shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+TOKEN = "secret-token"
+LIMIT = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An answer that the server gives once to `METHOD path`. done: it does what was asked all the same."""
+
+    request: str
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    done: bool = False
+    broken_off: bool = False
+
+
+@dataclass
+class LoopbackIssues:
+    """One repository. labels_allowed: whether the token may set labels; repeated: the first page is answered twice;
+    endless: every page is the first one.
+    """
+
+    url: str = ""
+    page: int = 100
+    issues: dict[int, dict[str, Any]] = field(default_factory=dict)
+    comments: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    tokens: set[str | None] = field(default_factory=set)
+    labels_allowed: bool = True
+    repeated: bool = False
+    endless: bool = False
+
+    def writes(self) -> list[str]:
+        """Return the requests that change something."""
+        return [request for request in self.requests if not request.startswith("GET")]
+
+    def add(self, body: str, *, title: str = "title", labels: list[str] | None = None) -> dict[str, Any]:
+        """Open an issue."""
+        number = len(self.issues) + 1
+        names = labels if labels is not None else ["triage"]
+        self.issues[number] = {
+            "id": 1000 + number,
+            "number": number,
+            "title": title,
+            "body": body,
+            "state": "open",
+            "state_reason": None,
+            "closed_at": None,
+            "labels": [{"id": 1, "name": name, "url": f"{self.url}/label"} for name in names],
+            "comments": 0,
+            "url": f"{self.url}/repos/o/r/issues/{number}",
+            "html_url": f"https://github.com/o/r/issues/{number}",
+        }
+        self.comments[number] = []
+        return self.issues[number]
+
+    def say(self, number: int, body: str, association: str = "MEMBER") -> dict[str, Any]:
+        """Comment on an issue."""
+        count = sum(map(len, self.comments.values()))
+        comment = {"id": 5000 + count, "body": body, "author_association": association, "url": f"{self.url}/comment/{count}"}
+        self.comments[number].append(comment)
+        self.issues[number]["comments"] = len(self.comments[number])
+        return comment
+
+    def edit(self, number: int, changes: dict[str, Any], on: str = "2025-06-10T10:00:00Z") -> dict[str, Any]:
+        """Change an issue."""
+        issue = self.issues[number]
+        issue.update(changes)
+        issue["closed_at"] = on if issue["state"] == "closed" else None
+        if issue["state"] == "open":
+            issue["state_reason"] = "reopened" if "state" in changes else issue["state_reason"]
+        return issue
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], sent: dict[str, Any]) -> tuple[Any, int]:
+        """Return what a request answers, and its status."""
+        if match := re.fullmatch(r"/repos/o/r/issues(?:/(\d+)(/comments)?)?", path):
+            number = int(match[1] or 0)
+            if match[2]:
+                return (self.say(number, sent["body"], "NONE"), 201) if method == "POST" else (self.comments[number], 200)
+            if method == "POST":
+                labels = sent.get("labels", []) if self.labels_allowed else []
+                return self.add(sent["body"], title=sent["title"], labels=labels), 201
+            if method == "PATCH":
+                return self.edit(number, sent), 200
+            label = query.get("labels", [""])[0]
+            matching = [each for each in self.issues.values() if label in {name["name"] for name in each["labels"]}]
+            return sorted(matching, key=lambda each: -each["number"]), 200
+        return {"message": "Not Found"}, 404
+
+
+@contextmanager
+def loopback_issues() -> Iterator[LoopbackIssues]:
+    """Serve a repository `o/r` until the block ends."""
+    hub = LoopbackIssues()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_request(self) -> None:
+            parts = urlsplit(self.path)
+            query = parse_qs(parts.query)
+            request = f"{self.command} {parts.path}"
+            sent = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            hub.requests.append(request)
+            hub.tokens.add(self.headers.get("Authorization"))
+            fault = next((fault for fault in hub.faults if fault.request == request), None)
+            if fault:
+                hub.faults.remove(fault)
+                if fault.done:
+                    hub.answer(self.command, parts.path, query, sent)
+                if fault.broken_off:
+                    self.close_connection = True
+                    return
+                self.reply(
+                    LIMIT if fault.status in (403, 429) else {"message": "Bad Gateway"}, fault.status, dict(fault.headers)
+                )
+                return
+            value, status = hub.answer(self.command, parts.path, query, sent)
+            headers = {}
+            if isinstance(value, list):
+                number = int(query.get("page", ["1"])[0])
+                first = 0 if hub.endless else max(0, number - 1 - hub.repeated) * hub.page
+                more = hub.endless or first + hub.page < len(value) or (hub.repeated and number == 1)
+                value = value[first : first + hub.page]
+                if more:
+                    rest = urlencode({name: texts[0] for name, texts in query.items()} | {"page": number + 1})
+                    headers["Link"] = f'<{hub.url}{parts.path}?{rest}>; rel="next"'
+            self.reply(value, status, headers)
+
+        do_GET = do_POST = do_PATCH = handle_request  # noqa: N815 - the names that http.server calls
+
+        def reply(self, value: Any, status: int, headers: dict[str, str]) -> None:
+            body = json.dumps(value).encode()
+            self.send_response(status)
+            for name, text in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, text)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Write nothing to stderr."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    hub.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

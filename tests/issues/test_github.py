@@ -1,0 +1,147 @@
+"""Issues are written once, whatever GitHub answers: a real HTTP server with faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
+from triage.issues.github import GitHubIssues
+from triage.issues.plan import Action, ActionKind, NightFailure, NightResult, plan
+from triage.issues.tracked import TrackedIssue
+from triage.model.errors import EnvironmentFailure
+from triage.model.revision import Revision
+
+LIST, ISSUE, COMMENTS = "/repos/o/r/issues", "/repos/o/r/issues/1", "/repos/o/r/issues/1/comments"
+AGAIN = (("Retry-After", "1"),)
+
+
+@pytest.fixture
+def hub() -> Iterator[LoopbackIssues]:
+    with loopback_issues() as server:
+        yield server
+
+
+def client(hub: LoopbackIssues) -> GitHubIssues:
+    return GitHubIssues("o/r", "triage", TOKEN, hub.url, pause=0)
+
+
+def everything(_: TrackedIssue) -> bool:
+    return True
+
+
+def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> NightResult:
+    failures = {name: NightFailure(name, f"title {name}", (f"case-{name}",), is_new=True) for name in failing}
+    return NightResult(Revision(f"nightly:2025-07-0{day}", None, f"2025-07-0{day}"), failures, frozenset(passing))
+
+
+def synchronise(hub: LoopbackIssues, result: NightResult) -> list[Action]:
+    """Do what a night asks for, as a run of the command does."""
+    github = client(hub)
+    actions = plan(result, github.read(everything), 100).actions
+    for action in actions:
+        github.apply(action, "text" if action.event or action.kind is ActionKind.OPEN else None)
+    return list(actions)
+
+
+def test_a_failure_lives_through_its_issue(hub: LoopbackIssues) -> None:
+    for day, failing in ((1, True), (2, True), (3, False), (4, False), (5, True)):
+        synchronise(hub, night(day, "s") if failing else night(day, passing=("case-s",)))
+    [issue] = hub.issues.values()
+    assert (issue["state"], issue["title"], [name["name"] for name in issue["labels"]]) == ("open", "title s", ["triage"])
+    assert ["fixed" in comment["body"] for comment in hub.comments[1]] == [True, False]
+    assert len(hub.writes()) == 5, "one issue; two comments, each with a change of state"
+    assert hub.tokens == {f"token {TOKEN}"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(f"POST {LIST}", 403, AGAIN),
+        Fault(f"POST {LIST}", 429, AGAIN),
+        Fault(f"POST {LIST}", 502),
+        Fault(f"POST {LIST}", 502, done=True),
+        Fault(f"POST {LIST}", 0, broken_off=True),
+        Fault(f"POST {LIST}", 0, done=True, broken_off=True),
+        Fault(f"GET {LIST}", 502),
+        Fault(f"GET {LIST}", 429, AGAIN),
+        Fault(f"GET {LIST}", 0, broken_off=True),
+    ],
+)
+def test_a_fault_opens_one_issue(hub: LoopbackIssues, fault: Fault) -> None:
+    hub.faults = [fault]
+    synchronise(hub, night(1, "s"))
+    assert (len(hub.issues), hub.faults) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(f"POST {COMMENTS}", 502, done=True),
+        Fault(f"POST {COMMENTS}", 502),
+        Fault(f"POST {COMMENTS}", 429, AGAIN),
+        Fault(f"PATCH {ISSUE}", 502),
+        Fault(f"PATCH {ISSUE}", 502, done=True),
+    ],
+)
+def test_a_fault_writes_one_comment(hub: LoopbackIssues, fault: Fault) -> None:
+    synchronise(hub, night(1, "s"))
+    hub.faults = [fault]
+    synchronise(hub, night(2, passing=("case-s",)))
+    assert (len(hub.comments[1]), hub.issues[1]["state"], hub.issues[1]["state_reason"]) == (1, "closed", "completed")
+
+
+def test_a_run_that_failed_between_comment_and_change_is_completed_by_the_next(hub: LoopbackIssues) -> None:
+    synchronise(hub, night(1, "s"))
+    hub.faults = [Fault(f"PATCH {ISSUE}", 422)]
+    with pytest.raises(EnvironmentFailure, match="422"):
+        synchronise(hub, night(2, passing=("case-s",)))
+    assert (len(hub.comments[1]), hub.issues[1]["state"]) == (1, "open")
+    synchronise(hub, night(2, passing=("case-s",)))
+    assert (len(hub.comments[1]), hub.issues[1]["state"]) == (1, "closed")
+
+
+def test_pages_that_repeat_or_shift_change_nothing_twice(hub: LoopbackIssues) -> None:
+    hub.page = 2
+    failing = [f"s{number}" for number in range(5)]
+    synchronise(hub, night(1, *failing))
+    hub.repeated = True
+    assert synchronise(hub, night(2, *failing)) == []
+    assert len(hub.issues) == 5
+    hub.page, hub.endless = 100, True
+    with pytest.raises(EnvironmentFailure, match="repeats its pages"):
+        client(hub).read(everything)
+
+
+def test_a_long_rate_limit_is_reported_and_not_waited_for(hub: LoopbackIssues) -> None:
+    hub.faults = [Fault(f"GET {LIST}", 403, (("Retry-After", "3000"),))]
+    with pytest.raises(EnvironmentFailure, match="3000 s") as raised:
+        client(hub).read(everything)
+    assert TOKEN not in str(raised.value)
+
+
+def test_a_token_that_may_not_set_labels_opens_one_issue_and_closes_it(hub: LoopbackIssues) -> None:
+    hub.labels_allowed = False
+    with pytest.raises(EnvironmentFailure, match="#1 is closed"):
+        synchronise(hub, night(1, "s", "t"))
+    assert [issue["state"] for issue in hub.issues.values()] == ["closed"]
+
+
+@pytest.mark.parametrize("status", [401, 404, 410])
+def test_a_refusal_is_an_error_of_the_environment(hub: LoopbackIssues, status: int) -> None:
+    hub.faults = [Fault(f"GET {LIST}", status)]
+    with pytest.raises(EnvironmentFailure, match=f"o/r on 127.0.0.1: {status}"):
+        client(hub).read(everything)
+
+
+def test_only_labelled_issues_with_a_marker_are_read_and_comments_where_they_are_needed(hub: LoopbackIssues) -> None:
+    synchronise(hub, night(1, "s"))
+    hub.add("an issue of somebody else")
+    hub.add(hub.issues[1]["body"], labels=["other"])
+    hub.say(1, "#triage invalid")
+    hub.say(1, "#triage undo", "NONE")
+    is_needed: list[Callable[[TrackedIssue], bool]] = [everything, lambda _: False]
+    read = [client(hub).read(needed) for needed in is_needed]
+    assert [[issue.number for issue in issues] for issues in read] == [[1], [1]]
+    assert [issues[0].standing.is_invalid for issues in read] == [True, False]

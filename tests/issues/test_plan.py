@@ -1,0 +1,196 @@
+"""What a night changes in a repository's issues."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from triage.issues.plan import Action, ActionKind, Cause, NightFailure, NightResult, Plan, plan
+from triage.issues.tracked import IssueComment, Marker, TrackedIssue, hidden, marker_in
+from triage.model.revision import Revision
+
+OLD = Revision("3.2.0", "a" * 40, "2025-06-01")
+NEW = Revision("3.3.0", "b" * 40, "2025-07-01")
+
+
+def failure(signature: str, *cases: str, is_new: bool = True, is_expected: bool = False) -> NightFailure:
+    return NightFailure(signature, f"title of {signature}", cases, is_new, is_expected)
+
+
+def night(*failures: NightFailure, passing: tuple[str, ...] = (), revision: Revision = NEW) -> NightResult:
+    return NightResult(revision, {each.signature: each for each in failures}, frozenset(passing))
+
+
+def issue(number: int, signature: str, *cases: str, says: tuple[str, ...] = (), seen: Revision = OLD) -> TrackedIssue:
+    marker = Marker(signature, cases, seen)
+    comments = tuple(IssueComment(text, "MEMBER") for text in says)
+    return TrackedIssue(number, f"issue {number}", f"{marker.text()}\nbody", marker, comments=comments)
+
+
+def closed(tracked: TrackedIssue, reason: str = "completed", on: str = "2025-06-15") -> TrackedIssue:
+    return replace(tracked, is_open=False, state_reason=reason, closed_at=on)
+
+
+def changes(result: Plan) -> list[tuple[str, str, int | None]]:
+    return [(action.kind, action.cause, action.issue and action.issue.number) for action in result.actions]
+
+
+def planned(result: NightResult, *issues: TrackedIssue, limit: int = 10) -> list[tuple[str, str, int | None]]:
+    return changes(plan(result, issues, limit))
+
+
+def after(tracked: TrackedIssue, action: Action) -> TrackedIssue:
+    """Return the issue as GitHub has it after an action."""
+    assert action.marker
+    body = tracked.with_marker(action.marker)
+    comment = IssueComment(hidden({"event": action.event}), "NONE")
+    marker = marker_in(body)
+    assert marker == action.marker
+    return replace(tracked, body=body, marker=marker, comments=(*tracked.comments, comment))
+
+
+def test_a_new_failure_gets_one_issue() -> None:
+    result = night(failure("s", "a", "b"), failure("old", "c", is_new=False))
+    [action] = plan(result, [], 10).actions
+    assert (action.kind, action.signature, action.cases) == (ActionKind.OPEN, "s", ("a", "b"))
+    assert action.marker == Marker("s", ("a", "b"), NEW)
+    assert planned(result, issue(1, "s", "a", "b")) == []
+
+
+def test_an_issue_is_closed_when_all_of_its_cases_pass() -> None:
+    assert planned(night(passing=("a", "b")), issue(1, "s", "a", "b")) == [("close", "fixed", 1)]
+    assert planned(night(passing=("a",)), issue(1, "s", "a", "b")) == [], "a case was not tested"
+    assert planned(night(failure("other", "b"), passing=("a",)), issue(1, "s", "a", "b")) == [("open", "new", None)]
+
+
+def test_an_older_compiler_changes_nothing() -> None:
+    seen = issue(1, "s", "a", seen=NEW)
+    assert planned(night(passing=("a",), revision=OLD), seen) == []
+    assert planned(night(failure("s", "a"), revision=OLD), closed(seen)) == []
+    undated = [replace(revision, date=None) for revision in (OLD, NEW)]
+    assert planned(night(passing=("a",), revision=undated[0]), issue(1, "s", "a", seen=undated[1])) == []
+    assert planned(night(passing=("a",), revision=Revision("path:build")), seen) == [("close", "fixed", 1)]
+
+
+def test_a_failure_that_is_back_opens_its_issue_again() -> None:
+    result = night(failure("s", "a", "c", is_new=False))
+    tracked = closed(issue(1, "s", "a"))
+    [action] = plan(result, [tracked], 10).actions
+    assert (action.kind, action.cause, action.cases) == (ActionKind.REOPEN, Cause.AGAIN, ("a", "c"))
+    assert planned(result, replace(after(tracked, action), is_open=True)) == []
+    assert planned(night(failure("s", "a", is_expected=True)), tracked) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "on"), [("not_planned", "2025-06-15"), ("duplicate", "2025-06-15"), ("completed", "2025-07-01")]
+)
+def test_what_a_person_closed_stays_closed_until_a_newer_compiler_fails(reason: str, on: str) -> None:
+    result = plan(night(failure("s", "a")), [closed(issue(1, "s", "a"), reason, on)], 10)
+    assert (result.actions, len(result.notes)) == ((), 1)
+
+
+def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
+    """The day on which it was closed is later than that of the compiler, as it always is."""
+    fixed = after(issue(1, "s", "a"), plan(night(passing=("a",)), [issue(1, "s", "a")], 10).actions[0])
+    tomorrow = Revision("nightly:2025-07-02", date="2025-07-02")
+    assert planned(night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")) == [("reopen", "again", 1)]
+
+
+def test_further_cases_are_named_once() -> None:
+    result = night(failure("s", "a", "b"))
+    tracked = issue(1, "s", "a")
+    [action] = plan(result, [tracked], 10).actions
+    assert (action.cause, action.cases) == (Cause.MORE, ("b",))
+    assert planned(result, after(tracked, action)) == []
+
+
+def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
+    result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
+    tracked = issue(1, "s", "z"), issue(2, "t", "a", says=("#triage invalid",))
+    outcome = plan(result, tracked, 3)
+    assert changes(outcome) == [("close", "invalid", 2), ("close", "fixed", 1), ("open", "new", None)]
+    assert [action.signature for action in (outcome.actions[2], *outcome.left)] == ["many", "few"]
+
+
+def test_an_invalid_issue_is_closed_and_its_failure_opens_nothing() -> None:
+    tracked = issue(1, "s", "a", says=("Works as intended.\r\n#triage invalid\r\n",))
+    assert planned(night(failure("s", "a")), tracked) == [("close", "invalid", 1)]
+    assert planned(night(failure("s", "a")), closed(tracked, "completed", "2025-01-01")) == []
+
+
+def test_a_duplicate_is_closed_and_the_other_issue_answers_for_it() -> None:
+    first, second = issue(1, "s", "a"), issue(2, "t", "b", says=("#triage dup: #1",))
+    assert planned(night(failure("s", "a"), failure("t", "b")), first, second) == [
+        ("close", "duplicate", 2),
+        ("comment", "more", 1),
+    ]
+    assert planned(night(failure("t", "b")), closed(first), closed(second)) == [("reopen", "again", 1)]
+    assert planned(night(failure("t", "b"), passing=("a",)), first, closed(second)) == [("comment", "more", 1)]
+
+
+def test_a_duplicate_of_another_issue_is_left_to_it() -> None:
+    tracked = issue(2, "t", "b", says=("#triage dup: https://github.com/o/r/issues/77",))
+    assert planned(night(failure("t", "b")), tracked) == [("close", "duplicate", 2)]
+    assert planned(night(failure("t", "b")), closed(tracked)) == []
+
+
+def test_duplicates_in_a_circle_leave_the_oldest() -> None:
+    circle = issue(1, "s", "a", says=("#triage dup: #2",)), issue(2, "t", "b", says=("#triage dup #1",))
+    assert planned(night(failure("s", "a"), failure("t", "b")), *circle) == [("close", "duplicate", 2), ("comment", "more", 1)]
+
+
+def test_an_issue_that_was_opened_twice_is_closed_as_a_duplicate() -> None:
+    assert planned(night(failure("s", "a")), issue(4, "s", "a"), issue(3, "s", "a")) == [("close", "duplicate", 4)]
+
+
+def test_a_fix_is_waited_for_and_checked() -> None:
+    fails = night(failure("s", "a"))
+    assert planned(fails, closed(issue(1, "s", "a", says=("#triage fix: 3.4.0",)))) == []
+    tracked = issue(1, "s", "a", says=("#triage fix: 3.3.0",))
+    [action] = plan(fails, [tracked], 10).actions
+    assert (action.kind, action.cause) == (ActionKind.COMMENT, Cause.UNFIXED)
+    told = replace(tracked, comments=(*tracked.comments, IssueComment(hidden({"event": action.event}), "NONE")))
+    assert planned(fails, told) == []
+    assert planned(fails, issue(1, "s", "a", says=(f"#triage fix: {'b' * 10}",))) == [("comment", "unfixed", 1)]
+    assert planned(fails, issue(1, "s", "a", says=("#triage fix: [Codegen] Handle zero-sized tensors",))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> #triage invalid",
+        "write #triage invalid",
+        "```\n#triage invalid\n```",
+        "~~~\n#triage invalid",
+        hidden({"event": "again"}) + "\n#triage invalid",
+    ],
+)
+def test_quoted_commands_are_none(text: str) -> None:
+    assert issue(1, "s", says=(text,)).standing.is_invalid is False
+
+
+def test_only_collaborators_command_and_the_last_word_counts() -> None:
+    tracked = issue(1, "s", "a")
+    stranger = IssueComment("#triage invalid", "CONTRIBUTOR")
+    assert replace(tracked, comments=(stranger,)).standing.is_invalid is False
+    assert issue(1, "s", says=("#triage invalid", "#triage undo")).standing.is_invalid is False
+    assert issue(1, "s", says=("#triage dup: #3\n#triage dup: #4",)).standing.duplicate_of == 4
+    problems = plan(night(), [issue(1, "s", says=("#triage dup: #1", "#triage wontfix"))], 10).notes
+    assert [note.partition(":")[0] for note in problems] == ["#1", "#1"]
+
+
+@pytest.mark.parametrize("text", ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"])
+def test_a_marker_survives_hostile_text(text: str) -> None:
+    marker = Marker(text, (text, "b"), Revision(text, None, text))
+    shown = f"{marker.text()}\n{Marker('other', (), NEW).text()}"
+    assert marker_in(shown) == marker
+    assert "\n" not in marker.text()
+    assert marker.text().count("-->") == 1
+
+
+@pytest.mark.parametrize(
+    "body", ["", "<!-- triage {] -->", '<!-- triage {"signature": 3, "cases": []} -->', "<!-- triage [] -->"]
+)
+def test_a_damaged_marker_is_none(body: str) -> None:
+    assert marker_in(body) is None

@@ -1,0 +1,103 @@
+"""`triage issues sync` on a loopback GitHub, with the report of a night."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from typer.testing import CliRunner
+
+from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
+from tests.nightly.test_compare import night_of
+from triage.cli.app import app
+from triage.issues.plan import Action, ActionKind, Cause, plan
+from triage.issues.tracked import IssueComment
+from triage.model.revision import Revision
+from triage.report.issues import issue_text, result_of
+from triage.report.night import write_reports
+from triage.report.night_building import record_of
+from triage.report.night_record import NightRecord
+
+HISTORIES = {"first": "PF", "second": "PF", "other": "PG", "before": "FF", "fine": "PP", "fixed": "FP"}
+
+
+@pytest.fixture
+def hub() -> Iterator[LoopbackIssues]:
+    with loopback_issues() as server:
+        yield server
+
+
+@pytest.fixture
+def night() -> NightRecord:
+    return record_of(night_of(HISTORIES, old=0, new=1))
+
+
+def sync(hub: LoopbackIssues, report: Path, *words: str, token: str = TOKEN) -> tuple[int, dict[str, Any], str]:
+    command = ["issues", "sync", str(report), "--repo", "o/r", "--format", "json", *words]
+    answer = CliRunner().invoke(app, command, env={"GITHUB_API_URL": hub.url, "GITHUB_TOKEN": token})
+    assert TOKEN not in answer.output
+    return answer.exit_code, json.loads(answer.stdout or "{}"), answer.stderr
+
+
+def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(hub: LoopbackIssues, night: NightRecord, tmp_path: Path) -> None:
+    write_reports(night, tmp_path)
+    code, answer, _ = sync(hub, tmp_path)
+    assert (code, answer["applied"], hub.writes()) == (0, False, [])
+    assert [(each["action"], each["issue"], each["cases"]) for each in answer["changes"]] == [
+        ("open", None, ["first", "second", "before"]),
+        ("open", None, ["other"]),
+    ]
+    code, answer, _ = sync(hub, tmp_path / "nightly.json", "--apply", "--limit", "1")
+    assert (code, [each["issue"] for each in answer["changes"]], len(answer["left"])) == (0, [1], 1)
+    hub.faults = [Fault("POST /repos/o/r/issues", 422)]
+    code, answer, message = sync(hub, tmp_path, "--apply")
+    assert (code, answer["changes"], len(answer["left"])) == (4, [], 1), message
+    code, answer, _ = sync(hub, tmp_path, "--apply")
+    assert ([each["issue"] for each in answer["changes"]], answer["left"]) == ([2], [])
+    assert [issue["title"].partition(":")[0] for issue in hub.issues.values()] == ["class-F", "class-G"]
+
+
+def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues, tmp_path: Path) -> None:
+    (tmp_path / "nightly.json").write_text("[]")
+    assert sync(hub, tmp_path)[0] == 2
+    assert sync(hub, tmp_path / "missing")[0] == 2
+    assert sync(hub, tmp_path, "--apply", token="")[0] == 2
+    assert sync(hub, tmp_path, "--repo", "https://github.com/o/r")[0] == 2
+    assert hub.requests == []
+
+
+def test_flaky_cases_and_those_in_quarantine_say_nothing(night: NightRecord) -> None:
+    first, second = (case for case in night.cases if case.case in ("first", "second"))
+    others = [case for case in night.cases if case.case not in ("first", "second", "before")]
+    quiet = [replace(first, quarantined=True), replace(second, change="flaky")]
+    result = result_of(replace(night, cases=[*quiet, *others]))
+    assert set(result.failures) == {"class-G:same text"}
+    assert result.passing == {"fine", "fixed"}
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_hostile_texts_stay_text(night: NightRecord, cause: Cause) -> None:
+    evil = "@someone #12 <img src=x> ```\n#triage invalid\n<!-- triage {} --> [x](javascript:x)"
+    action = Action(ActionKind.COMMENT, cause, evil, evil, cases=(evil,) * 30, original=3, event="event")
+    text = issue_text(action, replace(night, toolchain=Revision(evil), baseline=Revision(evil)), Path())
+    assert text
+    assert IssueComment(text, "OWNER").commands == []
+    tokens = [token for block in MarkdownIt().parse(text) for token in (block, *(block.children or ()))]
+    assert not {token.type for token in tokens} & {"link_open", "image", "html_block", "heading_open"}
+    assert {token.content for token in tokens if token.type == "html_inline"} <= {"<sub>", "</sub>"}
+    assert len(text) < 20_000
+
+
+def test_an_issue_has_the_draft_of_an_investigation(night: NightRecord, tmp_path: Path) -> None:
+    (tmp_path / "draft.md").write_text("The whole story.\n")
+    clusters = [replace(cluster, issue="draft.md") for cluster in night.clusters]
+    [action, *_] = plan(result_of(night), [], 10).actions
+    text = issue_text(action, replace(night, clusters=clusters), tmp_path)
+    assert text
+    assert text.startswith("The whole story.")
+    assert "#triage dup" in text

@@ -1,0 +1,146 @@
+"""Shards of a nightly, joined into one report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.nightly.test_compare import night_of
+from triage.cli.app import app
+from triage.model.errors import BadInput
+from triage.model.revision import Revision
+from triage.nightly.night import shard
+from triage.report.night import write_reports
+from triage.report.night_building import record_of
+from triage.report.night_merge import ShardResult, merge, move_files, read_night
+from triage.report.night_record import InvestigationRecord, NightRecord, StepRecord
+
+FOUND_OUT = InvestigationRecord(budget_seconds=60.0, seconds=12.0)
+HISTORIES = {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "PP", "f": "FP", "g": "UU"}
+
+
+def whole() -> NightRecord:
+    return record_of(night_of(HISTORIES, old=0, new=1))
+
+
+def shards(count: int = 3) -> list[ShardResult]:
+    """Return what the shards of a nightly report, the last one first."""
+    results = []
+    for number in range(count, 0, -1):
+        names = [case for case in HISTORIES if case in shard(list(HISTORIES), f"{number}/{count}")]  # type: ignore[arg-type]
+        night = record_of(night_of({name: HISTORIES[name] for name in names}, old=0, new=1))
+        results.append(ShardResult(Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}")))
+    return results
+
+
+def test_merged_shards_are_the_night_of_one_machine() -> None:
+    merged, expected = merge(shards()), whole()
+    assert merged.cases == expected.cases, "in the order of the recipes"
+    assert [(cluster.signature, set(cluster.cases)) for cluster in merged.clusters] == [
+        (cluster.signature, set(cluster.cases)) for cluster in expected.clusters
+    ]
+    assert (merged.compiles, merged.shard, merged.stopped) == (21, None, None)
+
+
+def change(number: int, alter: Callable[[NightRecord], NightRecord]) -> list[ShardResult]:
+    return [
+        replace(result, night=alter(result.night)) if result.folder.name == f"shard-{number}" else result for result in shards()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        (shards()[:2], "shard 1/3 missing"),
+        (shards()[1:2], "shards 1/3, 3/3 missing"),
+        ([*shards(), shards()[0]], "3/3 is there twice"),
+        ([*shards(3)[:2], shards(2)[-1]], "shards of 2 and 3"),
+        (change(2, lambda night: replace(night, toolchain=Revision("1.2.0"))), "1.2.0"),
+        (change(2, lambda night: replace(night, baseline=Revision("1.0.0", "b" * 40))), "bbbbbbbbbb"),
+        (change(2, lambda night: replace(night, compiler="triton")), "shard-2"),
+        (
+            change(2, lambda night: replace(night, cases=[*night.cases, whole().cases[0]])),
+            "case a is in shard-1 and in shard-2",
+        ),
+        (change(2, lambda night: replace(night, not_compared=["a"])), "case a is in shard-1"),
+        (change(2, lambda night: replace(night, unlisted=3)), "older version"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(results: list[ShardResult], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        merge(results)
+
+
+def test_a_missing_or_stopped_shard_makes_the_night_partial() -> None:
+    assert merge(shards()[:2], allow_missing=True).stopped == "shard 1/3 missing"
+    stopped = merge(change(2, lambda night: replace(night, stopped="interrupted", not_compared=["z"])))
+    assert (stopped.stopped, stopped.not_compared) == ("2/3: interrupted", ["z"])
+
+
+def test_nights_of_different_recipes_are_joined_without_shards() -> None:
+    parts = [replace(result, night=replace(result.night, shard=None)) for result in shards()]
+    assert {case.case for case in merge(parts).cases} == set(HISTORIES)
+
+
+def test_what_one_shard_found_out_is_kept() -> None:
+    def investigated(night: NightRecord) -> NightRecord:
+        steps = [StepRecord("reduce", "done")]
+        clusters = [replace(cluster, reproducer="shard-2/reproducers/b", steps=steps) for cluster in night.clusters]
+        return replace(night, clusters=clusters, investigation=FOUND_OUT)
+
+    merged = merge(change(2, investigated))
+    assert [cluster.reproducer for cluster in merged.clusters if "b" in cluster.cases] == ["shard-2/reproducers/b"]
+    assert merged.investigation == FOUND_OUT
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Folders of three shards, as a job downloads them: not where they were written."""
+    monkeypatch.chdir(tmp_path)
+    for result in shards():
+        night = result.night
+        name = night.cases[0].case
+        (result.folder / "reproducers" / name).mkdir(parents=True)
+        (result.folder / "reproducers" / name / "README.md").write_text(name)
+        clusters = [replace(each, reproducer=f"{result.folder}/reproducers/{each.cases[0]}") for each in night.clusters]
+        write_reports(replace(night, clusters=clusters), result.folder)
+        result.folder.rename(tmp_path / f"downloaded-{result.folder.name}")
+    return sorted(tmp_path.glob("downloaded-*"))
+
+
+def test_the_command_joins_reports_and_reproducers(folders: list[Path]) -> None:
+    answer = CliRunner().invoke(app, ["nightly", "merge", *map(str, folders), "--out", "out", "--format", "json"])
+    assert answer.exit_code == 1, answer.output
+    night = read_night(Path("out")).night
+    assert [case.case for case in night.cases] == list(HISTORIES)
+    assert json.loads(answer.stdout)["changes"]["regressed"] == 3
+    assert {cluster.reproducer for cluster in night.clusters} == {"out/reproducers/a", "out/reproducers/c"}
+    assert {path.name for path in Path("out").iterdir()} == {"nightly.json", "nightly.md", "nightly.xml", "reproducers"}
+    assert Path("out/reproducers/b/README.md").read_text() == "b"
+
+
+def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(folders: list[Path]) -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["nightly", "merge", *map(str, folders[1:])]).exit_code == 2
+    assert runner.invoke(app, ["nightly", "merge", *map(str, folders[1:]), "--allow-missing"]).exit_code == 1
+    assert runner.invoke(app, ["nightly", "merge", *map(str, folders), "--out", str(folders[0])]).exit_code == 2
+    assert read_night(folders[0]).night.shard == "1/3"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 99}', "\ud800".encode("utf-8", "surrogatepass"), "[" * 100_000])
+def test_a_file_that_is_no_night_is_bad_input(tmp_path: Path, text: str | bytes) -> None:
+    (tmp_path / "nightly.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(BadInput):
+        read_night(tmp_path)
+
+
+def test_links_in_a_folder_stay_links(folders: list[Path], tmp_path: Path) -> None:
+    (folders[0] / "link").symlink_to("/etc")
+    results = [read_night(folder) for folder in folders]
+    move_files(results, merge(results), tmp_path / "out")
+    assert (tmp_path / "out" / "link").is_symlink()

@@ -1,0 +1,127 @@
+"""Annotations, job summary and outputs for GitHub Actions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from tests.nightly.test_compare import night_of
+from triage.report.github_actions import SUMMARY_BYTES, annotation_lines, command, outputs, show_on_github
+from triage.report.night import NightReport
+from triage.report.night_building import record_of
+from triage.report.night_record import ClusterRecord, NightRecord
+from triage.report.printable import PrintedStream
+
+EVIL = "50%\r\n::error::x\n##[error]y\n::set-output name=a::b,c:d\x1b[31m\u202e<<end"
+
+
+@pytest.fixture
+def night() -> NightRecord:
+    return record_of(night_of({"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "FP", "f": "PP"}, old=0, new=1))
+
+
+def parsed(line: str) -> tuple[str, dict[str, str], str]:
+    """Read a workflow command as the runner does."""
+    match = re.fullmatch(r"::(\w+)(?: ([^:]*))?::(.*)", line)
+    assert match, line
+
+    def plain(text: str, codes: tuple[str, ...]) -> str:
+        for code in codes:
+            text = text.replace(code, chr(int(code[1:], 16)))
+        return text.replace("%25", "%")
+
+    pairs = dict(pair.split("=", 1) for pair in (match[2] or "").split(",") if pair)
+    return (
+        match[1],
+        {name: plain(text, ("%0D", "%0A", "%3A", "%2C")) for name, text in pairs.items()},
+        plain(match[3], ("%0D", "%0A")),
+    )
+
+
+def test_each_new_failure_is_an_error_at_its_recipe(night: NightRecord, tmp_path: Path) -> None:
+    cases = [replace(case, source=str(tmp_path / "recipes" / f"{case.case}.yaml")) for case in night.cases]
+    lines = [parsed(line) for line in annotation_lines(replace(night, cases=cases), tmp_path)]
+    assert [(name, properties["file"], properties["title"]) for name, properties, _ in lines] == [
+        ("error", "recipes/a.yaml", "class-F"),
+        ("error", "recipes/c.yaml", "class-G"),
+    ]
+    assert lines[0][2].splitlines()[1] == "a, b"
+
+
+def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(night: NightRecord, tmp_path: Path) -> None:
+    name = night.cases[0].case
+    many = [ClusterRecord(signature=f"s{number}", cases=[name, f"case-{number}"]) for number in range(40)]
+    lines = annotation_lines(replace(night, clusters=many), tmp_path)
+    assert len(lines) == 10
+    assert parsed(lines[-1])[2].startswith("31 more new failures in 62 cases")
+    assert len(annotation_lines(replace(night, clusters=many[:10]), tmp_path)) == 10
+
+
+def test_a_failure_of_cases_in_quarantine_is_no_error(night: NightRecord, tmp_path: Path) -> None:
+    cases = [replace(case, quarantined=True) for case in night.cases]
+    assert annotation_lines(replace(night, cases=cases), tmp_path) == []
+
+
+def test_a_partial_night_is_a_warning(night: NightRecord, tmp_path: Path) -> None:
+    *_, last = annotation_lines(replace(night, stopped="interrupted", not_compared=["x"]), tmp_path)
+    assert parsed(last)[0] == "warning"
+
+
+def test_hostile_text_is_one_command() -> None:
+    line = command("error", EVIL, file=EVIL, title=EVIL)
+    assert line.isprintable()
+    name, properties, message = parsed(line)
+    assert (name, set(properties)) == ("error", {"file", "title"})
+    assert message.startswith("50%\n::error::x\n##[error]y\n")
+    assert properties["title"] == message
+
+
+def assigned(path: Path) -> dict[str, str]:
+    """Read GITHUB_OUTPUT as the runner does."""
+    values, lines = {}, iter(path.read_text().split("\n"))
+    for line in lines:
+        if line:
+            name, mark = line.split("<<")
+            block: list[str] = []
+            while (text := next(lines)) != mark:
+                block.append(text)
+            values[name] = "\n".join(block)
+    return values
+
+
+def test_summary_and_outputs_are_appended(night: NightRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = StringIO()
+    monkeypatch.setattr(sys, "stderr", PrintedStream(stream))
+    environment = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    for name in environment:
+        (tmp_path / name).write_text("before<<x\ny\nx\n")
+    hostile = replace(night, reports={"markdown": EVIL, "json": "out/nightly.json"})
+    show_on_github(NightReport(hostile), environment)
+    assert len(stream.getvalue().splitlines()) == 2
+    assert stream.getvalue().startswith("::error ")
+    summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
+    assert summary.startswith("before<<x\ny\nx\n# 1.1.0 against 1.0.0")
+    values = assigned(tmp_path / "GITHUB_OUTPUT")
+    assert set(values) == {"before", *outputs(night)}
+    assert (values["regressed"], values["changed"], values["fixed"], values["failing"]) == ("3", "0", "1", "4")
+    assert values["json"] == "out/nightly.json"
+
+
+def test_a_summary_fits_into_what_github_shows(night: NightRecord, tmp_path: Path) -> None:
+    [fixed] = night.of("fixed")
+    many = [replace(fixed, case=f"{number}-{'ä' * 500}") for number in range(1500)]
+    path = tmp_path / "summary"
+    path.write_text("x" * 1000)
+    for _ in range(2):
+        show_on_github(NightReport(replace(night, cases=many)), {"GITHUB_STEP_SUMMARY": str(path)})
+        assert path.stat().st_size <= SUMMARY_BYTES
+    assert path.read_text().endswith("report's file.\n")
+
+
+def test_without_github_only_the_annotations_are_printed(night: NightRecord) -> None:
+    show_on_github(NightReport(night), {})

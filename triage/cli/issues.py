@@ -1,0 +1,77 @@
+"""`triage issues`."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli.exit_codes import Exit, command
+from triage.cli.options import format_option
+from triage.issues.plan import Action, plan
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.report.issues import IssuesReport, issue_text, result_of
+from triage.report.night_merge import read_night
+from triage.report.registry import write_report
+
+app = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")
+
+
+@app.callback()
+def issues() -> None:
+    """Keep the issues of a GitHub repository in step with nights."""
+
+
+@app.command("sync")
+@command
+def sync(
+    context: typer.Context,  # noqa: ARG001 - every command has one
+    repository: Annotated[str, typer.Option("--repo", metavar="OWNER/NAME", help="Repository whose issues are changed.")],
+    report: Annotated[
+        Path, typer.Argument(metavar="REPORT", help="nightly.json of a night, or the folder that holds it.")
+    ] = Path("out"),
+    apply: Annotated[bool, typer.Option("--apply", help="Change the issues (default: only list the changes).")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Make at most this many changes; the next run makes the others.")] = 10,
+    label: Annotated[str, typer.Option(help="Label of the issues that are kept in step.")] = "triage",
+    output: Annotated[str, format_option(IssuesReport)] = "text",
+) -> Exit:
+    """Open, comment, reopen and close the issues of a repository by the failures of a night.
+
+    Each failure signature has one issue, known by its label and a hidden marker. A new failure opens it, a comment adds
+    further cases, and a night in which all of its cases pass closes it. Lines `#triage fix: REV`, `#triage dup: NUMBER`,
+    `#triage invalid` and `#triage undo` in comments of collaborators are followed. The token comes from
+    GITHUB_TOKEN, the address of another server from GITHUB_API_URL.
+
+    - `triage issues sync out --repo iree-org/iree` lists what would be changed
+
+    - `triage issues sync out --repo iree-org/iree --apply --limit 5` changes it
+    """
+    try:
+        from triage.issues.github import PUBLIC_API, GitHubIssues
+    except ModuleNotFoundError as error:
+        raise EnvironmentFailure("this command needs PyGithub; install it with `pip install 'iree-triage[github]'`") from error
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise BadInput(f"--repo {repository!r}: write OWNER/NAME, for example iree-org/iree")
+    token = os.environ.get("GITHUB_TOKEN")
+    if apply and not token:
+        raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
+    source = read_night(report)
+    result = result_of(source.night)
+    hub = GitHubIssues(repository, label, token, os.environ.get("GITHUB_API_URL") or PUBLIC_API)
+    planned = plan(result, hub.read(lambda issue: issue.is_open or issue.marker.signature in result.failures), limit)
+    if not apply:
+        dry = tuple((action, action.issue.number if action.issue else None) for action in planned.actions)
+        write_report(IssuesReport(repository, apply, dry, planned.left, planned.notes), output)
+        return Exit.OK
+    done: list[tuple[Action, int | None]] = []
+    try:
+        for action in planned.actions:
+            number = hub.apply(action, issue_text(action, source.night, source.folder))
+            done.append((action, number))
+    finally:
+        left = planned.actions[len(done) :] + planned.left
+        write_report(IssuesReport(repository, apply, tuple(done), left, planned.notes), output)
+    return Exit.OK

@@ -1,0 +1,42 @@
+"""`triage nightly merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli.exit_codes import Exit, command
+from triage.cli.nightly import exit_of
+from triage.cli.options import GitHubOption, NotifyOption, format_option
+from triage.cli.publish import Publisher
+from triage.report.night import NightReport, write_reports
+from triage.report.night_merge import merge, move_files, read_night
+
+
+@command
+def nightly_merge(
+    context: typer.Context,  # noqa: ARG001 - every command has one
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `triage nightly --shard` wrote.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the joined reports and reproducers.")] = None,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Report a night with missing shards, marked as partial.")
+    ] = False,
+    github: GitHubOption = False,
+    notify: NotifyOption = None,
+    output: Annotated[str, format_option(NightReport)] = "text",
+) -> Exit:
+    """Join the results of a nightly's shards into one report, as one machine would have written it.
+
+    Shards of different toolchains, cases that are in two shards, and missing shards are refused. The exit code is that of the
+    whole night.
+
+    - `triage nightly merge shards/* --out out --github`
+    """
+    publisher = Publisher(output, github, notify)
+    shards = [read_night(folder) for folder in folders]
+    night = merge(shards, allow_missing=allow_missing)
+    report = write_reports(move_files(shards, night, out), out) if out else NightReport(night)
+    publisher.publish(report)
+    return exit_of(report.night)

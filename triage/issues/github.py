@@ -1,0 +1,188 @@
+"""Read and change the issues of a GitHub repository, so that nothing is written twice whatever the server answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from github import Auth, Github, GithubException, GithubRetry
+from github.GithubException import BadAttributeException
+from github.Issue import Issue
+from github.IssueComment import IssueComment as GitHubComment
+from requests import RequestException
+
+from triage.issues.plan import Action, ActionKind, Cause
+from triage.issues.tracked import IssueComment, Marker, TrackedIssue, hidden, marker_in
+from triage.model.errors import EnvironmentFailure
+
+PUBLIC_API = "https://api.github.com"
+_RETRIES = 5
+_PATIENCE = 90  # seconds; a rate limit that lasts longer is reported instead of waited for
+_ATTEMPTS = 3  # to open an issue or to write a comment
+_REPEATS = 300  # issues or comments in a row that were read before: the server's pages do not end
+_BODY = 65_000  # characters; GitHub takes 65,536
+_LIMITS = (403, 429)
+
+
+class _Retry(GithubRetry):
+    """Try again after rate limits that end soon. What creates something is not repeated after other errors, because the server
+    may have done it.
+    """
+
+    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+        if method == "POST":
+            return status_code in _LIMITS
+        return super().is_retry(method, status_code, has_retry_after)
+
+    def increment(
+        self, method: str | None = None, url: str | None = None, response: Any = None, *args: Any, **more: Any
+    ) -> Any:
+        wait = self.get_retry_after(response) if response else None
+        if response and wait and wait > _PATIENCE:
+            raise GithubException(response.status, {"message": f"rate limit exceeded for {wait:.0f} s"})
+        return super().increment(method, url, response, *args, **more)
+
+
+class GitHubIssues:
+    """The issues of one repository that carry a label and a marker."""
+
+    def __init__(self, repository: str, label: str, token: str | None, api: str = PUBLIC_API, pause: float = 1.0) -> None:
+        """api: base URL; pause: seconds between two changes, and before a look whether a failed one was made."""
+        retry = _Retry(total=_RETRIES, backoff_factor=pause, max_rate_limit_wait=_PATIENCE, allowed_methods={"GET", "PATCH"})
+        auth = Auth.Token(token) if token else None
+        self._host = urlsplit(api).hostname or api
+        self._label = label
+        self._pause = pause
+        self._repository_name = repository
+        self._repository = Github(
+            base_url=api,
+            auth=auth,
+            retry=retry,
+            per_page=100,
+            lazy=True,
+            seconds_between_requests=None,
+            seconds_between_writes=pause,
+        ).get_repo(repository)
+        self._issues: dict[int, Issue] = {}  # those that `read` returned, by number
+
+    def read(self, needs_comments: Callable[[TrackedIssue], bool]) -> list[TrackedIssue]:
+        """Return all issues with label and marker. needs_comments: the issues whose comments are read, too."""
+        with self._errors("read the issues"):
+            tracked = []
+            for issue in _each(self._repository.get_issues(state="all", labels=[self._label])):
+                marker = None if "/pull/" in issue.html_url else marker_in(issue.body or "")
+                if marker is None:
+                    continue
+                self._issues[issue.number] = issue
+                without = _tracked(issue, marker)
+                comments = map(_comment, _each(issue.get_comments())) if issue.comments and needs_comments(without) else ()
+                tracked.append(replace(without, comments=tuple(comments)))
+            return tracked
+
+    def apply(self, action: Action, text: str | None) -> int:
+        """Make a change and return the issue's number. text: the issue's Markdown, or that of the comment; None for none."""
+        if action.kind is ActionKind.OPEN:
+            return self._open(action, text or "")
+        assert action.issue
+        number = action.issue.number
+        with self._errors(f"change #{number}"):
+            issue = self._issues[number]
+            if text is not None and action.event not in action.issue.events:
+                body = f"{hidden({'event': action.event})}\n{text}"
+                self._once(
+                    lambda: issue.create_comment(body),
+                    lambda: any(_comment(comment).event == action.event for comment in _each(issue.get_comments())),
+                )
+            changes: dict[str, Any] = {}
+            if action.kind is ActionKind.CLOSE:
+                changes = {"state": "closed", "state_reason": "completed" if action.cause is Cause.FIXED else "not_planned"}
+            if action.kind is ActionKind.REOPEN:
+                changes = {"state": "open"}
+            if action.marker:
+                changes["body"] = action.issue.with_marker(action.marker)
+            if changes:
+                issue.edit(**changes)
+        return number
+
+    def _open(self, action: Action, text: str) -> int:
+        assert action.marker
+        body = f"{action.marker.text()}\n{text}"[:_BODY]
+
+        def existing() -> Issue | None:
+            newest = self._repository.get_issues(state="all", labels=[self._label], sort="created", direction="desc")
+            for issue in newest.get_page(0):
+                marker = marker_in(issue.body or "")
+                if marker and marker.signature == action.signature:
+                    return issue
+            return None
+
+        with self._errors("open an issue"):
+            issue = self._once(lambda: self._repository.create_issue(action.title, body, labels=[self._label]), existing)
+            if self._label.lower() not in {
+                label.name.lower() for label in issue.labels
+            }:  # without it the issue would be opened every night
+                issue.edit(state="closed", state_reason="not_planned")
+                raise EnvironmentFailure(
+                    f"the token may not set labels in {self._repository_name}; without {self._label!r} the issue would come "
+                    f"again each night, so #{issue.number} is closed. Use a token that may"
+                )
+        return int(issue.number)
+
+    def _once(self, write: Callable[[], Any], existing: Callable[[], Any]) -> Any:
+        """Write something that must not be there twice. After an error, look first whether it is there."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return write()
+            except (GithubException, RequestException) as error:
+                if attempt == _ATTEMPTS or (isinstance(error, GithubException) and error.status < 500):
+                    raise
+            time.sleep(self._pause)
+            if written := existing():
+                return written
+        raise AssertionError
+
+    @contextmanager
+    def _errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except GithubException as error:
+            message = error.data.get("message") if isinstance(error.data, dict) else None
+            hints = {401: "; check GITHUB_TOKEN", 403: "; check what GITHUB_TOKEN may do", 404: "; does GITHUB_TOKEN see it?"}
+            text = f"{error.status}{f' {str(message)[:200]}' if message else ''}{hints.get(error.status, '')}"
+            raise EnvironmentFailure(f"cannot {action} of {self._repository_name} on {self._host}: {text}") from error
+        except (RequestException, BadAttributeException, ValueError, RuntimeError) as error:
+            why = str(error)[:200] or type(error).__name__
+            raise EnvironmentFailure(f"cannot {action} of {self._repository_name} on {self._host}: {why}") from error
+
+
+def _each(pages: Any) -> Iterator[Any]:
+    """Yield each issue or comment once. A page that repeats an earlier one is read over; pages that never end are an error."""
+    seen: set[int] = set()
+    repeats = 0
+    for item in pages:
+        repeats = repeats + 1 if item.id in seen else 0
+        if repeats > _REPEATS:
+            raise RuntimeError("the server repeats its pages")
+        if item.id not in seen:
+            seen.add(item.id)
+            yield item
+
+
+def _tracked(issue: Issue, marker: Marker) -> TrackedIssue:
+    return TrackedIssue(
+        number=issue.number,
+        title=issue.title,
+        body=issue.body or "",
+        marker=marker,
+        is_open=issue.state == "open",
+        state_reason=issue.state_reason,
+        closed_at=issue.closed_at.date().isoformat() if issue.closed_at else None,
+    )
+
+
+def _comment(comment: GitHubComment) -> IssueComment:
+    return IssueComment(comment.body or "", comment.author_association)

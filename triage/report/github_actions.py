@@ -1,0 +1,122 @@
+"""What GitHub Actions shows of a night: annotations, the summary of the job, and outputs for later steps."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from triage.nightly.compare import CaseChangeKind
+from triage.report.elements import plural
+from triage.report.night import NightReport
+from triage.report.night_phrases import origin_text, partial_text
+from triage.report.night_record import ClusterRecord, NightRecord
+from triage.report.printable import PrintedStream, visible
+from triage.report.registry import format_for
+from triage.toolchains.home import disk_errors
+
+ANNOTATIONS = 10  # of each kind that GitHub shows of one step
+SUMMARY_BYTES = 1 << 20  # of one step; GitHub shows nothing of a longer summary
+_NAMES = 5  # cases that an annotation names
+_CUT = "\n\nThe rest does not fit here; see the report's file.\n"
+
+
+def show_on_github(report: NightReport, environment: Mapping[str, str]) -> None:
+    """Print annotations, and write the summary and the outputs to the files that GitHub Actions names."""
+    stream = sys.stderr.raw if isinstance(sys.stderr, PrintedStream) else sys.stderr  # commands are escaped here
+    workspace = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
+    for line in annotation_lines(report.night, workspace):
+        stream.write(f"{line}\n")
+    stream.flush()
+    with disk_errors("write for GitHub Actions"):
+        if path := environment.get("GITHUB_STEP_SUMMARY"):
+            summary = Path(path)
+            room = SUMMARY_BYTES - (summary.stat().st_size if summary.exists() else 0)
+            with summary.open("a", encoding="utf-8") as file:
+                file.write(_shortened(format_for(NightReport, "markdown").render(report), room))
+        if path := environment.get("GITHUB_OUTPUT"):
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.writelines(_assignment(name, value) for name, value in outputs(report.night).items())
+
+
+def outputs(night: NightRecord) -> dict[str, str]:
+    """Return the outputs of the step: numbers of cases, and the paths of the reports that were written."""
+    failing = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FAILING)
+    counts = {
+        "regressed": len(night.of(CaseChangeKind.REGRESSED)),
+        "changed": len(night.of(CaseChangeKind.CHANGED)),
+        "fixed": len(night.of(CaseChangeKind.FIXED)),
+        "failing": len(night.of(*failing)),
+    }
+    paths = {"report": night.reports.get("markdown", ""), "json": night.reports.get("json", "")}
+    return {**{name: str(count) for name, count in counts.items()}, **paths}
+
+
+def annotation_lines(night: NightRecord, workspace: Path) -> list[str]:
+    """Return an error for each new failure, and a warning for a partial night and for slower code; at most 10 of each kind."""
+    counting = {case.case for case in night.cases if case.counts}
+    clusters = [cluster for cluster in night.clusters if counting.intersection(cluster.cases)]
+    shown = clusters if len(clusters) <= ANNOTATIONS else clusters[: ANNOTATIONS - 1]
+    lines = [_error(night, cluster, workspace) for cluster in shown]
+    if len(shown) < len(clusters):
+        rest = clusters[len(shown) :]
+        text = f"{plural(len(rest), 'more new failure')} in {plural(sum(len(cluster.cases) for cluster in rest), 'case')}"
+        lines.append(command("error", f"{text}; see the summary of the job", title="More failures"))
+    return [*lines, *_warnings(night)]
+
+
+def command(name: str, message: str, **properties: str) -> str:
+    """Return a workflow command. No text in it can end it or begin another one."""
+    words = ",".join(f"{key}={_escaped(value, ',:')}" for key, value in properties.items() if value)
+    return f"::{name}{f' {words}' if words else ''}::{_escaped(message)}"
+
+
+def _error(night: NightRecord, cluster: ClusterRecord, workspace: Path) -> str:
+    names = ", ".join(cluster.cases[:_NAMES]) + (
+        f" and {len(cluster.cases) - _NAMES} more" if len(cluster.cases) > _NAMES else ""
+    )
+    lines = [cluster.failure.headline if cluster.failure else cluster.signature, names]
+    lines += [origin_text(cluster.culprit)] if cluster.culprit else []
+    lines += [f"reproducer: {cluster.reproducer}"] if cluster.reproducer else []
+    name = cluster.representative or cluster.cases[0]
+    source = next((case.source for case in night.cases if case.case == name), "")
+    title = cluster.failure.class_ if cluster.failure else "new failure"
+    return command("error", "\n".join(lines), file=_relative(Path(source), workspace) if source else "", title=title)
+
+
+def _warnings(night: NightRecord) -> Iterator[str]:
+    if night.stopped:
+        yield command("warning", partial_text(night), title="Partial night")
+    if night.slower:
+        names = ", ".join(row.case for row in night.slower[:_NAMES])
+        yield command("warning", f"{plural(len(night.slower), 'compile')} slower: {names}", title="Slower compiles")
+
+
+def _relative(path: Path, workspace: Path) -> str:
+    """Return a path as GitHub needs it to show the file: relative to the checkout where it is inside."""
+    absolute = path.absolute()
+    return str(absolute.relative_to(workspace)) if absolute.is_relative_to(workspace) else str(path)
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Escape what a workflow command would read as its own: percent signs and line ends, in properties also `more`."""
+    lines = [visible(line) for line in text.replace("\r\n", "\n").split("\n")]
+    escaped = "\n".join(lines)
+    for character in "%\r\n" + more:
+        escaped = escaped.replace(character, f"%{ord(character):02X}")
+    return escaped
+
+
+def _assignment(name: str, value: str) -> str:
+    """Return a line of GITHUB_OUTPUT. No value can end the block or assign anything else."""
+    mark = f"end-{secrets.token_hex(16)}"
+    return f"{name}<<{mark}\n{visible(value)}\n{mark}\n"
+
+
+def _shortened(text: str, room: int) -> str:
+    """Return as many whole lines as fit into a number of bytes, with a note when some are missing."""
+    if len(text.encode()) <= room:
+        return text
+    kept = text.encode()[: max(0, room - len(_CUT))].decode(errors="ignore").rpartition("\n")[0]
+    return kept + _CUT if room > len(_CUT) else ""
