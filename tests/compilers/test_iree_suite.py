@@ -39,7 +39,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def test_a_case_has_the_flags_of_the_config_and_the_values_of_the_test(suite: Path, tmp_path: Path) -> None:
-    cases = {case.name: case for case in suite_cases(suite, [tmp_path / "cpu.json"])}
+    cases = {case.name: case for case in suite_cases(suite, [tmp_path / "cpu.json"], tmp_path)}
     assert list(cases) == ["ops/broken", "ops/compiled", "ops/fine", "ops/wrong"]
     fine = cases["ops/fine"]
     assert (fine.recipe, fine.target.backend, fine.input.path) == ("cpu", "llvm-cpu", suite / "ops/fine/model.mlir")
@@ -55,12 +55,12 @@ def test_a_case_has_the_flags_of_the_config_and_the_values_of_the_test(suite: Pa
 
 
 def test_names_do_not_depend_on_the_part_of_the_suite_that_is_chosen(suite: Path, tmp_path: Path) -> None:
-    assert [case.name for case in suite_cases(suite / "ops" / "wrong", [tmp_path / "cpu.json"])] == ["ops/wrong"]
+    assert [case.name for case in suite_cases(suite / "ops" / "wrong", [tmp_path / "cpu.json"], tmp_path)] == ["ops/wrong"]
 
 
 def test_each_config_makes_cases_of_its_own(suite: Path, tmp_path: Path) -> None:
     (tmp_path / "gpu.json").write_text(CONFIG.replace('"cpu"', '"gpu"'))
-    names = [case.name for case in suite_cases(suite, [tmp_path / "cpu.json", tmp_path / "gpu.json"])]
+    names = [case.name for case in suite_cases(suite, [tmp_path / "cpu.json", tmp_path / "gpu.json"], tmp_path)]
     assert names[:2] == ["ops/broken[config=cpu]", "ops/broken[config=gpu]"]
 
 
@@ -69,7 +69,7 @@ def test_every_mistake_has_its_position(suite: Path, tmp_path: Path) -> None:
     (suite / "ops/fine/run_module_io_flags.txt").write_text("--input=f32=@gone.bin\n")
     (suite / "ops/wrong/other.mlir").write_text("module {}")
     with pytest.raises(BadFiles) as caught:
-        suite_cases(suite, [tmp_path / "cpu.json", tmp_path / "gone.json"])
+        suite_cases(suite, [tmp_path / "cpu.json", tmp_path / "gone.json"], tmp_path)
     places = [(Path(problem.path).name, problem.line, problem.column) for problem in caught.value.problems]
     assert ("cpu.json", 8, 3) in places
     assert ("gone.json", None, None) in places
@@ -81,4 +81,4 @@ def test_every_mistake_has_its_position(suite: Path, tmp_path: Path) -> None:
 def test_a_folder_without_tests_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cpu.json").write_text(CONFIG)
     with pytest.raises(BadInput):
-        suite_cases(tmp_path, [tmp_path / "cpu.json"])
+        suite_cases(tmp_path, [tmp_path / "cpu.json"], tmp_path)

@@ -88,6 +88,10 @@ def lab_toolchain(folder: Path) -> Toolchain:
     return Toolchain("script", Revision("1.0.0"), "identity", folder, folder / "compiler", Capabilities(), "1.0.0")
 
 
+def no_download(url: str, _target: Path) -> None:
+    raise AssertionError(url)
+
+
 @pytest.fixture
 def lab(tmp_path: Path) -> Laboratory:
     (tmp_path / "m.mlir").write_text("module {}")
@@ -103,6 +107,7 @@ def lab(tmp_path: Path) -> Laboratory:
         stop,
         runtime=lambda toolchain, _: toolchain.root,
         toolchain_of=lambda _rev, _family: lab_toolchain(tmp_path),
+        download=no_download,
     )
     return Laboratory(tmp_path, prober, evidence, stop)
 

@@ -21,8 +21,11 @@ from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_recipes
-from triage.toolchains.home import open_home
+from triage.toolchains.home import home_path, open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.workspace import Workspace
+
+_LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
 
 
 @contextmanager
@@ -57,6 +60,7 @@ def open_runner(
                 warn=print_stderr,
                 runtime=registry.runtime,
                 toolchain_of=lambda rev, family: registry.obtain(registry.resolve(rev, family)),
+                download=partial(_download, registry.workspace),
             )
             yield ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
     except BaseException:
@@ -66,6 +70,12 @@ def open_runner(
         evidence.close()
 
 
+def _download(workspace: Workspace, url: str, target: Path) -> None:
+    from triage.toolchains.web import Web  # slow to import
+
+    Web(workspace, tries=2).download(url, target, target.name, size=_LARGEST_DOWNLOAD)
+
+
 def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:
     """Load the cases of recipes or, with configs, those of test suites in folders.
 
@@ -73,8 +83,11 @@ def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = Non
     """
     if suite_configs:
         notes: dict[str, None] = {}
+        downloads = home_path() / "downloads"
         cases = tuple(
-            case for path in paths for case in suite_cases(path, suite_configs, lambda note: notes.update({note: None}))
+            case
+            for path in paths
+            for case in suite_cases(path, suite_configs, downloads, lambda note: notes.update({note: None}))
         )
         for note in notes:
             print_stderr(note)

@@ -171,6 +171,9 @@ class Runner(Protocol):
     def options(self, case: Case, run: RunSpec) -> list[str]:
         """The options that decide what a run does, without its values."""
 
+    def loading(self, libraries: Sequence[Path]) -> list[str]:
+        """The options that load further compiled files."""
+
     def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
         """The options for values: what the function takes, and what it must return."""
 
@@ -215,6 +218,9 @@ class Runner(Protocol):
 
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
         """The command that measures a function of a compiled file."""
+
+    def reporting(self) -> list[str]:
+        """The options that make the measuring program print what `seconds` reads."""
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
         """Wall time (or CPU time) of each repetition, parsed from the output of that command."""
@@ -338,10 +344,13 @@ class Compiler(ABC):
             BadInput: the file has several kernels, or not this one.
         """
 
-    def suite_cases(self, folder: Path, configs: Sequence[Path], note: Callable[[str], None]) -> tuple[Case, ...] | None:
+    def suite_cases(
+        self, folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]
+    ) -> tuple[Case, ...] | None:
         """The cases of one of the compiler's own test suites; None when the family knows no suites.
 
-        configs: files with flags and known failures; note: receives what is out of date in them.
+        configs: files with flags and known failures, or tests of whole models; downloads: where files from URLs are kept;
+        note: receives what is out of date in them.
 
         Raises:
             BadFiles: with every mistake of the configs and of the tests.

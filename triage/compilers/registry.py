@@ -86,9 +86,9 @@ def recipe_families() -> RecipeFamilies:
     return _RecipeFamilies()
 
 
-def suite_cases(folder: Path, configs: Sequence[Path], note: Callable[[str], None]) -> tuple[Case, ...]:
+def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]) -> tuple[Case, ...]:
     """The cases of a compiler's own test suite; see `Compiler.suite_cases`."""
-    answers = (family.suite_cases(folder, configs, note) for family in map(_family, _CLASSES))
+    answers = (family.suite_cases(folder, configs, downloads, note) for family in map(_family, _CLASSES))
     return next((cases for cases in answers if cases is not None), ())
 
 

@@ -218,6 +218,11 @@ def verified(target: Path) -> str | None:
         return None
 
 
+def digest_of(file: Path, *, is_artifact: bool) -> str:
+    """Return the digest of a file. That of an artifact, which may be large, was written when it was obtained."""
+    return file.with_suffix(_CHECKSUM).read_text("ascii").strip() if is_artifact else _digest(file)
+
+
 def write_checksum(target: Path, content: Path) -> str:
     """Write the checksum that `target` will have with the content of another file, and return it."""
     digest = _digest(content)

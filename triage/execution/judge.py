@@ -236,6 +236,30 @@ def verdict_of(outcome: Outcome, match: Match) -> Verdict:
             return Verdict.SKIP
 
 
+RUN_MS = "run_ms"  # the metric of a run that is measured
+DISPATCHES = "dispatches"
+
+
+def judge_goldens(case: Case, metrics: Mapping[str, float], stage: Stage) -> Failed | Untestable | None:
+    """Return the first number of a stage that is above its golden value, or that is not known; None when all are right."""
+    for name, largest in case.goldens:
+        if (name == RUN_MS) != (stage is Stage.BENCHMARK):
+            continue
+        if name not in metrics:
+            return Untestable(Cause.FLAG, f"this version does not report {name}")
+        if metrics[name] > largest:
+            return _above(name, metrics[name], largest, stage)
+    return None
+
+
+def _above(name: str, value: float, largest: float, stage: Stage = Stage.COMPILE) -> Failed:
+    details = {"value": f"{value:.4g}", "threshold": f"{largest:.4g}"}
+    if value.is_integer() and largest.is_integer():
+        details = {"value": f"{value:.0f}", "threshold": f"{largest:.0f}"}
+    headline = f"{name} is {details['value']}, above {details['threshold']}"
+    return Failed(Failure("metric", "metric", f"metric:{name}", headline, details=details, stage=stage))
+
+
 _NEAR = 1.3  # a value within this factor of the threshold is measured again
 TIMES = 3  # measurements at most; the smallest counts, since a busy machine only adds
 
@@ -278,9 +302,7 @@ class MetricThreshold:
             value = value if repeated is None else min(value, repeated)
         if value is None or value <= self.threshold:
             return probe
-        details = {"value": f"{value:.4g}", "threshold": f"{self.threshold:.4g}"}
-        headline = f"{self.metric} is {details['value']}, above {details['threshold']}"
-        return replace(probe, outcome=Failed(Failure("metric", "metric", f"metric:{self.metric}", headline, details=details)))
+        return replace(probe, outcome=_above(self.metric, value, self.threshold))
 
 
 def value_of(probe: Probe, metric: Metric) -> float | None:

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,16 +19,17 @@ from tempfile import mkdtemp
 from triage.classify import NO_PASS, FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
+from triage.execution.artifacts import Artifacts, Download
 from triage.execution.cache import Evidence, Record, key_of
 from triage.execution.claims import Claims
 from triage.execution.environment import settings
-from triage.execution.inputs import FailedImport, Inputs, Prepared
-from triage.execution.judge import judge, judge_import, judge_run, needs_pass, rules_of
+from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
+from triage.execution.judge import DISPATCHES, judge, judge_goldens, judge_import, judge_run, needs_pass, rules_of
 from triage.execution.process import StopSignal, is_running, run
 from triage.execution.run_stage import RunPlanner, RunTask
-from triage.model.case import Case, Flag, InputKind, Reference
+from triage.model.case import Case, Flag, InputKind, Library, Reference, RunSpec
 from triage.model.errors import TriageError
-from triage.model.execution import Ending, Execution, Limits
+from triage.model.execution import Ending, Execution, Limits, Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
@@ -85,10 +86,11 @@ class Prober:
         *,
         runtime: Callable[[Toolchain, str], Path],
         toolchain_of: Callable[[str, str], Toolchain],
+        download: Download,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         """runtime: the folder of a package that belongs to a toolchain; toolchain_of: a REV and its family -> toolchain;
-        warn: receives what the user must know about a compiler's own output.
+        download: obtains a file of a suite; warn: receives what the user must know about a compiler's own output.
         """
         self.compilers = compilers
         self._runs = RunPlanner(lambda family: compilers[family].runner(), runtime, home / "values")
@@ -99,6 +101,8 @@ class Prober:
         self._stop = stop
         self._scratch = Scratch(home / "scratch")
         self._claims = Claims(home / "claims.lock", stop)
+        self._artifacts = Artifacts(download, self._claims)
+        self._modules = home / "modules"
         self._warn = warn
         self._warned: set[tuple[str, ...]] = set()
 
@@ -125,13 +129,14 @@ class Prober:
 
         def run_compiled(module: Path) -> None:
             if isinstance(task.run, RunTask):
-                ran.append(task.run.execute(module, module.parent, self._stop, partial(_result, case=task.case)))
+                with self._alone() if task.run.spec.measured else nullcontext():
+                    ran.append(task.run.execute(module, module.parent, self._stop, partial(_result, case=task.case)))
 
         record = self._run_until_sure(task, run_compiled if isinstance(task.run, RunTask) else None)
         probe = self._recorded(task, record)
         if not isinstance(probe.outcome, Compiled) or task.run is None:
             return probe
-        if isinstance(task.run, Untestable):
+        if not isinstance(task.run, RunTask):
             return replace(probe, outcome=task.run)
         execution, disagreements = ran[-1]
         run_record = replace(task.record(task.run.key(task.key()), execution, None), disagreements=disagreements)
@@ -150,7 +155,7 @@ class Prober:
         probe = task.probe(compiled, cached=True)
         if not isinstance(probe.outcome, Compiled) or task.run is None:
             return probe
-        if isinstance(task.run, Untestable):
+        if not isinstance(task.run, RunTask):
             return replace(probe, outcome=task.run)
         ran = self._evidence.find(task.run.key(task.key()), after)
         return task.ran(ran, probe, cached=True) if ran else None
@@ -250,6 +255,8 @@ class Prober:
         return self._run(altered, self._stop, on_stderr=on_stderr, on_output=on_output)
 
     def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | FailedImport:
+        if (problem := self._artifacts.obtain(case.artifacts)) is not None:
+            return problem
         tools = None
         if toolchain is not None and case.input.kind is InputKind.ONNX:
             tools = self.compilers[toolchain.family].mlir_tools(toolchain)
@@ -263,8 +270,55 @@ class Prober:
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, Untestable):
             return invocation
-        planned = self._runs.plan(case, toolchain, partial(self._reference_results, case, toolchain))
+        planned = self._planned_run(case, toolchain)
         return CompileTask(case, toolchain, compiler, prepared, invocation, planned)
+
+    def _planned_run(self, case: Case, toolchain: Toolchain) -> RunTask | Untestable | Failed | None:
+        """Return the run of a case with all its files, or why it cannot be run."""
+        libraries = []
+        if case.run is not None:
+            if (problem := self._artifacts.obtain(case.run.artifacts)) is not None:
+                return problem
+            for library in case.run.libraries:
+                module = self._compiled(case, library, toolchain)
+                if not isinstance(module, Path):
+                    return module
+                libraries.append(module)
+        return self._runs.plan(case, toolchain, partial(self._reference_results, case, toolchain), libraries)
+
+    def _compiled(self, case: Case, library: Library, toolchain: Toolchain) -> Path | Untestable | Failed:
+        """Return the compiled file of a library, compiled once for each content, or why there is none."""
+        plain = replace(
+            case, input=library.input, flags=library.flags, artifacts=library.artifacts, run=None, goldens=(), benchmarks=()
+        )
+        task = self._task(plain, toolchain)
+        if not isinstance(task, CompileTask):
+            outcome = _not_compiled(plain, toolchain, task).outcome
+        else:
+            target = self._modules / f"{task.key()}.vmfb"
+
+            def keep(module: Path) -> None:
+                with disk_errors("keep a compiled program"):
+                    self._modules.mkdir(exist_ok=True)
+                    write_checksum(target, module)
+                    shutil.move(module, target)
+
+            with self._claims.claim(f"module {task.key()}"):
+                if verified(target) is not None:
+                    return target
+                known = self._known(task)
+                if known is None or isinstance(known.outcome, Compiled):
+                    known = self._recorded(task, self._run_until_sure(task, keep))
+            outcome = known.outcome
+        return target if isinstance(outcome, Compiled) else outcome
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Nothing else is measured in the block, by any process that uses this home."""
+        return self._claims.claim("measured run")
+
+    def obtain(self, run: RunSpec) -> Untestable | None:
+        """Obtain the files of a run; return why one cannot be obtained."""
+        return self._artifacts.obtain(run.artifacts)
 
     def _reference_results(self, case: Case, toolchain: Toolchain, reference: Reference) -> tuple[str, ...] | Untestable:
         """Return the results of a case's reference, computed once for each content."""
@@ -346,19 +400,23 @@ class Prober:
     ) -> Execution:
         """Run a task once in a folder of its own."""
         with self._scratch.folder() as folder:
-            output = folder / "out"
-            execution = run(task.argv(output), task.case.limits, folder, env=task.env, stop=stop, on_stderr=on_stderr)
+            output, counted = folder / "out", folder / "statistics.json"
+            runner = task.compiler.runner() if task.counts else None
+            argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
+            execution = run(argv, task.case.limits, folder, env=task.env, stop=stop, on_stderr=on_stderr)
             size = output.stat().st_size if execution.ok and output.is_file() else None
+            count = runner.dispatches(counted.read_text("utf-8", "replace")) if runner and counted.is_file() else None
             if on_output and size is not None:
                 on_output(output)
         facts = task.compiler.run_facts(execution)
+        dispatches = {} if count is None else {DISPATCHES: float(count)}
         if facts.ignored and facts.ignored not in self._warned:
             self._warned.add(facts.ignored)
             names = ", ".join(map(repr, facts.ignored))
             self._warn(
                 f"{task.case.name} on {task.toolchain.revision.name}: metrics that are no finite numbers: {names}; ignored"
             )
-        return replace(execution, output_bytes=size, phase=facts.phase, metrics=facts.metrics)
+        return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
 
     def _failing_pass(self, task: CompileTask, stop: StopSignal, *, crashed: bool) -> FailingPass | None:
         """Run a task again to print the failing pass."""
@@ -439,7 +497,12 @@ class CompileTask:
     compiler: Compiler
     prepared: Prepared
     invocation: Invocation
-    run: RunTask | Untestable | None = None
+    run: RunTask | Untestable | Failed | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the compile counts dispatches."""
+        return any(name == DISPATCHES for name, _ in self.case.goldens)
 
     def key(self, *marks: str) -> str:
         """Return the content address in the evidence. `marks` distinguish other ways to run the same task."""
@@ -447,7 +510,8 @@ class CompileTask:
         # Nothing is added for the defaults, so that results from before these keys existed are still found.
         output = [] if self.case.limits.output == Limits().output else [f"output {self.case.limits.output}"]
         variables = [f"env {setting}" for setting in settings(dict(self.case.env))]
-        options = (*self.invocation.options, *marks, *output, *variables)
+        counted = [DISPATCHES] if self.counts else []
+        options = (*self.invocation.options, *marks, *output, *variables, *counted)
         return key_of(self.toolchain.identity, self.prepared.digest, options, limits)
 
     @property
@@ -478,11 +542,14 @@ class CompileTask:
     def probe(self, record: Record, *, cached: bool) -> Probe:
         """Judge a record."""
         execution = record.execution
+        outcome = judge(execution, rules_of(self.case), record.failing_pass, flaky=record.disagreements > 0)
+        if isinstance(outcome, Compiled):
+            outcome = judge_goldens(self.case, record.metrics, Stage.COMPILE) or outcome
         return Probe(
             case=self.case,
             revision=self.toolchain.revision,
             version=self.toolchain.version,
-            outcome=judge(execution, rules_of(self.case), record.failing_pass, flaky=record.disagreements > 0),
+            outcome=outcome,
             measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
             cached=cached,
         )
@@ -493,6 +560,8 @@ class CompileTask:
         outcome = judge_run(
             record.execution, rules_of(self.case), self.run.runner, record.metrics, flaky=record.disagreements > 0
         )
+        if isinstance(outcome, Compiled):
+            outcome = judge_goldens(self.case, record.metrics, Stage.BENCHMARK) or outcome
         metrics = {**compiled.measured.metrics, **record.metrics}
         return replace(compiled, outcome=outcome, measured=replace(compiled.measured, metrics=metrics), cached=cached)
 

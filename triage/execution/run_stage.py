@@ -8,7 +8,8 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from triage.compilers.base import Runner
-from triage.execution.inputs import verified, write_checksum
+from triage.execution.inputs import digest_of, verified, write_checksum
+from triage.execution.judge import RUN_MS
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -47,7 +48,7 @@ class RunTask:
         """
         values = self.runner.value_options(self.inputs, self.expected)
         executions = [self._run(module, values, scratch, stop)]
-        if not executions[0].ok:
+        if not executions[0].ok or self._is_slow(executions[0]):
             executions.append(self._run(module, values, scratch, stop))
             if result(executions[0]) != result(executions[1]):
                 executions.append(self._run(module, values, scratch, stop))
@@ -55,6 +56,9 @@ class RunTask:
         agreeing = max(results, key=results.count)
         same = [execution for execution in executions if result(execution) == agreeing]
         seconds = {"run_seconds": min(execution.seconds for execution in same)}
+        times = [time for execution in same for time in self._milliseconds(execution)]
+        if times:
+            seconds[RUN_MS] = min(times)
         wrong = self._differences(module, scratch, stop) if self.expected and same[0].exit_code not in (0, None) else {}
         return replace(same[0], metrics={**seconds, **wrong}), len(executions) - len(same)
 
@@ -69,8 +73,18 @@ class RunTask:
         return saved, files if saved.ok else []
 
     def _run(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal) -> Execution:
-        argv = self.runner.argv(self.program, module, [*self.options, *values])
+        measuring = self.runner.reporting() if self.spec.measured else ()
+        argv = self.runner.argv(self.program, module, [*self.options, *values, *measuring])
         return run(argv, self.spec.limits, scratch, env=dict(self.case.env), stop=stop)
+
+    def _milliseconds(self, execution: Execution) -> list[float]:
+        """The times that a measuring run printed."""
+        return [1000 * time for time in self.runner.seconds(execution.stdout.text)] if self.spec.measured else []
+
+    def _is_slow(self, execution: Execution) -> bool:
+        """Whether a measured run took longer than its golden time, which a busy machine may be the reason of."""
+        golden = dict(self.case.goldens).get(RUN_MS)
+        return golden is not None and min(self._milliseconds(execution), default=0.0) > golden
 
     def _differences(self, module: Path, scratch: Path, stop: StopSignal) -> dict[str, float]:
         """Numbers on the first wrong result; empty when results cannot be compared."""
@@ -97,11 +111,15 @@ class RunPlanner:
     _programs: dict[Path, str] = field(default_factory=dict)
 
     def plan(
-        self, case: Case, toolchain: Toolchain, results: Callable[[Reference], tuple[str, ...] | Untestable]
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        results: Callable[[Reference], tuple[str, ...] | Untestable],
+        libraries: Sequence[Path] = (),
     ) -> RunTask | Untestable | None:
         """Return the run of a case on a toolchain, or why it cannot be run; None when the case is compiled only.
 
-        `results` returns what a reference computes.
+        results: returns what a reference computes; libraries: compiled files to load, named for their content.
         """
         if (spec := case.run) is None:
             return None
@@ -112,15 +130,20 @@ class RunPlanner:
             root = self.runtime(toolchain, runner.distribution)
         except EnvironmentFailure as error:
             return Untestable(Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT, str(error))
-        program = runner.program(root) or runner.program(toolchain.program.parent)
+        program_in = runner.benchmark_program if spec.measured else runner.program
+        program = program_in(root) or program_in(toolchain.program.parent)
         if program is None:
             return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
         expected = results(spec.reference) if spec.reference else spec.expected
         if isinstance(expected, Untestable):
             return expected
-        options = tuple(runner.options(case, spec))
+        options = (*runner.loading(libraries), *runner.options(case, spec))
         try:
-            parts = [self._identity(program), *options, f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
+            parts = [self._identity(program), *runner.options(case, replace(spec, parameters=()))]
+            parts += [path.name for path in libraries]
+            kept = {artifact.path for artifact in spec.artifacts}
+            parts += [f"{scope}={digest_of(path, is_artifact=path in kept)}" for scope, path in spec.parameters]
+            parts += [f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
             if spec.limits.output != Limits().output:
                 parts.append(f"output {spec.limits.output}")
             inputs = tuple(self._readable(value, runner) for value in spec.inputs)

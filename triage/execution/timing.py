@@ -172,6 +172,11 @@ def _keep(module: Path, target: Path) -> None:
 def functions_of(runner: ProbeRunner, case: Case, ref: ToolchainRef) -> tuple[RunSpec, ...] | str:
     """Return the functions to measure with their values: those of the recipe, else the only public one on zeros."""
     if case.benchmarks:
+        for spec in case.benchmarks:
+            if spec.libraries:
+                return "programs that load others are not measured side by side"
+            if (problem := runner.prober.obtain(spec)) is not None:
+                return problem.reason
         return case.benchmarks
     if case.run is not None and case.run.inputs:
         return (replace(case.run, expected=()),)

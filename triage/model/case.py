@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from triage.model.execution import Limits, Stage
 
@@ -56,13 +57,39 @@ class Reference:
     flags: tuple[str, ...] | None = None
 
 
+class Generator(Protocol):
+    """Writes a file whose content depends on nothing else."""
+
+    def write(self, target: Path) -> None:
+        """Write the file. ValueError says why it cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that is not part of a suite. path: where it is kept; source: its URL, or what generates it."""
+
+    path: Path
+    source: str | Generator
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A program that a run loads beside the case's own, compiled with flags of its own."""
+
+    input: Input
+    flags: tuple[Flag, ...]
+    artifacts: tuple[Artifact, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """How to run a compiled case, and what it must compute.
 
     device: where it runs, None for the backend's usual device; function: None for the only one; inputs, expected: values in
     the family's notation, with absolute paths of files; flags: further options of the program that runs it; tolerances:
-    element type, or `relative`, -> largest accepted difference; reference: whose results are expected.
+    element type, or `relative`, -> largest accepted difference; reference: whose results are expected; libraries: loaded after
+    the case's own program; parameters: scope -> file of weights; artifacts: files to obtain first; measured: the run time
+    is measured, and nothing compared.
     """
 
     device: str | None = None
@@ -73,6 +100,10 @@ class RunSpec:
     tolerances: tuple[tuple[str, float], ...] = ()
     reference: Reference | None = None
     limits: Limits = field(default_factory=Limits)
+    libraries: tuple[Library, ...] = ()
+    parameters: tuple[tuple[str, Path], ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    measured: bool = False
 
 
 class CaseSpec:
@@ -101,7 +132,8 @@ class Case:
 
     name: `recipe` or `recipe[key=value,...]`, unique in a run; compiler: the family; rules: the recipe's own file of failure
     rules, which come before the packaged ones; spec: data that only the family reads; env: environment variables beside the
-    usual ones, with None to pass on this program's value; benchmarks: the functions whose run time is measured.
+    usual ones, with None to pass on this program's value; benchmarks: the functions whose run time is measured; artifacts:
+    files to obtain before the compile; goldens: metric -> largest accepted value.
     """
 
     recipe: str
@@ -121,3 +153,5 @@ class Case:
     run: RunSpec | None = None
     env: tuple[tuple[str, str | None], ...] = ()
     benchmarks: tuple[RunSpec, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    goldens: tuple[tuple[str, float], ...] = ()

@@ -38,6 +38,7 @@ class Stage(StrEnum):
     COMPILE = "compile"
     RUN = "run"
     COMPARE = "compare"
+    BENCHMARK = "benchmark"
 
 
 @dataclass(frozen=True, slots=True)

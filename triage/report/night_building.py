@@ -111,7 +111,8 @@ def stages_of(case: Case) -> tuple[Stage, ...]:
     if case.run is None:
         return (*importing, Stage.COMPILE)
     compared = (Stage.COMPARE,) if case.run.expected or case.run.reference else ()
-    return (*importing, Stage.COMPILE, Stage.RUN, *compared)
+    measured = (Stage.BENCHMARK,) if case.run.measured else ()
+    return (*importing, Stage.COMPILE, Stage.RUN, *compared, *measured)
 
 
 def _result(probe: Probe) -> ResultRecord:

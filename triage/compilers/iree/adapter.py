@@ -111,10 +111,12 @@ class Iree(Compiler):
     ) -> RecipeStart | None:
         return None if kernel else RecipeStart(self.name, source, Target(backend or "llvm-cpu", chip))
 
-    def suite_cases(self, folder: Path, configs: Sequence[Path], note: Callable[[str], None]) -> tuple[Case, ...]:
+    def suite_cases(
+        self, folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]
+    ) -> tuple[Case, ...]:
         from triage.compilers.iree.suite import suite_cases
 
-        return suite_cases(folder, configs, note)
+        return suite_cases(folder, configs, downloads, note)
 
     def updated_config(
         self, folders: Sequence[Path], config: Path, observed: Sequence[ObservedCase], *, prune: bool

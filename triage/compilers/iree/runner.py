@@ -50,8 +50,11 @@ class IreeRunner:
         return values if len(values) == len(types) else None
 
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
-        measuring = [f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s", "--benchmark_format=json"]
+        measuring = [f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s", *self.reporting()]
         return [*self.argv(program, module, self.options(case, run)), *self.value_options(run.inputs, ()), *measuring]
+
+    def reporting(self) -> list[str]:
+        return ["--benchmark_format=json"]
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
         clock = "cpu_time" if cpu else "real_time"
@@ -80,7 +83,11 @@ class IreeRunner:
         limits = [
             f"--expected_{'rtol' if name == 'relative' else f'{name}_threshold'}={value:g}" for name, value in run.tolerances
         ]
-        return [*devices, *function, *run.flags, *limits]
+        parameters = [f"--parameters={scope}={path}" if scope else f"--parameters={path}" for scope, path in run.parameters]
+        return [*devices, *function, *run.flags, *limits, *parameters]
+
+    def loading(self, libraries: Sequence[Path]) -> list[str]:
+        return [f"--module={path}" for path in libraries]
 
     def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
         return [*(f"--input={text}" for text in inputs), *(f"--expected_output={text}" for text in expected)]

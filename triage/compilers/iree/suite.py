@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.flagfile import read_flagfile
+from triage.compilers.iree.model_suite import ModelTests, model_tests
 from triage.compilers.iree.recipe import IREE
 from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
 from triage.config.json_lists import ListEdit, edit_lists
@@ -71,21 +72,50 @@ class SuiteConfig:
             yield from (Expectation(None, stage=stage) for stage in (Stage.RUN, Stage.COMPARE))
 
 
-def suite_cases(folder: Path, configs: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> tuple[Case, ...]:
+def suite_cases(
+    folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None] = lambda _: None
+) -> tuple[Case, ...]:
     """The cases of a suite: each test below `folder` with each config that does not skip it, in the order of their names.
 
-    note: receives which listed tests do not exist.
+    A config with a `type` is a test of a whole model itself, and `folder` has its modules. A folder stands for the tests of
+    this kind below it.
+
+    downloads: where files from URLs are kept; note: receives which listed tests do not exist.
 
     Raises:
         BadFiles: with every mistake of the configs and of the tests' files.
-        BadInput: there is no test below the folder.
+        BadInput: there is no test below a folder.
     """
     problems: list[Problem] = []
-    known = [config for path in configs if (config := _read(path, problems)) is not None]
+    models = [path for path in configs if path.is_dir() or _is_model_test(path)]
+    tests = ModelTests(folder.absolute(), downloads, problems)
+    cases = [case for file, document in model_tests(models, problems) if (case := tests.case(file, document)) is not None]
+    if models and not cases and not problems:
+        raise BadInput(f'{models[0]}: no file below it is a test: a test is a JSON file with the key "type"')
+    known = [config for path in configs if path not in models and (config := _read(path, problems)) is not None]
+    if len(models) < len(configs):
+        cases += _folder_cases(folder, known, problems)
+    if problems:
+        raise BadFiles(problems)
+    for config in known:
+        for problem in config.missing([_root(folder)]):
+            note(f"{problem}; `triage expect update --prune` removes it")
+    return tuple(cases)
+
+
+def _is_model_test(path: Path) -> bool:
+    try:
+        data = read_json5(str(path), read_text(path, _KIND), _KIND).data
+    except BadFiles:  # reported where the file is read as a config
+        return False
+    return isinstance(data, dict) and "type" in data
+
+
+def _folder_cases(folder: Path, known: Sequence[SuiteConfig], problems: list[Problem]) -> Iterator[Case]:
+    """Yield the cases of the tests that are folders."""
     root, tests = _root(folder), sorted(_tests(folder))
     if not tests:
         raise BadInput(f"{folder}: no folder below it holds a program (*.mlir) and {VALUES}")
-    cases: list[Case] = []
     for test in tests:
         name = test.relative_to(root).as_posix()
         programs = sorted(path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc"))
@@ -97,17 +127,11 @@ def suite_cases(folder: Path, configs: Sequence[Path], note: Callable[[str], Non
         except BadFiles as error:
             problems += error.problems
             continue
-        cases += (
+        yield from (
             _case(config, name if len(known) == 1 else f"{name}[config={config.name}]", name, programs[0], values)
             for config in known
             if name not in config.listed["skip_compile_tests"]
         )
-    if problems:
-        raise BadFiles(problems)
-    for config in known:
-        for problem in config.missing([root]):
-            note(f"{problem}; `triage expect update --prune` removes it")
-    return tuple(cases)
 
 
 def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool) -> UpdatedFile:

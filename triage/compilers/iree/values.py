@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _VALUE = re.compile(r"(?:(?P<type>[\w?]+)(?:=|\Z))?(?P<content>.*)\Z", re.DOTALL)
-_TYPE = re.compile(r"(?P<shape>(?:\d+x)*)(?P<element>i1|[su]?i(?:8|16|32|64)|bf16|f16|f32|f64)\Z")
+_TYPE = re.compile(r"(?P<shape>(?:\d+x)*)(?P<element>i1|[su]?i(?:8|16|32|64)|bf16|f16|f32|f64|f8E\w+)\Z")
 _ELEMENTS = {
     "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "ui8": "u1", "ui16": "<u2", "ui32": "<u4", "ui64": "<u8",
     "f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "<u2",
@@ -94,6 +94,8 @@ def read_value(text: str) -> Array | None:
             return None
         shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
         element = match["element"].removeprefix("s")
+        if element not in _ELEMENTS:
+            return None
         array = np.fromfile(value.file, dtype=_ELEMENTS[element]).reshape(shape)
     except (OSError, ValueError, EOFError):
         return None
