@@ -78,6 +78,10 @@ class HistoryRunner:
         self.asked: list[tuple[str, int, bool]] = []
         self.flips: dict[tuple[str, int], list[str]] = {}
         self.compiles = 0
+        self.unsteady: set[tuple[str, int]] = set()
+
+    def is_unsteady(self, job: ProbeJob) -> bool:
+        return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.unsteady
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:

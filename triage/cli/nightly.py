@@ -36,6 +36,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.outcome import Cause
 from triage.nightly.night import NightRun, shard
+from triage.nightly.quarantine import quarantined
 from triage.report.forecast import forecast
 from triage.report.night import NightReport, write_reports
 from triage.report.night_building import record_of
@@ -69,6 +70,10 @@ def nightly(
     budget: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="With --investigate: spend at most this long, such as 45m (default: no limit)."),
+    ] = None,
+    quarantine: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="List of cases, a name or pattern a line, that are run but never fail the night."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 when a case passes that its recipe expects to fail.")
@@ -119,6 +124,9 @@ def nightly(
     seconds = None if budget is None else duration_of("--budget", budget)
     if seconds is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
+    apart, problems = quarantined(quarantine, selection.cases) if quarantine else (frozenset(), ())
+    for problem in problems:
+        print_stderr(str(problem))
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:
@@ -126,7 +134,7 @@ def nightly(
             steps = "then those of --bisect, --reduce and --investigate for each new failure"
             write_report(forecast(runner, planned, what=steps if bisect or reduce or investigate else None), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict)
+        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, apart)
         reports = NightReports(run, out, publisher)
         with reports.partial():
             run.compare()

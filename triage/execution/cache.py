@@ -132,6 +132,11 @@ class Evidence:
         rows = self._rows("SELECT id, digest, facts FROM probes WHERE key = ? AND id > ? ORDER BY id DESC LIMIT 1", key, least)
         return next((record for _, record in self._intact(rows) if record.key == key), None)
 
+    def all(self, key: str, most: int) -> list[Record]:
+        """Return the newest intact records of a key, the newest first."""
+        rows = self._rows("SELECT id, digest, facts FROM probes WHERE key = ? ORDER BY id DESC LIMIT ?", key, most)
+        return [record for _, record in self._intact(rows) if record.key == key]
+
     def last_number(self) -> int:
         """Return the number of the newest record, at least 1; 0 when there is none. Unlike a date it always grows."""
         return int(self._rows("SELECT coalesce(max(max(id), 1), 0) FROM probes")[0][0])

@@ -30,14 +30,19 @@ from triage.execution.run_stage import RunPlanner, RunTask
 from triage.model.case import Case, Flag, InputKind, Library, Reference, RunSpec
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Limits, Stage
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
 _CHECKSUMS = "sha256.txt"  # beside the results of a reference
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
+_REMEMBERED = 20  # results of one compile that show whether it is steady
 # Endings that one run does not prove.
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
+
+
+def _state(outcome: Outcome) -> str:
+    return outcome.failure.signature if isinstance(outcome, Failed) else ""
 
 
 class Naming(StrEnum):
@@ -215,6 +220,31 @@ class Prober:
             return None
         known = self._evidence.find(task.key())
         return (task.invocation, known.execution) if known else None
+
+    def is_unsteady(self, case: Case, toolchain: Toolchain) -> bool:
+        """Return whether the same compile, or the same run of its program, ended in different ways at different times."""
+        task = self._task(case, toolchain)
+        if not isinstance(task, CompileTask):
+            return False
+        compiled = [task.probe(record, cached=True) for record in self._evidence.all(task.key(), _REMEMBERED)]
+        probes = compiled
+        if compiled and isinstance(task.run, RunTask):
+            ran = self._evidence.all(task.run.key(task.key()), _REMEMBERED)
+            probes = [*compiled, *(task.ran(record, compiled[0], cached=True) for record in ran)]
+            probes = [probe for probe in probes if probe not in compiled or not isinstance(probe.outcome, Compiled)]
+        states = {_state(probe.outcome) for probe in probes if not isinstance(probe.outcome, Untestable)}
+        return len(states) > 1 or any(isinstance(probe.outcome, Failed) and probe.outcome.flaky for probe in probes)
+
+    def output(self, case: Case, toolchain: Toolchain) -> str | None:
+        """Return what the compiler printed for a case or, where it compiled, what its program printed; None when nothing is
+        recorded.
+        """
+        task = self._task(case, toolchain)
+        if not isinstance(task, CompileTask) or (known := self._evidence.find(task.key())) is None:
+            return None
+        if known.execution.ok and isinstance(task.run, RunTask):
+            known = self._evidence.find(task.run.key(task.key())) or known
+        return known.execution.stdout.text + known.execution.stderr.text
 
     def input_of(self, case: Case, toolchain: Toolchain | None = None) -> Prepared | Untestable:
         """Return the file that the compiler reads for a case, or why there is none. toolchain: imports an ONNX model."""

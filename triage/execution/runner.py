@@ -184,6 +184,10 @@ class ProbeRunner:
         except EnvironmentFailure:
             return None
 
+    def is_unsteady(self, job: ProbeJob) -> bool:
+        """Whether the evidence has different outcomes of a job, although nothing changed."""
+        return self.prober.is_unsteady(job.case, self.registry.obtain(job.ref))
+
     def command_lines(self, jobs: Sequence[ProbeJob]) -> Iterator[str]:
         """Yield what would be run, a shell line each; a comment with the reason where nothing would.
 

@@ -39,7 +39,7 @@ class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
     phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, strict, scope: as in
-    `Night`.
+    `Night`; quarantined: names of cases that never fail the night.
     """
 
     runner: ProbeRunner
@@ -50,6 +50,7 @@ class NightRun:
     fail_on_slower: bool = False
     shard: str | None = None
     strict: bool = False
+    quarantined: frozenset[str] = frozenset()
     phase: str = "comparison"
     scope: str | None = None
     _probes: list[Probe] = field(default_factory=list)
@@ -69,6 +70,7 @@ class NightRun:
         toolchain, baseline = self.toolchain.revision, self.baseline.revision
         names = [case.name for case in self.cases]
         pairs = self._pairs if self._pairs is not None else pair_up(self._probes, toolchain.name, baseline.name, names)
+        pairs = tuple(replace(pair, quarantined=pair.name in self.quarantined) for pair in pairs)
         revisions = {probe.revision.name: probe.revision for probe in self._probes}
         known = {pair.name for pair in pairs}
         return Night(
@@ -96,11 +98,19 @@ class NightRun:
         ):
             self._probes.append(probe)
         self._pairs = self.night().pairs
+        self._replace_pairs(self._steady)
         self._replace_pairs(
             lambda pair: (
                 replace(pair, compiles=compile_times(self.runner, pair.probe.case, *refs)) if pair.is_suspicious else pair
             )
         )
+
+    def _steady(self, pair: Pair) -> Pair:
+        """Return a pair whose change is flaky where one of its results also ended in another way, with nothing changed."""
+        if pair.change not in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED):
+            return pair
+        jobs = [ProbeJob(pair.probe.case, ref) for ref in (self.baseline, self.toolchain)]
+        return replace(pair, change=CaseChangeKind.FLAKY) if any(map(self.runner.is_unsteady, jobs)) else pair
 
     def bench(self, threshold: float, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.
@@ -152,7 +162,9 @@ class NightRun:
         `write` writes a reproducer and returns its folder. The baseline must still compile each reduced program.
         """
         self.phase = "reductions"
-        for pair in self.night().of(CaseChangeKind.REGRESSED):
+        for pair in self.night().new_failures:
+            if pair.change is not CaseChangeKind.REGRESSED:
+                continue
             signature = pair.failure.signature if pair.failure else ""
             if signature not in self._examples:
                 request = ReductionRequest(pair.probe.case, self.toolchain, self.baseline, same_signature)

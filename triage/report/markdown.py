@@ -90,6 +90,7 @@ def bounded(render: Callable[[int], str], rows: Sequence[int], longest: int) -> 
     kept = text.encode()[:room].decode("utf-8", "ignore").rpartition("\n")[0]
     fences = [line for line in kept.splitlines() if re.match(r"`{3,}", line)]
     closing = f"\n{re.match('`+', fences[-1])[0]}" if len(fences) % 2 else ""  # type: ignore[index]
+    closing += "\n\n</details>" * (kept.count("\n<details>") - kept.count("\n</details>"))
     missing = len(text.encode()) - len(kept.encode())
     return f"{kept}{closing}\n\n*{missing} bytes are left out here; the whole text exceeds {longest} bytes.*\n"
 

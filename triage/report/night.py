@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,27 +10,26 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.execution.statistics import CONFIDENCE, Pace
-from triage.model.outcome import Cause, Failure
+from triage.execution.statistics import Pace
+from triage.model.outcome import Cause, Status
 from triage.model.revision import Revision
 from triage.nightly.compare import CaseChangeKind
-from triage.report.benchmark import time_text
 from triage.report.bisection import BisectShape
-from triage.report.elements import failure_text, headline_text, numbers_text, plural
+from triage.report.elements import failure_text, numbers_text, plural
 from triage.report.night_phrases import (
+    case_failure,
+    cluster_lines,
     compile_text,
     effort_text,
     example_text,
-    interval_text,
-    old_new,
+    investigated_text,
     origin_text,
     partial_text,
     reason_text,
-    releases_text,
     run_name,
     run_text,
-    run_verdict,
-    slower_since,
+    stage_rows,
+    suite_rows,
 )
 from triage.report.night_record import (
     CaseRecord,
@@ -39,7 +38,6 @@ from triage.report.night_record import (
     ResultRecord,
     RunTimeShape,
     SlowerShape,
-    failure_of,
 )
 from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, format_for
 from triage.report.shapes import ProbeShape, Shape
@@ -56,6 +54,7 @@ _SECTIONS = {
     CaseChangeKind.FIXED: ("Fixed", "green"),
     CaseChangeKind.KNOWN: ("Known failures", "cyan"),
 }
+_SHOWN = 30  # cases of a section on a terminal
 _UNCHANGED = (CaseChangeKind.FAILING, CaseChangeKind.PASSING, CaseChangeKind.UNEXPECTED_PASS)
 
 
@@ -124,14 +123,14 @@ class NightReport(MarkdownReport, SuiteReport):
     def shape(self) -> NightShape:
         night = self.night
         pairs = {change: [_pair_shape(night, case) for case in night.of(change)] for change in _SECTIONS}
-        untestable = night.of(CaseChangeKind.UNTESTABLE)
+        untestable, clusters = night.of(CaseChangeKind.UNTESTABLE), night.clusters_by_case()
         return NightShape(
             **vars(night),
             changes={change.value: len(night.of(change)) for change in CaseChangeKind},
             stages=night.stage_counts(),
             suites=night.suite_counts(),
             regressed=[
-                RegressedShape(**vars(pair), example=_example_shape(night.cluster_of(case)))
+                RegressedShape(**vars(pair), example=_example_shape(clusters.get(case.case)))
                 for pair, case in zip(pairs[CaseChangeKind.REGRESSED], night.of(CaseChangeKind.REGRESSED), strict=True)
             ],
             fixed=pairs[CaseChangeKind.FIXED],
@@ -146,7 +145,7 @@ class NightReport(MarkdownReport, SuiteReport):
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show regressions with their failure and origin, other changes, then the counts."""
-        night = self.night
+        night, clusters = self.night, self.night.clusters_by_case()
         cases = plural(len(night.cases) + night.unlisted, "case")
         yield Text.assemble((night.toolchain.name, "bold"), " against ", (night.baseline.name, "bold"), f": {cases}")
         if night.stopped:
@@ -157,53 +156,37 @@ class NightReport(MarkdownReport, SuiteReport):
             if shown := night.of(change):
                 yield Text(f"\n{title} ({len(shown)})", style=style)
                 for case in shown:
-                    yield from _case_lines(night, case)
+                    yield from _case_lines(case, clusters.get(case.case))
+        yield from _short_section("Failing as before", night.of(CaseChangeKind.FAILING), "red")
+        yield from _short_section("Flaky", night.of(CaseChangeKind.FLAKY), "yellow")
+        yield from _short_section("In quarantine", [case for case in night.cases if case.quarantined], "dim")
         if passes := night.unexpected():
             yield Text(
                 f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
             )
             yield from (Text(f"  {name}") for name in passes)
         yield from _times_lines(night)
-        for case in night.of(CaseChangeKind.UNTESTABLE):
-            if Cause.INTERNAL in (case.cause, case.baseline.cause):
-                yield Text(f"  {case.case}: {reason_text(case, night)}", style="bold red")
-        counts = ", ".join(f"{len(night.of(change))} {change.value}" for change in CaseChangeKind)
-        yield Text(f"\n{counts}; {effort_text(night)}")
+        if untestable := night.of(CaseChangeKind.UNTESTABLE):
+            yield Text(f"\nNot tested ({len(untestable)})", style="yellow")
+            internal = [case for case in untestable if Cause.INTERNAL in (case.cause, case.baseline.cause)]
+            for case in [*internal, *(case for case in untestable if case not in internal)][: max(_SHOWN, len(internal))]:
+                yield Text(f"  {case.case}: {reason_text(case, night)}", style="bold red" if case in internal else "")
+            yield from _more(untestable)
+        yield from _left_lines(night)
+        yield from _rate_lines(night)
+        counts = ", ".join(f"{count} {change.value}" for change in CaseChangeKind if (count := len(night.of(change))))
+        yield Text(f"\n{counts or 'no case'}; {effort_text(night)}")
         yield from (Text(f"written: {path}") for path in night.reports.values())
 
     def markdown(self) -> Markdown:
-        from triage.report.markdown import render_markdown
+        from triage.report.night_markdown import night_markdown  # templates are slow to import
 
-        night = self.night
-        return render_markdown(
-            "nightly.md.j2",
-            trim=False,
-            night=night,
-            kinds=[change.value for change in CaseChangeKind],
-            sections={change.value: title for change, (title, _) in _SECTIONS.items()},
-            effort=effort_text(night),
-            compiles=[(row, "slower") for row in night.slower] + [(row, "too noisy") for row in night.maybe_slower],
-            confidence=f"{CONFIDENCE:.1%}",
-            interval=interval_text,
-            run_name=run_name,
-            run_verdict=run_verdict,
-            slower_since=slower_since,
-            time=time_text,
-            old_new=old_new,
-            partial=partial_text(night),
-            plural=plural,
-            failure=_failure,
-            headline=headline_text,
-            numbers=numbers_text,
-            releases=releases_text,
-            origin=origin_text,
-            reason=reason_text,
-            example_link=_example_link,
-        )
+        return night_markdown(self.night)
 
     def suite(self) -> tuple[str, Iterable[SuiteCase]]:
         night = self.night
-        cases = [_suite_case(night, case) for case in night.cases]
+        clusters = night.clusters_by_case()
+        cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
         cases += [_run_case(row, is_failure=night.fail_on_slower) for row in night.run_times]
         cases += [_compile_case(row, is_failure=night.fail_on_slower) for row in night.slower]
         cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
@@ -222,15 +205,52 @@ def write_reports(night: NightRecord, folder: Path) -> NightReport:
     return report
 
 
-def _case_lines(night: NightRecord, case: CaseRecord) -> Iterable[RenderableType]:
-    failure = _failure(case)
+def _case_lines(case: CaseRecord, cluster: ClusterRecord | None) -> Iterable[RenderableType]:
+    failure = case_failure(case)
     yield Text.assemble("  ", (case.case, "bold"), f"  {failure_text(failure)}" if failure else "")
     if failure and failure.details:
         yield Text(f"      {numbers_text(failure)}", style="dim")
     yield from (Text(f"      {origin_text(bisection)}") for bisection in case.bisections)
-    cluster = night.cluster_of(case)
     if cluster and (example := example_text(cluster, case.case)):
         yield Text(f"      {example}")
+    if cluster and cluster.representative == case.case:
+        yield from (Text(f"      {line}") for line in cluster_lines(cluster))
+
+
+def _short_section(title: str, cases: Sequence[CaseRecord], style: str) -> Iterable[RenderableType]:
+    """Show a line for each case, and a number for those beyond a limit."""
+    if cases:
+        yield Text(f"\n{title} ({len(cases)})", style=style)
+    for case in cases[:_SHOWN]:
+        failure = case_failure(case)
+        yield Text(f"  {case.case}{'  ' + failure_text(failure) if failure else ''}")
+    yield from _more(cases)
+
+
+def _more(rows: Sequence[object]) -> Iterable[RenderableType]:
+    if len(rows) > _SHOWN:
+        yield Text(f"  and {len(rows) - _SHOWN} more; nightly.json has them", style="dim")
+
+
+def _left_lines(night: NightRecord) -> Iterable[RenderableType]:
+    """Show the steps that an investigation left over, each with the command that does it."""
+    left = night.investigation.left if night.investigation else []
+    if left:
+        yield Text(f"\nLeft over ({plural(len(left), 'step')}). {investigated_text(night)}", style="yellow")
+    for entry in left[:_SHOWN]:
+        yield Text(f"  {entry.step} of {entry.case}, {entry.reason}: {entry.command}")
+    yield from _more(left)
+
+
+def _rate_lines(night: NightRecord) -> Iterable[RenderableType]:
+    """Show the pass rate by stage, and by suite where there are several."""
+    stages = [f"{name} {rate} ({passed} of {passed + failed})" for name, passed, failed, rate in stage_rows(night)]
+    if stages:
+        yield Text(f"\nPass rate: {', '.join(stages)}")
+    suites = suite_rows(night)
+    for name, passed, failed, untested, rate in suites if len(suites) > 1 else ():
+        more = f", {untested} not tested" if untested else ""
+        yield Text(f"  {name}: {rate} ({passed} of {passed + failed}{more})")
 
 
 def _times_lines(night: NightRecord) -> Iterable[RenderableType]:
@@ -250,12 +270,6 @@ def _origin_lines(row: SlowerShape | RunTimeShape) -> Iterable[RenderableType]:
         yield Text(f"      {origin_text(row.bisection)}")
 
 
-def _failure(case: CaseRecord) -> Failure | None:
-    """Return the failure of a case on either toolchain."""
-    shape = case.failure or case.baseline.failure
-    return failure_of(shape) if shape else None
-
-
 def _run_case(row: RunTimeShape, *, is_failure: bool) -> SuiteCase:
     """Report a run time as a test case, which fails when it is slower and that counts as a failure."""
     name, group, text = f"run time of {run_name(row)}", row.case.partition("[")[0], _with_origin(row, run_text(row))
@@ -273,18 +287,6 @@ def _compile_case(row: SlowerShape, *, is_failure: bool) -> SuiteCase:
 
 def _with_origin(row: SlowerShape | RunTimeShape, text: str) -> str:
     return f"{text}\n{origin_text(row.bisection)}" if row.bisection else text
-
-
-def _example_link(cluster: ClusterRecord, name: str) -> Markdown | None:
-    """Return the example as Markdown; the link is relative to the report, which is beside the reproducers' folder."""
-    from triage.report.markdown import Markdown, link, plain
-
-    text = example_text(cluster, name)
-    if text is None or cluster.reproducer is None:
-        return plain(text) if text else None
-    folder = Path(cluster.reproducer)
-    target = f"{folder.parent.name}/{folder.name}"
-    return Markdown(f"{plain(text.removesuffix(cluster.reproducer))}{link(target, f'{target}/README.md')}")
 
 
 def _pair_shape(night: NightRecord, case: CaseRecord) -> PairShape:
@@ -321,17 +323,25 @@ def _example_shape(cluster: ClusterRecord | None) -> ExampleShape | None:
     return ExampleShape(cluster.representative, cluster.reproducer, cluster.operations, reason)
 
 
-def _suite_case(night: NightRecord, case: CaseRecord) -> SuiteCase:
-    """Report regressions and different failures as failures; known failures and untestable cases as skipped."""
+def _suite_case(night: NightRecord, case: CaseRecord, cluster: ClusterRecord | None) -> SuiteCase:
+    """Report regressions and different failures as failures, and other failures and untestable cases as skipped."""
     name, group, seconds = case.case, case.recipe, case.metrics.get("compile_seconds", 0.0)
-    failure = _failure(case)
+    failure = case_failure(case)
+    if case.quarantined:
+        return SuiteCase(name, group, seconds, skipped=f"in quarantine: {failure_text(failure) if failure else case.status}")
     if case.counts and failure:
-        cluster = night.cluster_of(case)
         example = example_text(cluster, name) if cluster else None
-        lines = [failure.signature, *map(origin_text, case.bisections), *([example] if example else [])]
+        known = [*([example] if example else []), *(cluster_lines(cluster) if cluster else ())]
+        lines = [f"signature: {failure.signature}", *map(origin_text, case.bisections), *known]
         return SuiteCase(name, group, seconds, failed=(failure.headline, failure.failure_class, "\n".join(lines)))
+    if case.status == Status.XPASS:
+        text = "it passes although its recipe expects a failure"
+        failed = (text, "unexpected-pass", "`triage expect update` removes the known failure") if night.strict else None
+        return SuiteCase(name, group, seconds, failed=failed, output=None if failed else text)
     if case.change == CaseChangeKind.UNTESTABLE:
         return SuiteCase(name, group, seconds, skipped=reason_text(case, night))
-    if case.status in ("failed", "xfail") and failure:
-        return SuiteCase(name, group, seconds, skipped=f"known failure: {failure_text(failure)}")
+    if case.status in (Status.FAILED, Status.XFAIL) and failure:
+        words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
+        word = words.get(CaseChangeKind(case.change), f"fails as with {night.baseline.name}")
+        return SuiteCase(name, group, seconds, skipped=f"{word}: {failure_text(failure)}")
     return SuiteCase(name, group, seconds)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from triage.bisect.result import Answer, BisectKind
-from triage.model.outcome import Status
+from triage.model.outcome import Failure, Status
 from triage.report.benchmark import size_text, time_text
 from triage.report.bisection import BisectShape
 from triage.report.elements import plural, revision_text
-from triage.report.night_record import CaseRecord, ClusterRecord, NightRecord, ProgramShape, RunTimeShape, SlowerShape
+from triage.report.night_record import (
+    CaseRecord,
+    ClusterRecord,
+    NightRecord,
+    ProgramShape,
+    RunTimeShape,
+    SlowerShape,
+    failure_of,
+)
 
 
 def partial_text(night: NightRecord) -> str:
@@ -21,6 +31,57 @@ def partial_text(night: NightRecord) -> str:
 def effort_text(night: NightRecord) -> str:
     """Return what a nightly took: compiles, cache hits, seconds."""
     return f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}, {night.seconds:.1f} s"
+
+
+def investigated_text(night: NightRecord) -> str:
+    """Return how long the investigation took, and its budget; empty without one."""
+    investigation = night.investigation
+    if investigation is None:
+        return ""
+    of = f" of a budget of {investigation.budget_seconds:.0f} s" if investigation.budget_seconds is not None else ""
+    return f"The investigation took {investigation.seconds:.0f} s{of}."
+
+
+def stage_rows(night: NightRecord) -> list[tuple[str, int, int, str]]:
+    """Return stage, passed, failed and rate."""
+    return [(name, row["passed"], row["failed"], _rate(row)) for name, row in night.stage_counts().items()]
+
+
+def suite_rows(night: NightRecord) -> list[tuple[str, int, int, int, str]]:
+    """Return suite, passed, failed, untestable and rate."""
+    rows = night.suite_counts().items()
+    return [(name, row["passed"], row["failed"], row["untestable"], _rate(row)) for name, row in rows]
+
+
+def _rate(row: Mapping[str, int]) -> str:
+    tested = row["passed"] + row["failed"]
+    return f"{row['passed'] / tested:.1%}" if tested else "-"
+
+
+def case_failure(case: CaseRecord) -> Failure | None:
+    """Return the failure of a case on the new toolchain, or else on the baseline."""
+    shape = case.either_failure
+    return failure_of(shape) if shape else None
+
+
+def remedy_text(cluster: ClusterRecord) -> str:
+    """Return the cheapest remedy: its flags or its change of the input; empty where none is known."""
+    if not cluster.remedies:
+        return ""
+    remedy = cluster.remedies[0]
+    parts = [*remedy.flags, *(f"without {flag}" for flag in remedy.dropped_flags), remedy.input_change or ""]
+    return " ".join(filter(None, parts))
+
+
+def cluster_lines(cluster: ClusterRecord) -> Iterator[str]:
+    """Yield what an investigation found out beside the origin and the reproducer."""
+    if cluster.attribution and cluster.attribution.pass_:
+        phase = f" (phase {cluster.attribution.phase})" if cluster.attribution.phase else ""
+        yield f"diverges after {cluster.attribution.pass_}{phase}"
+    if remedy := remedy_text(cluster):
+        yield f"works around it: {remedy}"
+    if cluster.issue:
+        yield f"issue draft: {cluster.issue}"
 
 
 def reason_text(case: CaseRecord, night: NightRecord) -> str | None:

@@ -266,9 +266,9 @@ class NightRecord(Shape):
         """Cases that pass on the new toolchain although a failure is expected there."""
         return [case.case for case in self.cases if case.status == Status.XPASS and not case.quarantined]
 
-    def cluster_of(self, case: CaseRecord) -> ClusterRecord | None:
-        """Return the cluster of a case with a new failure."""
-        return next((cluster for cluster in self.clusters if case.case in cluster.cases), None)
+    def clusters_by_case(self) -> dict[str, ClusterRecord]:
+        """Return the cluster of each case with a new failure, by the case's name."""
+        return {name: cluster for cluster in self.clusters for name in cluster.cases}
 
     def stage_counts(self) -> dict[str, dict[str, int]]:
         """Return how many cases passed and failed each stage on the new toolchain, by stage."""

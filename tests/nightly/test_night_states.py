@@ -1,0 +1,146 @@
+"""Every state of a case in every report: strictness, quarantine, flaky cases, and the limits of sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.bisect.letters import HistoryRunner, case_named, release_refs
+from triage.cli.exit_codes import Exit
+from triage.cli.nightly import exit_of
+from triage.model.case import Expectation
+from triage.model.errors import BadInput
+from triage.nightly.compare import Night
+from triage.nightly.night import NightRun
+from triage.nightly.quarantine import quarantined
+from triage.report.formats import TextFormat
+from triage.report.junit import JUnitFormat
+from triage.report.night import NightReport
+from triage.report.night_building import record_of
+from triage.report.night_issue import LONGEST as LONGEST_ISSUE
+from triage.report.night_issue import issue_text
+from triage.report.night_markdown import night_markdown
+from triage.report.night_record import ClusterRecord, NightRecord
+
+HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF", "apart": "PF"}
+
+
+def night(unsteady: set[tuple[str, int]] = frozenset(), apart: frozenset[str] = frozenset(), **histories: str) -> Night:  # type: ignore[assignment]
+    runner = HistoryRunner(histories or HISTORIES)
+    runner.unsteady = set(unsteady)
+    old, new = release_refs(2)
+    cases = [case_named(name, *([Expectation("class-F")] if name == "healed" else [])) for name in runner.histories]
+    run = NightRun(runner, cases, new, old, quarantined=apart)  # type: ignore[arg-type]
+    run.compare()
+    return run.night()
+
+
+def changes(record: NightRecord) -> dict[str, str]:
+    return {case.case: case.change for case in record.cases}
+
+
+def results(record: NightRecord) -> dict[str, str]:
+    """The result of each test case of the JUnit report."""
+    suite = ElementTree.fromstring(JUnitFormat().render(NightReport(record))).find("testsuite")
+    assert suite is not None
+    return {
+        case.get("name", ""): next((child.tag for child in case if child.tag != "system-out"), "passed")
+        for case in suite.iter("testcase")
+    }
+
+
+def test_flaky_cases_and_those_in_quarantine_are_apart_and_begin_nothing() -> None:
+    found = night({("unsteady", 0)}, frozenset({"apart"}))
+    record = record_of(found)
+    assert changes(record) == {
+        "worse": "regressed",
+        "other": "changed",
+        "same": "failing",
+        "fine": "passing",
+        "healed": "unexpected-pass",
+        "unsteady": "flaky",
+        "apart": "regressed",
+    }
+    assert [pair.name for pair in found.new_failures] == ["worse", "other"]
+    assert {name for cluster in record.clusters for name in cluster.cases} == {"worse", "other"}
+    assert [case.case for case in record.of("regressed")] == ["worse"]
+    assert results(record) == {
+        "worse": "failure",
+        "other": "failure",
+        "same": "skipped",
+        "fine": "passed",
+        "healed": "passed",
+        "unsteady": "skipped",
+        "apart": "skipped",
+    }
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_each_case_that_does_not_pass_is_named_in_text_and_markdown(name: str) -> None:
+    record = record_of(night({("unsteady", 0)}, frozenset({"apart"})))
+    for text in (TextFormat().render(NightReport(record)), night_markdown(record)):
+        assert (name in text) is (name != "fine")
+
+
+@pytest.mark.parametrize(
+    ("histories", "apart", "strict", "code"),
+    [
+        ({"worse": "PF"}, frozenset(), False, Exit.FOUND),
+        ({"worse": "PF", "fine": "PP"}, frozenset({"worse"}), False, Exit.OK),
+        ({"same": "FF"}, frozenset(), False, Exit.OK),
+        ({"healed": "PP"}, frozenset(), False, Exit.OK),
+        ({"healed": "PP"}, frozenset(), True, Exit.FOUND),
+        ({"healed": "PP", "fine": "PP"}, frozenset({"healed"}), True, Exit.OK),
+    ],
+)
+def test_the_exit_code_of_a_night(histories: dict[str, str], apart: frozenset[str], strict: bool, code: Exit) -> None:
+    record = replace(record_of(night(apart=apart, **histories)), strict=strict)
+    assert exit_of(record) is code
+
+
+def test_strictness_makes_an_unexpected_pass_a_failure_in_junit() -> None:
+    record = record_of(night(healed="PP"))
+    assert results(record) == {"healed": "passed"}
+    assert results(replace(record, strict=True)) == {"healed": "failure"}
+
+
+def test_a_list_of_cases_in_quarantine(tmp_path: Path) -> None:
+    cases = [case_named(name) for name in ("matmul[dtype=f16]", "matmul[dtype=f32]", "softmax")]
+    path = tmp_path / "quarantine.txt"
+    path.write_text("# unsteady\nmatmul[dtype=f16]  # a comment\n\nsoft*\ngone\n")
+    names, [problem] = quarantined(path, cases)
+    assert names == {"matmul[dtype=f16]", "softmax"}
+    assert (problem.path, problem.line) == (str(path), 5)
+    with pytest.raises(BadInput, match=r"missing\.txt"):
+        quarantined(tmp_path / "missing.txt", cases)
+
+
+def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> None:
+    record = record_of(night(worse="PF", same="FF"))
+    worse, same = record.cases
+    many = [replace(worse, case=f"regressed-{number}") for number in range(100)]
+    many += [replace(same, case=f"failing-{number}") for number in range(900)]
+    [cluster] = record.clusters
+    large = replace(record, cases=many, clusters=[replace(cluster, cases=[case.case for case in many[:100]])])
+    text = night_markdown(large, 20_000)
+    assert len(text.encode()) <= 20_000
+    assert "more; nightly.json has them" in text
+    assert "**100** regressed" in text
+    small = night_markdown(large, 1000)
+    assert len(small.encode()) <= 1000
+    assert small.count("<details>") == small.count("</details>")
+    assert "bytes are left out" in small
+    assert sum(line.startswith("```") for line in small.splitlines()) % 2 == 0
+
+
+def test_an_issue_stays_within_the_limit() -> None:
+    record = record_of(night(worse="PF"))
+    cluster = replace(record.clusters[0], cases=[f"case-{number}" for number in range(20_000)])
+    text = issue_text(cluster, record.baseline, record.toolchain)
+    assert len(text.encode()) <= LONGEST_ISSUE
+    assert "`case-0`" in text
+    assert "more, which are left out" in text
+    assert isinstance(cluster, ClusterRecord)
