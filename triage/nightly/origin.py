@@ -46,10 +46,13 @@ class OriginFinder:
 
     def find(self, case: Case) -> tuple[Origin, ...]:
         """Bisect a regression of a case, and its fix where the newest release has one."""
-        origins = [self.bisect(case)]
-        if self.fixes.refs and (fix := self.bisect(case, BisectKind.FIX)).bisection.after is not None:
-            origins.append(fix)
-        return tuple(origins)
+        regression, fix = self.bisect(case), self.find_fix(case)
+        return (regression, fix) if fix else (regression,)
+
+    def find_fix(self, case: Case) -> Origin | None:
+        """Bisect the fix of a failure after the toolchain; None where the newest release has none."""
+        fix = self.bisect(case, BisectKind.FIX) if self.fixes.refs else None
+        return fix if fix and fix.bisection.after is not None else None
 
     def bisect(self, case: Case, kind: BisectKind = BisectKind.REGRESSION) -> Origin:
         """Bisect a regression of a case, or its fix. Without an answer the bisection has the reason."""
