@@ -140,12 +140,13 @@ class Bisect(Step):
                 cluster.ends = other.ends
                 culprit = replace(other.record.culprit, case=cluster.case.name, probes=2, rounds=1, cached=0)
                 same = [other.record.id, *other.record.same_culprit]
-                fix = setting.finder.find_fix(cluster.case)
-                return replace(record, culprit=culprit, fix=fix and bisect_shape(fix.bisection), same_culprit=same)
+                fixed = setting.finder.find_fix(cluster.case)
+                fix = bisect_shape(fixed.bisection) if fixed else None
+                return replace(record, culprit=culprit, fix=fix, same_culprit=same)
         origins = setting.finder.find(cluster.case)
         cluster.ends = _ends(origins[0])
-        fix = origins[1] if len(origins) > 1 else None
-        found = replace(record, culprit=bisect_shape(origins[0].bisection), fix=fix and bisect_shape(fix.bisection))
+        fix = bisect_shape(origins[1].bisection) if len(origins) > 1 else None
+        found = replace(record, culprit=bisect_shape(origins[0].bisection), fix=fix)
         if found.culprit is not None and found.culprit.after is None:
             cluster.record = found
             raise StepFailed(found.culprit.reason or "no answer")

@@ -10,16 +10,16 @@ from pathlib import Path
 from triage.nightly.compare import CaseChangeKind
 from triage.report.elements import plural
 from triage.report.night import NightReport
+from triage.report.night_markdown import LONGEST, night_markdown
 from triage.report.night_phrases import origin_text, partial_text
 from triage.report.night_record import ClusterRecord, NightRecord
 from triage.report.printable import PrintedStream, visible
-from triage.report.registry import format_for
 from triage.toolchains.home import disk_errors
 
 ANNOTATIONS = 10  # of each kind that GitHub shows of one step
 SUMMARY_BYTES = 1 << 20  # of one step; GitHub shows nothing of a longer summary
 _NAMES = 5  # cases that an annotation names
-_CUT = "\n\nThe rest does not fit here; see the report's file.\n"
+_LEAST = 1000  # bytes of a summary that is worth writing
 
 
 def show_on_github(report: NightReport, environment: Mapping[str, str]) -> None:
@@ -34,7 +34,7 @@ def show_on_github(report: NightReport, environment: Mapping[str, str]) -> None:
             summary = Path(path)
             room = SUMMARY_BYTES - (summary.stat().st_size if summary.exists() else 0)
             with summary.open("a", encoding="utf-8") as file:
-                file.write(_shortened(format_for(NightReport, "markdown").render(report), room))
+                file.write(visible(night_markdown(report.night, min(LONGEST, room))) if room > _LEAST else "")
         if path := environment.get("GITHUB_OUTPUT"):
             with Path(path).open("a", encoding="utf-8") as file:
                 file.writelines(_assignment(name, value) for name, value in outputs(report.night).items())
@@ -112,11 +112,3 @@ def _assignment(name: str, value: str) -> str:
     """Return a line of GITHUB_OUTPUT. No value can end the block or assign anything else."""
     mark = f"end-{secrets.token_hex(16)}"
     return f"{name}<<{mark}\n{visible(value)}\n{mark}\n"
-
-
-def _shortened(text: str, room: int) -> str:
-    """Return as many whole lines as fit into a number of bytes, with a note when some are missing."""
-    if len(text.encode()) <= room:
-        return text
-    kept = text.encode()[: max(0, room - len(_CUT))].decode(errors="ignore").rpartition("\n")[0]
-    return kept + _CUT if room > len(_CUT) else ""
