@@ -84,18 +84,20 @@ def test_flaky_cases_and_those_in_quarantine_say_nothing(night: NightRecord) -> 
 def test_hostile_texts_stay_text(night: NightRecord, cause: Cause) -> None:
     evil = "@someone #12 <img src=x> ```\n#triage invalid\n<!-- triage {} --> [x](javascript:x)"
     action = Action(ActionKind.COMMENT, cause, evil, evil, cases=(evil,) * 30, original=3, event="event")
-    text = issue_text(action, replace(night, toolchain=Revision(evil), baseline=Revision(evil)), Path())
+    clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
+    text = issue_text(action, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters), Path())
     assert text
     assert IssueComment(text, "OWNER").commands == []
     tokens = [token for block in MarkdownIt().parse(text) for token in (block, *(block.children or ()))]
-    assert not {token.type for token in tokens} & {"link_open", "image", "html_block", "heading_open"}
+    assert not {token.type for token in tokens} & {"link_open", "image", "html_block"}
     assert {token.content for token in tokens if token.type == "html_inline"} <= {"<sub>", "</sub>"}
     assert len(text) < 20_000
 
 
 def test_an_issue_has_the_draft_of_an_investigation(night: NightRecord, tmp_path: Path) -> None:
-    (tmp_path / "draft.md").write_text("The whole story.\n")
-    clusters = [replace(cluster, issue="draft.md") for cluster in night.clusters]
+    (tmp_path / "issues").mkdir()
+    (tmp_path / "issues" / "draft.md").write_text("The whole story.\n")
+    clusters = [replace(cluster, issue="elsewhere/issues/draft.md") for cluster in night.clusters]
     [action, *_] = plan(result_of(night), [], 10).actions
     text = issue_text(action, replace(night, clusters=clusters), tmp_path)
     assert text

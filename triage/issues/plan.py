@@ -10,7 +10,7 @@ from enum import StrEnum
 from triage.issues.tracked import Marker, TrackedIssue, is_older
 from triage.model.revision import Revision
 
-_CASES = 200  # names that a marker holds; an issue is closed without a look at further ones
+_CASES = 100  # names that a marker holds; an issue is closed without a look at further ones
 
 
 class ActionKind(StrEnum):

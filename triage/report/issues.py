@@ -14,8 +14,7 @@ from triage.issues.plan import Action, Cause, NightFailure, NightResult
 from triage.model.outcome import Status
 from triage.nightly.compare import CaseChangeKind
 from triage.report.elements import failure_text, plural, revision_text
-from triage.report.night_phrases import origin_text
-from triage.report.night_record import CaseRecord, ClusterRecord, NightRecord, failure_of
+from triage.report.night_record import CaseRecord, NightRecord, failure_of
 from triage.report.printable import visible
 from triage.report.registry import Report
 from triage.report.shapes import Shape
@@ -114,18 +113,13 @@ def issue_text(action: Action, night: NightRecord, folder: Path) -> Markdown | N
 
     if action.cause is not Cause.NEW and not action.event:
         return None
-    cluster = next((each for each in night.clusters if each.signature == action.signature), None)
     return render_markdown(
         "issues.md.j2",
         cause=action.cause.value,
         cases=action.cases,
         original=action.original,
-        signature=action.signature,
         toolchain=revision_text(night.toolchain),
-        baseline=revision_text(night.baseline),
-        headline=cluster.failure.headline if cluster and cluster.failure else action.title,
-        draft=_draft(cluster, folder),
-        facts=_facts(cluster) if cluster else [],
+        draft=_draft(action, night, folder) if action.cause is Cause.NEW else "",
         plural=plural,
     )
 
@@ -144,20 +138,12 @@ def _title(case: CaseRecord) -> str:
     return visible(" ".join(failure_text(failure_of(case.failure), _TITLE).split()))[:_TITLE]
 
 
-def _draft(cluster: ClusterRecord | None, folder: Path) -> str | None:
-    """Return the issue that an investigation wrote, if it is there."""
-    if cluster is None or cluster.issue is None:
-        return None
-    for path in (Path(cluster.issue), folder / cluster.issue):
-        if path.is_file():
-            return path.read_text(encoding="utf-8", errors="replace")
-    return None
+def _draft(action: Action, night: NightRecord, folder: Path) -> Markdown:
+    """Return the issue that an investigation wrote, or else what the night knows of the failure."""
+    from triage.report.markdown import Markdown
+    from triage.report.night_issue import issue_text as text_of
 
-
-def _facts(cluster: ClusterRecord) -> list[str]:
-    facts = [origin_text(bisection) for bisection in (cluster.culprit, cluster.fix) if bisection]
-    if cluster.failure and cluster.failure.phase:
-        facts.append(f"phase: {cluster.failure.phase}" + (f", pass: {cluster.failure.pass_}" if cluster.failure.pass_ else ""))
-    if cluster.reproducer:
-        facts.append(f"reproducer: {cluster.reproducer}")
-    return facts
+    cluster = next(each for each in night.clusters if each.signature == action.signature)
+    files = [Path(cluster.issue), folder / "issues" / Path(cluster.issue).name] if cluster.issue else []
+    file = next((file for file in files if file.is_file()), None)
+    return Markdown(file.read_text("utf-8", "replace") if file else text_of(cluster, night.baseline, night.toolchain))

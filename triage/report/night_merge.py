@@ -101,10 +101,11 @@ def move_files(shards: Sequence[ShardResult], night: NightRecord, out: Path) -> 
         folder = next((folder for folder in folders if text and Path(text).is_relative_to(folder)), None)
         return text if text is None or folder is None else str(out / Path(text).relative_to(folder))
 
-    return replace(
-        night,
-        clusters=[replace(each, reproducer=moved(each.reproducer), issue=moved(each.issue)) for each in night.clusters],
-    )
+    def with_new_paths(cluster: ClusterRecord) -> ClusterRecord:
+        page = cluster.attribution and replace(cluster.attribution, page=moved(cluster.attribution.page))
+        return replace(cluster, reproducer=moved(cluster.reproducer), issue=moved(cluster.issue), attribution=page)
+
+    return replace(night, clusters=list(map(with_new_paths, night.clusters)))
 
 
 def _check_same(first: ShardResult, other: ShardResult) -> None:
