@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from triage.issues.plan import Action, ActionKind, Cause, NightFailure, NightResult, Plan, plan
+from triage.issues.plan import Action, ActionCause, ActionKind, NightFailure, NightResult, Plan, plan
 from triage.issues.tracked import IssueComment, Marker, TrackedIssue, hidden, marker_in
 from triage.model.revision import Revision
 
@@ -77,7 +77,7 @@ def test_a_failure_that_is_back_opens_its_issue_again() -> None:
     result = night(failure("s", "a", "c", is_new=False))
     tracked = closed(issue(1, "s", "a"))
     [action] = plan(result, [tracked], 10).actions
-    assert (action.kind, action.cause, action.cases) == (ActionKind.REOPEN, Cause.AGAIN, ("a", "c"))
+    assert (action.kind, action.cause, action.cases) == (ActionKind.REOPEN, ActionCause.AGAIN, ("a", "c"))
     assert planned(result, replace(after(tracked, action), is_open=True)) == []
     assert planned(night(failure("s", "a", is_expected=True)), tracked) == []
 
@@ -101,7 +101,7 @@ def test_further_cases_are_named_once() -> None:
     result = night(failure("s", "a", "b"))
     tracked = issue(1, "s", "a")
     [action] = plan(result, [tracked], 10).actions
-    assert (action.cause, action.cases) == (Cause.MORE, ("b",))
+    assert (action.cause, action.cases) == (ActionCause.MORE, ("b",))
     assert planned(result, after(tracked, action)) == []
 
 
@@ -149,7 +149,7 @@ def test_a_fix_is_waited_for_and_checked() -> None:
     assert planned(fails, closed(issue(1, "s", "a", says=("#triage fix: 3.4.0",)))) == []
     tracked = issue(1, "s", "a", says=("#triage fix: 3.3.0",))
     [action] = plan(fails, [tracked], 10).actions
-    assert (action.kind, action.cause) == (ActionKind.COMMENT, Cause.UNFIXED)
+    assert (action.kind, action.cause) == (ActionKind.COMMENT, ActionCause.UNFIXED)
     told = replace(tracked, comments=(*tracked.comments, IssueComment(hidden({"event": action.event}), "NONE")))
     assert planned(fails, told) == []
     assert planned(fails, issue(1, "s", "a", says=(f"#triage fix: {'b' * 10}",))) == [("comment", "unfixed", 1)]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
-from triage.issues.plan import Action, ActionKind, Cause, plan
+from triage.issues.plan import Action, ActionCause, ActionKind, plan
 from triage.issues.tracked import IssueComment
 from triage.model.revision import Revision
 from triage.report.issues import issue_text, result_of
@@ -80,8 +80,8 @@ def test_flaky_cases_and_those_in_quarantine_say_nothing(night: NightRecord) -> 
     assert result.passing == {"fine", "fixed"}
 
 
-@pytest.mark.parametrize("cause", list(Cause))
-def test_hostile_texts_stay_text(night: NightRecord, cause: Cause) -> None:
+@pytest.mark.parametrize("cause", list(ActionCause))
+def test_hostile_texts_stay_text(night: NightRecord, cause: ActionCause) -> None:
     evil = "@someone #12 <img src=x> ```\n#triage invalid\n<!-- triage {} --> [x](javascript:x)"
     action = Action(ActionKind.COMMENT, cause, evil, evil, cases=(evil,) * 30, original=3, event="event")
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]

@@ -15,7 +15,7 @@ from github.Issue import Issue
 from github.IssueComment import IssueComment as GitHubComment
 from requests import RequestException
 
-from triage.issues.plan import Action, ActionKind, Cause
+from triage.issues.plan import Action, ActionCause, ActionKind
 from triage.issues.tracked import IssueComment, Marker, TrackedIssue, hidden, marker_in
 from triage.model.errors import EnvironmentFailure
 
@@ -99,7 +99,10 @@ class GitHubIssues:
                 )
             changes: dict[str, Any] = {}
             if action.kind is ActionKind.CLOSE:
-                changes = {"state": "closed", "state_reason": "completed" if action.cause is Cause.FIXED else "not_planned"}
+                changes = {
+                    "state": "closed",
+                    "state_reason": "completed" if action.cause is ActionCause.FIXED else "not_planned",
+                }
             if action.kind is ActionKind.REOPEN:
                 changes = {"state": "open"}
             if action.marker:

@@ -22,7 +22,7 @@ class ActionKind(StrEnum):
     COMMENT = "comment"
 
 
-class Cause(StrEnum):
+class ActionCause(StrEnum):
     """Why an issue is changed."""
 
     NEW = "new"  # no issue has the signature
@@ -65,7 +65,7 @@ class Action:
     """
 
     kind: ActionKind
-    cause: Cause
+    cause: ActionCause
     signature: str
     title: str
     issue: TrackedIssue | None = None
@@ -144,12 +144,12 @@ def _closed_by_people(register: _Register) -> Iterator[Action]:
     """Close open issues that a collaborator calls invalid or a duplicate, and those that were opened twice."""
     owners = {owner.number for owner in register.owner_of.values() if owner}
     for issue in register.issues.values():
-        closing = Action(ActionKind.CLOSE, Cause.DUPLICATE, issue.marker.signature, issue.title, issue)
+        closing = Action(ActionKind.CLOSE, ActionCause.DUPLICATE, issue.marker.signature, issue.title, issue)
         owner = register.owner_of[issue.marker.signature]
         if not issue.is_open:
             continue
         if issue.standing.is_invalid:
-            yield replace(closing, cause=Cause.INVALID)
+            yield replace(closing, cause=ActionCause.INVALID)
         elif issue.number not in owners and issue.standing.duplicate_of is not None:
             yield replace(closing, original=issue.standing.duplicate_of)
         elif issue.number not in owners and owner:
@@ -163,20 +163,20 @@ def _updates(night: NightResult, register: _Register, issue: TrackedIssue) -> It
     revision, fix, known = night.toolchain, issue.standing.fix, issue.marker.cases
     if not issue.marker.reaches(revision):
         return
-    action = Action(ActionKind.COMMENT, Cause.MORE, issue.marker.signature, issue.title, issue, failing)
+    action = Action(ActionKind.COMMENT, ActionCause.MORE, issue.marker.signature, issue.title, issue, failing)
     marker = replace(issue.marker, cases=tuple(dict.fromkeys((*known, *failing)))[:_CASES], toolchain=revision)
     added = tuple(case for case in failing if case not in known)
     if failing and not issue.is_open:
         if not all(failure.is_expected for failure in failures) and not _why_closed(night, register, issue):
-            event = _event(Cause.AGAIN, revision)
-            yield replace(action, kind=ActionKind.REOPEN, cause=Cause.AGAIN, event=event, marker=marker)
+            event = _event(ActionCause.AGAIN, revision)
+            yield replace(action, kind=ActionKind.REOPEN, cause=ActionCause.AGAIN, event=event, marker=marker)
     elif added and len(known) < _CASES:
-        yield replace(action, cases=added, event=_event(Cause.MORE, revision, added), marker=marker)
-    elif failing and fix and _contains(revision, fix) and (event := f"{Cause.UNFIXED} {fix}") not in issue.events:
-        yield replace(action, cause=Cause.UNFIXED, event=event)
+        yield replace(action, cases=added, event=_event(ActionCause.MORE, revision, added), marker=marker)
+    elif failing and fix and _contains(revision, fix) and (event := f"{ActionCause.UNFIXED} {fix}") not in issue.events:
+        yield replace(action, cause=ActionCause.UNFIXED, event=event)
     elif not failing and issue.is_open and known and night.passing.issuperset(known):
-        event = _event(Cause.FIXED, revision)
-        yield replace(action, kind=ActionKind.CLOSE, cause=Cause.FIXED, cases=known, event=event, marker=marker)
+        event = _event(ActionCause.FIXED, revision)
+        yield replace(action, kind=ActionKind.CLOSE, cause=ActionCause.FIXED, cases=known, event=event, marker=marker)
 
 
 def _why_closed(night: NightResult, register: _Register, issue: TrackedIssue) -> str | None:
@@ -188,7 +188,7 @@ def _why_closed(night: NightResult, register: _Register, issue: TrackedIssue) ->
         return f"it was closed as {issue.state_reason.replace('_', ' ')}"
     if fix and is_older(revision.name, fix):
         return f"{revision.name} is older than the fix, {fix}"
-    closed_by_night = any(event.startswith(Cause.FIXED) for event in issue.events)
+    closed_by_night = any(event.startswith(ActionCause.FIXED) for event in issue.events)
     if not closed_by_night and revision.date and revision.date <= closed_on:
         return f"{revision.name} is of {revision.date}, and the issue was closed on {closed_on}"
     return None
@@ -196,7 +196,7 @@ def _why_closed(night: NightResult, register: _Register, issue: TrackedIssue) ->
 
 def _opening(failure: NightFailure, revision: Revision) -> Action:
     marker = Marker(failure.signature, failure.cases[:_CASES], revision)
-    return Action(ActionKind.OPEN, Cause.NEW, failure.signature, failure.title, cases=failure.cases, marker=marker)
+    return Action(ActionKind.OPEN, ActionCause.NEW, failure.signature, failure.title, cases=failure.cases, marker=marker)
 
 
 def _contains(revision: Revision, fix: str) -> bool:
@@ -205,6 +205,6 @@ def _contains(revision: Revision, fix: str) -> bool:
     return is_commit or revision.name == fix or is_older(fix, revision.name)
 
 
-def _event(cause: Cause, revision: Revision, cases: Sequence[str] = ()) -> str:
+def _event(cause: ActionCause, revision: Revision, cases: Sequence[str] = ()) -> str:
     digest = hashlib.sha256("\n".join(cases).encode()).hexdigest()[:12] if cases else ""
     return " ".join(filter(None, (cause, revision.name, (revision.commit or "")[:10], digest)))

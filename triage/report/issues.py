@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 
-from triage.issues.plan import Action, Cause, NightFailure, NightResult
+from triage.issues.plan import Action, ActionCause, NightFailure, NightResult
 from triage.model.outcome import Status
 from triage.nightly.compare import CaseChangeKind
 from triage.report.elements import failure_text, plural, revision_text
@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # templates are slow to import
 
 _TITLE = 200  # characters; GitHub takes 256
 _REASONS = {
-    Cause.NEW: "{cases} regressed",
-    Cause.AGAIN: "{cases} failed again",
-    Cause.MORE: "{cases} more",
-    Cause.UNFIXED: "still fails with the fix",
-    Cause.FIXED: "{cases} passed",
-    Cause.INVALID: "called invalid",
-    Cause.DUPLICATE: "duplicate of #{original}",
+    ActionCause.NEW: "{cases} regressed",
+    ActionCause.AGAIN: "{cases} failed again",
+    ActionCause.MORE: "{cases} more",
+    ActionCause.UNFIXED: "still fails with the fix",
+    ActionCause.FIXED: "{cases} passed",
+    ActionCause.INVALID: "called invalid",
+    ActionCause.DUPLICATE: "duplicate of #{original}",
 }
 
 
@@ -111,7 +111,7 @@ def issue_text(action: Action, night: NightRecord, folder: Path) -> Markdown | N
     """Return the Markdown of a new issue or of a comment; None where a change needs none. folder: that of the report."""
     from triage.report.markdown import render_markdown
 
-    if action.cause is not Cause.NEW and not action.event:
+    if action.cause is not ActionCause.NEW and not action.event:
         return None
     return render_markdown(
         "issues.md.j2",
@@ -119,7 +119,7 @@ def issue_text(action: Action, night: NightRecord, folder: Path) -> Markdown | N
         cases=action.cases,
         original=action.original,
         toolchain=revision_text(night.toolchain),
-        draft=_draft(action, night, folder) if action.cause is Cause.NEW else "",
+        draft=_draft(action, night, folder) if action.cause is ActionCause.NEW else "",
         plural=plural,
     )
 
