@@ -175,7 +175,7 @@ a.out: /s/llvm/include/llvm/ADT/ArrayRef.h:44: const T &llvm::ArrayRef<T>::opera
  #4 0x00007f10700004e4 mlir::far::away(int) (/b/lib/libC.so+0x4)
 """
     assert signatures(stack.format("mlir::near::by(int) ")) == ["assertion:Index < Length near::by"]
-    assert signatures(stack.format("")) == ["assertion:Index < Length"]
+    assert signatures(stack.format("")) == ["assertion:Index < Length ArrayRef::operator[]"]
 
 
 ONNX = """\

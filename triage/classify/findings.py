@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from triage.classify.log_lines import HEADLINE
 from triage.classify.passes import FailingPass
 from triage.classify.rules import Rule, RuleSet, compiled, detail
-from triage.classify.stack_dump import Stack, is_in_header, signal_name
+from triage.classify.stack_dump import Stack, is_in_header, short_name, signal_name, symbol_of
 from triage.model.outcome import Detail, Failure
 
 SIGNATURE_LENGTH = 160
@@ -81,7 +82,11 @@ def dispatch_kind(function: str) -> str:
 
 @dataclass(slots=True)
 class Finding:
-    """One match of a rule in the output. line: 1-based; remark: from a remark, which never fails a compile."""
+    """One match of a rule in the output.
+
+    line: 1-based; remark: from a remark, which never fails a compile; in_order: not printed by one of several threads;
+    logged: from the line of a log, which says less than an exception of the same class.
+    """
 
     rule: Rule
     headline: str
@@ -91,6 +96,8 @@ class Finding:
     stack: Stack | None = None
     failing_pass: FailingPass | None = None
     remark: bool = False
+    in_order: bool = True
+    logged: bool = False
 
     @property
     def signature(self) -> str:
@@ -110,6 +117,12 @@ class Finding:
             return " < ".join(self.stack.meaningful) if self.stack else ""
         if name == "caller":
             return self._caller()
+        if name == "function" and (function := self.captures.get("function")):
+            return short_name(function)
+        if name == "reason":
+            return normalised(self.captures.get("reason", ""))
+        if name == "symbol" and (symbol := self.captures.get("symbol")) and (" " in symbol or "(" in symbol):
+            return symbol_of(symbol)[:SIGNATURE_LENGTH] or symbol[:SIGNATURE_LENGTH]
         if name == "dispatch":
             return dispatch_kind(self.captures.get("function", ""))
         return " ".join(self.captures.get(name, "").split())[:SIGNATURE_LENGTH]
@@ -138,6 +151,11 @@ class Finding:
         match = re.fullmatch(r"(.*?):(\d{1,9})(?::(\d{1,9}))?", self.location or "")
         return (match[1], int(match[2]), int(match[3] or 0)) if match else ("\U0010ffff", 0, 0)
 
+    def _headline(self) -> str:
+        """Return the headline with what was read around the line, unless the line contains it."""
+        reason = " ".join(self.captures.get("reason", "").split())
+        return f"{self.headline} {reason}"[:HEADLINE] if reason and reason not in self.headline else self.headline
+
     def failure(self, line: int | None = None, count: int = 1) -> Failure:
         """Convert to a failure. line: of its first occurrence, None when it stands on no line."""
         name = self.failing_pass.name if self.failing_pass else (self.stack.failing_pass if self.stack else None)
@@ -146,7 +164,7 @@ class Finding:
             failure_class=self.rule.name,
             family=self.rule.family,
             signature=self.signature,
-            headline=self.headline,
+            headline=self._headline(),
             phase=phase or self.rule.phase,
             failing_pass=name,
             location=self.location,
@@ -170,9 +188,11 @@ class _Counted:
         return self.finding.signature == self.finding.rule.name
 
     @property
-    def order(self) -> tuple[int, tuple[str, int, int], str, int]:
+    def order(self) -> tuple[int, bool, tuple[str, int, int], int, str]:
         finding = self.finding
-        return finding.rule.rank, finding.source_order, finding.signature, self.line
+        # Several threads print messages of passes in any order; other messages without a location follow one another.
+        line = self.line if finding.in_order and not finding.location else 0
+        return finding.rule.rank, finding.logged, finding.source_order, line, finding.signature
 
     def failure(self) -> Failure:
         return self.finding.failure(self.line, self.count)

@@ -17,7 +17,11 @@ EXCEPTION = re.compile(
 )
 """The last line of a Python traceback."""
 
+LOOSE_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: ?(?P<message>.*))?\Z")
+"""The same where a traceback was read, so that an exception may have any name."""
+
 _DIGITS = re.compile(r"\d+")
+_PARTS = re.compile(r": (?:loc\([^()]{0,200}\): )?error: |(?<=\w): (?=[^a-z])|(?<=[A-Z]): |(?<=raised:) ")
 _REMEMBERED_MATCHES = 4096
 
 # Kinds of lines, as the scopes of the patterns that apply to them.
@@ -66,11 +70,27 @@ class RuleMatch:
 
 
 def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatch | None:
-    """Find the rule for the exception `text` that ends a traceback through `files`."""
+    """Find the rule for the exception `text` that ends a traceback through `files`.
+
+    An exception that no other rule knows may pass on a message of the compiler, which then decides.
+    """
     trace = "\n".join(files)
     for _, _, rule, pattern in _choices(rules, _TRACEBACK_END):
         if match := pattern.search(f"{text}\n{trace}"):
-            return RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
+            found = RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
+            return ((rule.consequence or ": error: " in text) and _match_passed_on(rules, text, rule.rank)) or found
+    return None
+
+
+def _match_passed_on(rules: RuleSet, text: str, rank: int) -> RuleMatch | None:
+    """Match the message of an exception as if the compiler had printed it. rank: of the rule that matches any exception."""
+    diagnosed = ": error: " in text
+    for part in reversed(_PARTS.split(text)):
+        for _, _, rule, pattern in _choices(rules, _ERROR):
+            if rule.rank >= rank or pattern.scope is MatchScope.CRASH or (rule.loose and not diagnosed):
+                continue
+            if match := pattern.search(part):
+                return RuleMatch(rule, MatchScope.EXCEPTION, text[:HEADLINE], captures_of(match))
     return None
 
 
@@ -85,7 +105,7 @@ class LineMatcher:
         """Find the rule for a line. parsed: the line as a diagnostic, if it has a severity."""
         if parsed and parsed.severity in ("warning", "note"):
             return None
-        key = (_match_key(line, parsed), parsed.severity if parsed else None)
+        key = (_match_key(line, parsed), parsed.severity if parsed else None)  # the text decides whether it is of source
         if key not in self._known:
             if len(self._known) >= _REMEMBERED_MATCHES:
                 self._known.clear()
@@ -108,7 +128,10 @@ class LineMatcher:
         else:
             scopes = _ERROR if parsed.severity == "error" else _REMARK
         message = parsed.message if parsed else ""
+        of_source = parsed is not None and parsed.of_source
         for literals, in_message, rule, pattern in _choices(self._rules, scopes):
+            if of_source and rule.about_ir:
+                continue
             text = message if in_message else line.text
             for literal in literals:
                 if literal in text:

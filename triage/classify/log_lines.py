@@ -18,11 +18,28 @@ _PREFIX = re.compile(
     r"\[\d+/\d+\]\s|\d{1,6}:\s|(?P<pytest>E)\s{2,}|>\s{1,3}|\|\s|"
     r"\[(?:rank\d+|build|ctest|test|stderr|stdout|proc \d+|repro)\]:?\s?|"
     r"\((?:\w+ )?pid=\d+\)\s|(?:INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: )|"
-    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+:\d+\]\s)"
+    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+:\d+\]\s|"
+    r"(?:FAILED|ERROR) [\w./-]+\.py(?:::\S+)* - (?=[\w.]+:))"
 )
-_SEVERITY = re.compile(r"(?:^|(?<=[:\])>] ))(?P<severity>fatal error|error|warning|remark|note): ?(?P<message>.*)")
-_SHOUTED_ERROR = re.compile(r"(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL): (?P<message>.+)")
+_SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
+    r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime )?error|warning|remark|note)"
+    r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
+)
+_CUDA_TOOL = re.compile(  # `nvcc fatal   : `, `ptxas error   : `
+    r"(?:nvcc|ptxas|nvlink|fatbinary|cicc|cudafe\+\+) +(?P<severity>fatal|error|warning|info) *: ?(?P<message>.*)"
+)
+_LOGGER = re.compile(  # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2026-01-02 03:04:05.6: F file.cc:10] `
+    r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) )[\w./+-]+:\d+\] (?P<message>.*)"
+)
+_SOURCE_CODE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|rs|go|f90|ii?):\d+")
+_STATUS = re.compile(
+    r"(?:\A|: |\) )(?:CANCELLED|UNKNOWN|INVALID_ARGUMENT|DEADLINE_EXCEEDED|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"
+    r"FAILED_PRECONDITION|ABORTED|OUT_OF_RANGE|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DATA_LOSS|RESOURCE_EXHAUSTED|Internal|"
+    r"Unimplemented|Invalid argument|Resource exhausted|Not found|Failed precondition|Unknown): "
+)
+_SHOUTED_ERROR = re.compile(r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL):) (?P<message>.+)")
 _FILE_LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z")
+_IN_BRACKETS = re.compile(r"(?P<file>[^\s()]+)\((?P<line>\d+)(?:,(?P<column>\d+))?\) ?\Z")  # as MSVC and nvcc print it
 _MLIR_LOCATION = re.compile(r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)')
 _FUSED_LOCATION = re.compile(r"loc\((?:[^()]++|\([^()]*\))*+\):\s*")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
@@ -55,6 +72,7 @@ class Diagnostic:
     """`LOCATION: severity: message`.
 
     location: `file:line:col` as printed.
+    logged: a line of a logging library; of_source: about source code of the host, such as C++, or its linker.
     certain: the line has a compiler's form, a location in a file or a program's name before the severity; its message is
         a failure even when no rule matches it.
     """
@@ -63,6 +81,8 @@ class Diagnostic:
     message: str
     location: str | None
     certain: bool
+    logged: bool = False
+    of_source: bool = False
 
 
 def clean(raw: bytes) -> LogLine:
@@ -91,10 +111,12 @@ def clean(raw: bytes) -> LogLine:
 def diagnostic(line: LogLine) -> Diagnostic | None:
     """Parse a line as a diagnostic; None when it has no severity, or reports that there were no errors."""
     text = line.text
+    if match := _LOGGER.match(text):
+        return _logged(match)
     match = _SEVERITY.search(text)
     if match is None:
         return _shouted_error(line)
-    severity: Severity = "error" if match["severity"] == "fatal error" else match["severity"]  # type: ignore[assignment]
+    severity: Severity = "error" if match["severity"].endswith("error") else match["severity"]  # type: ignore[assignment]
     prefix = text[: match.start()].rstrip(" :")
     message, location = _split_location(match["message"])
     location = location or _location(prefix)
@@ -102,10 +124,22 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         return None
     located = not prefix or location is not None or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
     program = bool(_PROGRAM.match(prefix)) and not _NOT_A_PROGRAM.match(prefix)
-    return Diagnostic(severity, message[:HEADLINE], location, certain=located or program)
+    of_source = match["code"] is not None or bool(location and _SOURCE_CODE.search(location))
+    return Diagnostic(severity, message[:HEADLINE], location, certain=located or program, of_source=of_source)
+
+
+def _logged(match: re.Match[str]) -> Diagnostic | None:
+    """Read a line of a logging library. Only a fatal message or the text of a status is certainly a failure."""
+    severity, message = match["severity"] or match["letter"], match["message"]
+    if severity in "IW" and not message.startswith("OP_REQUIRES failed"):
+        return Diagnostic("warning" if severity == "W" else "note", message[:HEADLINE], None, certain=False)
+    return Diagnostic("error", message[:HEADLINE], None, certain=severity != "E" or bool(_STATUS.search(message)), logged=True)
 
 
 def _shouted_error(line: LogLine) -> Diagnostic | None:
+    if match := _CUDA_TOOL.match(line.text):
+        severity: Severity = "error" if match["severity"] in ("fatal", "error") else "warning"
+        return Diagnostic(severity, match["message"][:HEADLINE], None, certain=True)
     match = _SHOUTED_ERROR.match(line.text)
     if match and not _NO_ERROR.match(match["message"]):
         return Diagnostic("error", match["message"][:HEADLINE], None, certain=True)
@@ -127,7 +161,7 @@ def _split_location(message: str) -> tuple[str, str | None]:
 def _location(prefix: str) -> str | None:
     if match := _MLIR_LOCATION.match(prefix):
         return f"{match['file']}:{match['line']}:{match['column']}"
-    match = _FILE_LOCATION.match(prefix)
+    match = _FILE_LOCATION.match(prefix) or _IN_BRACKETS.match(prefix)
     if match is None or match["file"].startswith("<unknown>") or " " in match["file"].strip("'\""):
         return None
     return ":".join(part for part in (match["file"], match["line"], match["column"]) if part is not None)

@@ -18,6 +18,9 @@ HEAD = 16 << 10
 PIECE = 1 << 16
 """Bytes searched at a time; they stay in the processor's cache from one search to the next."""
 
+_TAIL = 4096
+"""Bytes before a line that are kept for messages that stand above the line that reveals them."""
+
 _DENSE = 500
 """Bytes for each line with the first needle, up to which a piece is counted as a whole where all its lines are known."""
 
@@ -27,7 +30,7 @@ _TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other t
 # `3/40 Test #3: name ....`.
 _PREFIXES = (
     rb"(?:(?:[A-Z]:(?=[\\/]))?+[\w.+/\\<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|[\w./-]++:\d++\] ++|"
-    rb"[EF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ |\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
+    rb"[WEF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ |[WEF] (?=[\w./])|\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
     rb"\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+|\xef\xbb\xbf|\d{4}-\d\d-\d\d[T ][\d:.,]++Z?+ ++){0,8}"
 )
 _ASSERTION = (
@@ -35,6 +38,7 @@ _ASSERTION = (
 )
 _FAILED_PASS = rb"// -----// IR Dump After (?:\(anonymous namespace\)|[^\s(])++ Failed"
 _FRAME = rb"#\d++ 0x|\d++ ++\S++ ++0x"
+_LOGGED = rb"[EF] [\w./+-]++:\d++\] |[EF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ [\w./+-]++:\d++\] "
 _TABBED = rb"(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t)?+"
 _TABBED_LINE = re.compile(rb"\n[^\t\n]{1,200}\t[^\t\n]{1,200}\t(?:\xef\xbb\xbf)?20\d\d-")
 
@@ -46,7 +50,7 @@ def _messages(begins: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[by
     The second regex is for logs with two columns of a CI system before the timestamp. Lines of printed IR, which begin
     with `%`, quotes or closing brackets, are excluded.
     """
-    anything = b"|".join((_trie(begins).encode(), _FRAME, _FAILED_PASS, _ASSERTION))
+    anything = b"|".join((_trie(begins).encode(), _FRAME, _LOGGED, _FAILED_PASS, _ASSERTION))
     message = rb" {0,3}+(?![ %\"}^])" + _PREFIXES + b"(?:" + anything + b")"
     return re.compile(rb"\n" + _TIME + message), re.compile(rb"\n" + _TABBED + _TIME + message)
 
@@ -88,6 +92,8 @@ class Prefilter:
         self._carry = b"\n"  # always begins with the line break before the line it holds
         self._line = 1  # number of the line that `_carry` holds
         self._skipping = False  # inside a line whose head was already read
+        self._tail = b""  # what precedes the region being read
+        self._region_read, self._start = b"", 0  # the region, and where in it the yielded line begins
         self.follow = 0
         self.count_known: Callable[[int, Counter[bytes]], bool] | None = None
         """Takes the number of a first line and the shapes of many; False where it has to see the lines themselves."""
@@ -122,8 +128,18 @@ class Prefilter:
             self._carry = b"\n"
             self._skipping = True
 
+    def before(self) -> list[bytes]:
+        """Return the lines before the one that was yielded last, as far as they are in the last `_TAIL` bytes."""
+        read = self._region_read[max(0, self._start - _TAIL) : self._start]
+        return (self._tail[len(read) :] + read).split(b"\n")[1:]
+
     def _region(self, data: bytes, end: int, *, last: bool = False) -> Iterator[tuple[int, bytes]]:
         """Read `data[:end]`: complete lines, each after its line break; last: the head of one longer line."""
+        yield from self._selected(data, end, last=last)
+        self._tail = (self._tail + data[max(0, end - _TAIL) : end])[-_TAIL:]
+        self._region_read, self._start = b"", 0
+
+    def _selected(self, data: bytes, end: int, *, last: bool) -> Iterator[tuple[int, bytes]]:
         if self.count_known and self.follow <= 0 and not last and data.count(self.needles[0], 0, end) * _DENSE > end:
             shapes = Counter(shape_of(data[1:end]).split(b"\n"))
             if self.count_known(self._line, shapes):
@@ -146,6 +162,7 @@ class Prefilter:
             counted = start + 1
             done = data.find(b"\n", start + 1, end)
             done = end if done < 0 else done
+            self._region_read, self._start = data, start
             yield number, data[start + 1 : min(done, start + 1 + HEAD)]
         self._line = number + data.count(b"\n", counted, end) + (0 if last else 1)
 

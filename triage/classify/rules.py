@@ -141,10 +141,31 @@ class RuleExample:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A regex for the lines after the match. op: the only operation that it is read for; None for all."""
+    """A regex for the lines after the match.
+
+    op: the only operation that it is read for; None for all. unless: a capture of the match that makes it needless.
+    """
 
     regex: str
     op: str | None = None
+    unless: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """What to capture in the lines above a match. below: regex for the text of the match; regex: for the line above."""
+
+    below: str
+    regex: str
+
+    def search(self, text: str) -> bool:
+        """Whether the lines above a message belong to it."""
+        return bool(compiled(self.below).search(text))
+
+    def match_above(self, text: str) -> dict[str, str] | None:
+        """Return the captures in a line above the match; None when it is another line."""
+        match = compiled(self.regex).match(text)
+        return captures_of(match) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +183,9 @@ class Rule:
     rank: order of root causes, smallest first; `CONSEQUENCE` and above are consequences.
     identity: captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack,
         `caller` for what called a function of a header in which an assertion failed, `dispatch` for the kind of dispatch.
+        A capture `reason`, from the lines around the match, also extends the headline.
     context: what to read in the lines after the match, for captures that the matching line lacks.
+    above: what to read in the lines above the match.
     source_op: read `source_op`, the operation in the source line that follows the match.
     as_read: what this failure is when no pass has changed the operation: the input is invalid as it stands.
     passes, frames: pass names, and regexes over stack symbols, that assign this class to a failure no text explains.
@@ -183,6 +206,7 @@ class Rule:
     phase: str | None = None
     says_nothing: Cause | None = None
     context: tuple[Context, ...] = ()
+    above: tuple[Above, ...] = ()
     source_op: bool = False
     as_read: AsRead | None = None
     passes: tuple[str, ...] = ()
@@ -204,15 +228,27 @@ class Rule:
         return tuple(candidate for candidate in self.candidates if candidate.compiler in (None, compiler))
 
     @property
+    def about_ir(self) -> bool:
+        """Whether the failure concerns an operation, so that the compiler of a host language does not report it."""
+        return self.family in ("codegen", "input")
+
+    @property
+    def loose(self) -> bool:
+        """Whether the patterns are worded so loosely that they are only meant for diagnostics about operations."""
+        return self.as_read is not None or self.family == "input"
+
+    @property
     def reads_on(self) -> bool:
         """Whether the lines after a match belong to it."""
         return bool(self.context) or self.source_op
 
-    def context_of(self, text: str, op: str | None) -> dict[str, str]:
-        """Return the captures in one line that follows the match. op: the operation that the match names."""
+    def context_of(self, text: str, known: Mapping[str, str]) -> dict[str, str]:
+        """Return the captures in one line that follows the match. known: the captures of the match."""
         captures: dict[str, str] = {}
         for context in self.context:
-            if context.op in (None, op) and (match := Pattern(context.regex).search(text)):
+            if known.get(context.unless or ""):
+                continue
+            if context.op in (None, known.get("op")) and (match := Pattern(context.regex).search(text)):
                 captures.update(captures_of(match))
         return captures
 

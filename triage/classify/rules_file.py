@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any
 
 from triage.classify.rules import (
     ERROR_NEEDLES,
+    Above,
     AsRead,
     Context,
     DeclareDevices,
@@ -36,7 +38,7 @@ Complaint = Callable[[Location, str], None]
 
 _FILE_KEYS = {"family", "classes"}
 _CLASS_KEYS = {
-    "class", "family", "rank", "patterns", "identity", "explanation", "remedies", "phase", "says_nothing", "context",
+    "class", "family", "rank", "patterns", "identity", "explanation", "remedies", "phase", "says_nothing", "context", "above",
     "passes", "frames", "endings", "signals", "explains", "examples", "near_misses", "candidates", "source_op", "as_read",
 }  # fmt: skip
 _REQUIRED = ("class", "rank", "explanation", "remedies", "examples", "near_misses")
@@ -162,13 +164,19 @@ def _check_texts(fields: Mapping[str, Any], location: Location, complain: Compla
     for index, example in enumerate(_list(fields.get("examples"))):
         if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - _EXAMPLE_KEYS:
             complain((*location, "examples", index), "an example has `text` and may have `details` and `signature`")
-    groups = {"message", "frames", "caller", "dispatch"} | ({"source_op"} if fields.get("source_op") else set())
+    groups = {"message", "frames", "caller", "dispatch", "reason"} | ({"source_op"} if fields.get("source_op") else set())
     for index, pattern in enumerate(_list(fields.get("patterns"))):
         groups |= _check_pattern(pattern, (*location, "patterns", index), complain)
     for key in ("context", "frames"):
         for index, entry in enumerate(_list(fields.get(key))):
             regex = entry.get("regex") if key == "context" and isinstance(entry, dict) else entry
             groups |= _check_regex(regex, (*location, key, index), complain)
+    for index, entry in enumerate(_list(fields.get("above"))):
+        if not isinstance(entry, dict) or entry.keys() != {"below", "regex"}:
+            complain((*location, "above", index), "what stands above has `below` and `regex`")
+        else:
+            _check_regex(entry["below"], (*location, "above", index), complain)
+            groups |= _check_regex(entry["regex"], (*location, "above", index), complain)
     for name in _list(fields.get("identity")):
         if not set(str(name).split("|")) <= groups:
             complain((*location, "identity"), f"no pattern captures {name!r}")
@@ -194,8 +202,10 @@ def _check_pattern(pattern: Any, location: Location, complain: Complaint) -> set
 
 def _check_regex(regex: Any, location: Location, complain: Complaint) -> set[str]:
     try:
-        return set(re.compile(regex).groupindex)
-    except (re.error, TypeError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # such as `[[`, which a later Python may read otherwise
+            return set(re.compile(regex).groupindex)
+    except (re.error, TypeError, FutureWarning) as error:
         complain(location, f"not a regular expression: {error}")
         return set()
 
@@ -250,9 +260,10 @@ def _rule(fields: Mapping[str, Any], family: str | None, origin: str) -> Rule:
         phase=fields.get("phase"),
         says_nothing=Cause(fields["says_nothing"]) if fields.get("says_nothing") else None,
         context=tuple(
-            Context(entry["regex"], entry.get("op")) if isinstance(entry, dict) else Context(entry)
+            Context(entry["regex"], entry.get("op"), entry.get("unless")) if isinstance(entry, dict) else Context(entry)
             for entry in _list(fields.get("context"))
         ),
+        above=tuple(Above(entry["below"], entry["regex"]) for entry in _list(fields.get("above"))),
         source_op=fields.get("source_op", False),
         as_read=AsRead(fields["as_read"]["class"], fields["as_read"]["certain"]) if fields.get("as_read") else None,
         passes=tuple(_list(fields.get("passes"))),

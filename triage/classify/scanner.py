@@ -11,7 +11,14 @@ from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings, as_read, is_certainly_as_read, with_pass
-from triage.classify.line_matcher import EXCEPTION, EXCEPTION_LINE, LineMatcher, better_causes, match_exception
+from triage.classify.line_matcher import (
+    EXCEPTION,
+    EXCEPTION_LINE,
+    LOOSE_EXCEPTION,
+    LineMatcher,
+    better_causes,
+    match_exception,
+)
 from triage.classify.literals import Step, is_digit_sensitive, may_match
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
@@ -20,12 +27,17 @@ from triage.classify.rules import MatchScope, Rule, RuleSet
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 
-_TRACEBACK = re.compile(r"(?:\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
+_OF_CRASH = re.compile(r"Compiler crash traceback")
+_TRACEBACK = re.compile(r"(?:Compiler crash traceback from this point on|\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
-_SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+')
+_SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?')
+_AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
+_MARKS = re.compile(r"[~^ ]+\Z")  # below a source line of a traceback
+_WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
+_MULTI_THREADED = ("<unknown>", "loc(", "error: ")  # how messages without a location begin that passes print
 _SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
-_CUT_ASSERTION = re.compile(r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z")
+_CUT_ASSERTION = re.compile(r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z|\bpanicked at \S+:\d+:\d+:\Z")
 _DIGITS = re.compile(r"\d+")
 _NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a failure depends on the number
 _GZIP = b"\x1f\x8b"
@@ -37,8 +49,14 @@ _BEGINNINGS = (
     "PLEASE submit",
     "Please report",
     "Traceback (most",
+    "Compiler crash traceback",
     "##[group]",
     "##[endgroup]",
+    "ERROR: ",
+    "FATAL: ",
+    "[ERROR]",
+    "[FATAL]",
+    "OP_REQUIRES failed",
 )
 
 _CONTEXT_LINES = 8  # read after an error: source line, caret, `called from`, head of the printed operation
@@ -50,6 +68,8 @@ _MOST_UNLISTED = 5000  # lines with further messages that are read, before those
 _PLAIN_ERROR = re.compile(rb"[\w./<][^\s:\"'()]*+:\d++(?::\d++)?: error: (?!loc\(|<unknown>|\")(?P<message>[^\x1b\r]*+)\Z")
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
+_EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
+_LINES_ABOVE = 8  # searched for the reason of a message that stands below it
 _TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
 
 
@@ -117,6 +137,9 @@ class Scanner:
         self._current = self._raw = b""  # the line being read, without and with its time stamp
         self._open_line = self._open_raw = b""  # the line that `_open` was found in
         self._cause: Finding | None = None  # the exception that the next traceback was caused by
+        self._frame = ["", ""]  # function and source line of the innermost frame of the traceback being read
+        self._excerpt = 0  # lines that may still be source below an exception, of which a reason follows
+        self._marked = False  # the line with the caret below the source was read
         self._script_until = 0  # last line of the script that a CI system prints before it runs it
         self.remarks: tuple[Failure, ...] = ()
 
@@ -203,6 +226,8 @@ class Scanner:
     def _line(self, number: int, line: LogLine) -> None:
         if self._in_script(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
             return
+        if self._excerpt and self._in_excerpt(line):
+            return
         if self._in_stack(number, line.text):
             return
         if failed := failing_pass(line.text):
@@ -220,7 +245,7 @@ class Scanner:
         if self._cut:
             line, self._cut = LogLine(self._cut + line.text, line.annotation), ""
             parsed = None
-        is_source = self._open and parsed is None and line.indented and not line.annotation  # printed below an error
+        is_source = self._open and self._open.location and parsed is None and line.indented and not line.annotation  # printed below an error
         match = None if is_source else self._matcher.find(line, parsed)
         if match is None and _CUT_ASSERTION.search(line.text) and len(line.text) < _LONGEST_ASSERTION:
             self._cut = line.text
@@ -231,11 +256,16 @@ class Scanner:
                 self._begin(Finding(unknown, parsed.message, number, parsed.location))
             elif self._open and not (parsed and parsed.severity != "note"):
                 self._add_context(number, line, note=parsed is not None)
+            elif self._crash and self._open is None and parsed is None:
+                self._crash.captures = self._crash.rule.context_of(line.text, self._crash.captures) | self._crash.captures
             elif self._open is None:
                 self._shapes.learn(self._raw, "", located=bool(parsed and parsed.location))
             return
         finding = Finding(match.rule, match.text, number, parsed.location if parsed else None, match.captures)
         finding.remark = match.scope is MatchScope.REMARK
+        finding.logged = parsed is not None and parsed.logged
+        finding.in_order = parsed is None or not line.text.startswith(_MULTI_THREADED)
+        self._read_above(finding)
         if match.scope is MatchScope.CRASH:
             self._settle()
             self._settle_crash()
@@ -246,8 +276,22 @@ class Scanner:
         else:
             self._begin(finding)
 
-    def _begin(self, finding: Finding) -> None:
+    def _read_above(self, finding: Finding) -> None:
+        """Capture what stands above a line of a rule that says so, in the nearest line that its regex matches."""
+        for above in finding.rule.above:
+            if above.search(finding.headline):
+                lines = (clean(raw) for raw in reversed(self._prefilter.before()[-_LINES_ABOVE:]))
+                matches = (above.match_above(line.text) for line in lines if line.text and not line.indented)
+                finding.captures |= next((captures for captures in matches if captures is not None), {})
+
+    def _begin(self, finding: Finding, cause: Finding | None = None) -> None:
         self._settle()
+        if (match := _AT_SOURCE.match(finding.headline)) and finding.captures.get("message", "").startswith("at "):
+            cause, self._cause = cause or self._cause, None
+            finding.headline = match["head"]
+            finding.captures |= {"message": "", "reason": cause.failure().headline if cause else ""}
+            self._excerpt, self._marked = _EXCERPT_LINES, False
+            self._prefilter.follow = max(self._prefilter.follow, 2)
         self._open, self._open_line, self._open_raw = finding, self._current, self._raw
         if finding.rule.reads_on:
             lines = _CONTEXT_LINES if finding.rule.context else 1
@@ -256,7 +300,7 @@ class Scanner:
     def _add_context(self, number: int, line: LogLine, *, note: bool) -> None:
         assert self._open is not None
         captures = self._open.captures
-        for name, value in self._open.rule.context_of(line.text, captures.get("op")).items():
+        for name, value in self._open.rule.context_of(line.text, captures).items():
             captures.setdefault(name, value)
         if self._open.rule.source_op and number == self._open.line + 1 and not note:
             captures.update(_source_op(line, self._open.location or ""))
@@ -278,7 +322,7 @@ class Scanner:
         if finding.rule.name == "segfault" and stack.symbols:
             rule = next((rule for rule in self._rules if _frames_match(rule, stack)), finding.rule)
             top = stack.meaningful[:1]
-            headline = (not top and finding.headline) or (f"crashed in {top[0]}" if top else "crashed")
+            headline = ((not top or "kind" in finding.captures) and finding.headline) or (f"crashed in {top[0]}" if top else "crashed")
             finding = Finding(rule, headline, finding.line, captures=finding.captures, stack=stack)
         finding.headline = finding.headline or "crashed"
         if stack.failing_pass:
@@ -311,8 +355,9 @@ class Scanner:
             self._prefilter.follow = 4
             return True
         if _TRACEBACK.search(line.text):
+            self._open = None if _OF_CRASH.match(line.text) else self._open  # the exception says more
             self._settle()
-            self._trace, self._trace_lines, self._trace_indent = [], 0, line.indent
+            self._trace, self._trace_lines, self._trace_indent, self._frame = [], 0, line.indent, ["", ""]
             self._prefilter.follow = 4
             return True
         if self._trace is None:
@@ -321,10 +366,13 @@ class Scanner:
         self._prefilter.follow = max(self._prefilter.follow, 4)
         if source := _SOURCE_FILE.match(line.text):
             self._trace.append(source["file"])
+            self._frame = [source["function"] or "", ""]
             return True
         if line.indent > self._trace_indent and line.annotation != "pytest":
+            if not _MARKS.match(line.text):
+                self._frame[1] = self._frame[1] or line.text
             return True
-        ended = EXCEPTION.match(line.text)
+        ended = EXCEPTION.match(line.text) or (self._trace and LOOSE_EXCEPTION.match(line.text))
         if ended or self._trace_lines > _TRACEBACK_LINES:
             files, self._trace = self._trace, None
             if ended:
@@ -338,7 +386,28 @@ class Scanner:
             return
         finding = Finding(match.rule, match.text, number, None, match.captures)
         cause, self._cause = self._cause, None  # chained exceptions are one failure, of the more specific rule
-        self._begin(cause if cause and cause.rule.rank < match.rule.rank else finding)
+        if self._open and _WRAPPED.search(self._open.headline):
+            self._open = None
+        if _WRAPPED.search(finding.headline):
+            self._trace = list(files)
+        elif match.captures.get("type") == match.text and all(self._frame):
+            finding.captures["reason"] = f"in {self._frame[0]}: {self._frame[1]}"
+        if cause and cause.rule.rank < match.rule.rank:
+            finding = cause
+        self._begin(finding, cause)
+
+    def _in_excerpt(self, line: LogLine) -> bool:
+        """Whether the line belongs to the source below an exception, or is the reason that follows it."""
+        self._excerpt -= 1
+        self._prefilter.follow = max(self._prefilter.follow, 2)
+        if self._open is None or _CHAINED.match(line.text) or _TRACEBACK.search(line.text) or line.text.startswith("FAILED "):
+            self._excerpt = 0
+            return False
+        if self._marked:
+            self._open.captures["reason"] = line.text
+            self._excerpt = 0
+        self._marked = line.text == "^"
+        return True
 
     def _in_script(self, number: int, line: LogLine) -> bool:
         """Whether the line belongs to the printed script of a CI step, which may quote any message."""

@@ -28,6 +28,7 @@ _FILE = re.compile(
 )
 _CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.[\w.]+\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
+_INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
 _LAMBDA = re.compile(r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}")
 _OPERATORS = re.compile(r"operator\s*(?:<<|>>|<=>|<=|>=|->\*?|<|>)")
 _STATUS = re.compile(r"-?[0-9]{1,9}")
@@ -153,9 +154,19 @@ def assertion_headline(captures: Mapping[str, str]) -> str | None:
     function, expression = captures.get("function"), captures.get("expression")
     if not function or not expression:
         return None
-    name = "::".join(symbol_of(function).split("::")[-2:])
+    name = "::".join(symbol_of(function.replace("{anonymous}::", "")).split("::")[-2:])
     file = f" ({captures['file']})" if "file" in captures else ""
     return f"{name}{file}: assertion `{' '.join(expression.split())}' failed"
+
+
+def short_name(function: str) -> str:
+    """Return the last two components of a function's name, with the type that a function of a header is instantiated with.
+
+    function: its declaration.
+    """
+    name = "::".join(symbol_of(function).split("::")[-2:])
+    types = _INSTANTIATED.findall(function) if is_in_header(function) else []
+    return " ".join([name, *types[-1:]])
 
 
 def is_in_header(function: str) -> bool:
