@@ -25,7 +25,7 @@ _PRINTED_OPERATION = re.compile(r': (?:%[\w#:]+ = )?"[a-z_][\w.]*"\(.*')  # appe
 _QUOTED_LOCATION = re.compile(
     r"""loc\((?:[^()]++|\([^()]*\))*+\)|(?:["']|(?<![\w./\\<>+-]))[\w./\\<>+-]+\.\w++["']?:\d+(?::\d+)?"""
 )
-_PATH = re.compile(r"""(?<![\w.])(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^\s'"`,;()<>]*""")
+_PATH = re.compile(r"""(?<![\w./])(?:[A-Za-z]:[\\/]|~?/(?!/)|\.{1,2}/)[^\s'"`,;()<>]*""")
 _DISPATCH = re.compile(r"(?:@|(?<![\w$.-]))[\w$.-]*(?:\$async|dispatch_\d+|_dispatch)[\w$.-]*")
 _DISPATCH_KIND = re.compile(r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)")
 _SYMBOL = re.compile(r"@(?:\"[^\"]*\"|[\w$.-]+)(?:::@(?:\"[^\"]*\"|[\w$.-]+))*")
@@ -112,7 +112,7 @@ class Finding:
 
     def _identity(self, name: str, *, alone: bool) -> str:
         if name == "message":
-            return normalised(self.captures.get("message") or (self.headline if alone else ""))
+            return normalised(self.captures.get("message") or (self.headline if alone and "type" not in self.captures else ""))
         if name == "frames":
             return " < ".join(self.stack.meaningful) if self.stack else ""
         if name == "caller":

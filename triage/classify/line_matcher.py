@@ -78,7 +78,8 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatc
     for _, _, rule, pattern in _choices(rules, _TRACEBACK_END):
         if match := pattern.search(f"{text}\n{trace}"):
             found = RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
-            return ((rule.consequence or ": error: " in text) and _match_passed_on(rules, text, rule.rank)) or found
+            diagnosed = ": error: " in text
+            return ((rule.consequence or diagnosed) and _match_passed_on(rules, text, rule.rank + diagnosed)) or found
     return None
 
 

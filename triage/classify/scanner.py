@@ -28,16 +28,22 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 
 _OF_CRASH = re.compile(r"Compiler crash traceback")
-_TRACEBACK = re.compile(r"(?:Compiler crash traceback from this point on|\(most recent call last\)|Traceback \(most recent call last\)):?\Z")
+_TRACEBACK = re.compile(
+    r"(?:Compiler crash traceback from this point on|\(most recent call last\)|Traceback \(most recent call last\)):?\Z"
+)
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?')
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
 _MARKS = re.compile(r"[~^ ]+\Z")  # below a source line of a traceback
+_ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")  # the message is below the exception
+_ORDINAL = re.compile(r"\(\d+\) ")
 _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
 _MULTI_THREADED = ("<unknown>", "loc(", "error: ")  # how messages without a location begin that passes print
 _SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
-_CUT_ASSERTION = re.compile(r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z|\bpanicked at \S+:\d+:\d+:\Z")
+_CUT_ASSERTION = re.compile(
+    r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z|\bpanicked at \S+:\d+:\d+:\Z"
+)
 _DIGITS = re.compile(r"\d+")
 _NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a failure depends on the number
 _GZIP = b"\x1f\x8b"
@@ -69,6 +75,7 @@ _PLAIN_ERROR = re.compile(rb"[\w./<][^\s:\"'()]*+:\d++(?::\d++)?: error: (?!loc\
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
+_LINES_BELOW = 6  # read for the message of an exception
 _LINES_ABOVE = 8  # searched for the reason of a message that stands below it
 _TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
 
@@ -139,6 +146,7 @@ class Scanner:
         self._cause: Finding | None = None  # the exception that the next traceback was caused by
         self._frame = ["", ""]  # function and source line of the innermost frame of the traceback being read
         self._excerpt = 0  # lines that may still be source below an exception, of which a reason follows
+        self._below = 0  # lines that may still hold the message of an exception whose own line has none
         self._marked = False  # the line with the caret below the source was read
         self._script_until = 0  # last line of the script that a CI system prints before it runs it
         self.remarks: tuple[Failure, ...] = ()
@@ -245,15 +253,20 @@ class Scanner:
         if self._cut:
             line, self._cut = LogLine(self._cut + line.text, line.annotation), ""
             parsed = None
-        is_source = self._open and self._open.location and parsed is None and line.indented and not line.annotation  # printed below an error
+        is_source = (
+            self._open and self._open.location and parsed is None and line.indented and not line.annotation
+        )  # printed below an error
         match = None if is_source else self._matcher.find(line, parsed)
         if match is None and _CUT_ASSERTION.search(line.text) and len(line.text) < _LONGEST_ASSERTION:
             self._cut = line.text
             self._prefilter.follow = max(self._prefilter.follow, 1)
             return
         if match is None:
-            if parsed and parsed.severity == "error" and parsed.certain and (unknown := self._rules.by_name.get("unknown")):
-                self._begin(Finding(unknown, parsed.message, number, parsed.location))
+            if self._below and self._open and not line.text.startswith(("File ", "Traceback ")):
+                self._read_below(number, line)
+            elif parsed and parsed.severity == "error" and parsed.certain:
+                rule = self._rules.by_name["build-error" if parsed.of_source else "unknown"]
+                self._begin(Finding(rule, parsed.message, number, parsed.location, {"message": parsed.message}))
             elif self._open and not (parsed and parsed.severity != "note"):
                 self._add_context(number, line, note=parsed is not None)
             elif self._crash and self._open is None and parsed is None:
@@ -286,6 +299,7 @@ class Scanner:
 
     def _begin(self, finding: Finding, cause: Finding | None = None) -> None:
         self._settle()
+        self._below = 0
         if (match := _AT_SOURCE.match(finding.headline)) and finding.captures.get("message", "").startswith("at "):
             cause, self._cause = cause or self._cause, None
             finding.headline = match["head"]
@@ -322,7 +336,9 @@ class Scanner:
         if finding.rule.name == "segfault" and stack.symbols:
             rule = next((rule for rule in self._rules if _frames_match(rule, stack)), finding.rule)
             top = stack.meaningful[:1]
-            headline = ((not top or "kind" in finding.captures) and finding.headline) or (f"crashed in {top[0]}" if top else "crashed")
+            headline = ((not top or "kind" in finding.captures) and finding.headline) or (
+                f"crashed in {top[0]}" if top else "crashed"
+            )
             finding = Finding(rule, headline, finding.line, captures=finding.captures, stack=stack)
         finding.headline = finding.headline or "crashed"
         if stack.failing_pass:
@@ -335,8 +351,11 @@ class Scanner:
         if frame is None and not stack_dump.surrounds_stack(text):
             return False
         self._settle()
+        self._prefilter.follow = max(self._prefilter.follow, 2)
         if self._crash is None:
             self._crash = self._unnamed_crash(number)
+        if self._crash and (running := stack_dump.running_pass(text)):
+            self._crash.captures["running"] = running
         if frame and self._crash and self._crash.stack and not self._crash.stack.add(frame):
             self._settle_crash()
             self._crash = self._unnamed_crash(number)
@@ -395,6 +414,26 @@ class Scanner:
         if cause and cause.rule.rank < match.rule.rank:
             finding = cause
         self._begin(finding, cause)
+        if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
+            self._below = _LINES_BELOW
+            self._prefilter.follow = max(self._prefilter.follow, 2)
+
+    def _read_below(self, number: int, line: LogLine) -> None:
+        """Take a line below an exception as its message, and classify the exception by it."""
+        self._below -= 1
+        self._prefilter.follow = max(self._prefilter.follow, 1)
+        opened, text = self._open, _ORDINAL.sub("", line.text)
+        if opened is None or not text[:1].isalnum() and text[:1] not in "'\"(<":
+            return
+        self._below = 0
+        kind = opened.captures.get("type", "Error")
+        for message in (f"{kind}: {text}", f"{kind}: error: {text}"):
+            match = match_exception(self._rules, message, ())
+            if match and not match.rule.consequence:
+                self._open = Finding(match.rule, opened.headline, number, None, match.captures)
+                break
+        self._open = self._open or opened
+        self._open.captures["reason"] = text
 
     def _in_excerpt(self, line: LogLine) -> bool:
         """Whether the line belongs to the source below an exception, or is the reason that follows it."""

@@ -20,6 +20,7 @@ _TRAILER = re.compile(
     r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|"
     r"\d+\.\s+(?:Program arguments:|Running pass)|\*\*\* Check failure stack trace"
 )
+_RUNNING = re.compile(r"\d+\.\s+Running pass '(?P<name>[^']+)' on (?:function|basic block|loop)")
 _STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
 _SYSTEM = re.compile(r"\blib(?:c|pthread|system_\w+)[.-]|/glibc\b")
 # Blanks are searched from the first one only: from each one, a long run takes quadratic time.
@@ -177,6 +178,12 @@ def is_in_header(function: str) -> bool:
 def surrounds_stack(text: str) -> bool:
     """Whether LLVM prints this line around a stack dump."""
     return bool(_TRAILER.match(text) or _WINDOWS.match(text))
+
+
+def running_pass(text: str) -> str:
+    """Return the pass of LLVM that ran over a function, by a line of a stack dump; empty for other lines."""
+    match = _RUNNING.match(text)
+    return match["name"] if match else ""
 
 
 def symbol_of(text: str) -> str:
