@@ -19,6 +19,7 @@ _PREFIX = re.compile(
     r"\[(?:rank\d+|build|ctest|test|stderr|stdout|proc \d+|repro)\]:?\s?|"
     r"\((?:\w+ )?pid=\d+\)\s|(?P<level>INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: )|"
     r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+:\d+\]\s|"
+    r"[EC]\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w./-]+\.py:\d+\] (?:\[\d+/\d+\] )?|"
     r"(?:FAILED|ERROR) [\w./-]+\.py(?:::\S+)* - (?=[\w.]+:))"
 )
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too

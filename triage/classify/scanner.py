@@ -42,7 +42,8 @@ _MULTI_THREADED = ("<unknown>", "loc(", "error: ")  # how messages without a loc
 _SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
 _CUT_ASSERTION = re.compile(
-    r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z|\bpanicked at \S+:\d+:\d+:\Z"
+    r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z"
+    r"|\bpanicked at \S+:\d+:\d+:\Z"
 )
 _DIGITS = re.compile(r"\d+")
 _NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a failure depends on the number
@@ -423,7 +424,7 @@ class Scanner:
         self._below -= 1
         self._prefilter.follow = max(self._prefilter.follow, 1)
         opened, text = self._open, _ORDINAL.sub("", line.text)
-        if opened is None or not text[:1].isalnum() and text[:1] not in "'\"(<":
+        if opened is None or (not text[:1].isalnum() and text[:1] not in "'\"(<"):
             return
         self._below = 0
         kind = opened.captures.get("type", "Error")
