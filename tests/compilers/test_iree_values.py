@@ -58,7 +58,7 @@ def test_a_file_that_does_not_fit_its_type_has_no_values(tmp_path: Path) -> None
     (tmp_path / "a.bin").write_bytes(b"123")
     assert read_value(f"2xf32=@{tmp_path}/a.bin") is None
     assert read_value(f"@{tmp_path}/a.bin") is None
-    assert read_value("2xf32=1 2") is None
+    assert read_value("2xf32=1 two") is None
 
 
 def test_the_identity_is_the_content(tmp_path: Path) -> None:

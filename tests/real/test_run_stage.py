@@ -56,6 +56,21 @@ def test_a_wrong_result_is_a_failure_with_numbers(shared_home: Path, triage: Tri
     assert again["scale[result=wrong]"]["failure"] == wrong
 
 
+def test_a_nan_is_wrong_though_the_tool_of_the_release_overlooks_it(shared_home: Path, triage: Triage, recipe: Path) -> None:
+    """`iree-run-module` of 3.11.0 accepts NaN for any number."""
+    (recipe.parent / "scale.mlir").write_text(PROGRAM.replace("mulf", "divf"))
+    np.zeros(4, dtype="f4").tofile(recipe.parent / "values.bin")
+    np.save(recipe.parent / "factor.npy", np.array([0, 1, 0, 1], dtype="f4"))
+    np.save(recipe.parent / "right.npy", np.zeros(4, dtype="f4"))
+    words = ["run", recipe, "--case", "result=right", "-t", "3.11.0"]
+    for cached in (False, True):
+        [answer] = json_answer(triage, *words, code=1)["results"]
+        failure = answer["failure"]
+        assert (failure["class"], failure["stage"], failure["signature"]) == ("wrong-result", "compare", "wrong-result:0")
+        assert {"output": 0, "element": 0, "mismatches": 2, "nan": 2}.items() <= failure["details"].items()
+        assert answer["cached"] is cached
+
+
 def test_changed_values_are_run_again_and_tolerances_count(shared_home: Path, triage: Triage, recipe: Path) -> None:
     recipe.write_text(recipe.read_text().replace("run: {", "run: {tolerance: {f32: 0.5}, "))
     assert _answers(triage, recipe, code=1)["scale[result=wrong]"]["status"] == "failed"

@@ -91,7 +91,7 @@ def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
     if isinstance(good.outcome, Failed):
         name, failure = good.revision.name, good.outcome.failure
         if not isinstance(bad.outcome, Failed):
-            return replace(answer, reason=f"{name} fails and {bad.revision.name} compiles; exchange --good and --bad")
+            return replace(answer, reason=f"{name} fails and {bad.revision.name} does not; exchange --good and --bad")
         if same_signature(failure)(bad.outcome.failure):
             return replace(answer, reason=f"{name} fails too, with the same failure: {failure.headline}")
     return None

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.version import Version
 
@@ -23,6 +23,7 @@ from triage.recipes.observed import ObservedCase, UpdatedFile
 if TYPE_CHECKING:  # a compile needs none of these
     from triage.compilers.analysis import Ir, Linter, RemedyHints
 
+MODULE_PLACE = "{module}"  # stands for the compiled file in a command
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
 
 
@@ -38,7 +39,8 @@ class PythonFunction:
 class StandaloneCompile:
     """One compile. source: the input's file name; program, options: the command line without input and output; release: the
     compiler's name for readers; version: PEP 440; requirement: what pip installs, None when it is no release;
-    failure_class: how it fails; function: the kernel in the input, None for anything else.
+    failure_class: how it fails; function: the kernel in the input, None for anything else; run: the program that runs what
+    was compiled, its options and those of its values; empty when it is only compiled; runtime: what pip installs for it.
     """
 
     case: Case
@@ -50,13 +52,16 @@ class StandaloneCompile:
     requirement: str | None
     failure_class: str
     function: PythonFunction | None = None
+    run: tuple[str, ...] = ()
+    runtime: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneCall:
     """How to run the compile. install: arguments of `pip install`, None when pip cannot install it; words, line: the
-    command as a list and as README text; before, run: lines of the shell script; remark: a sentence about its variables;
-    replaces: whether the script may `exec` the command.
+    command as a list and as README text; then: the command that runs what it compiled, empty when it is only compiled;
+    before, run: lines of the shell script; remark: a sentence about its variables; replaces: whether the script may `exec`
+    the command.
     """
 
     install: str | None
@@ -65,19 +70,28 @@ class StandaloneCall:
     remark: str
     before: tuple[str, ...] = ()
     replaces: bool = True
+    then: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
-        return shlex.join(self.words)
+        return "\n".join(shlex.join(words) for words in (self.words, self.then) if words)
+
+
+_MODULE = "module.vmfb"  # the compiled file of a reproducer that is run
 
 
 def plain_call(task: StandaloneCompile) -> StandaloneCall:
-    """`program options source -o /dev/null`."""
-    words = (task.program, *task.options, task.source, "-o", "/dev/null")
-    variable = re.sub(r"\W", "_", task.program).upper()
-    run = f'"${{{variable}:-{task.program}}}" {shlex.join(words[1:])}'
-    remark = f"\n# The flags use that version's spelling. Set {variable} to use another compiler."
-    return StandaloneCall(task.requirement, words, run, remark)
+    """`program options source -o /dev/null`, and the run of what it compiles."""
+    words = (task.program, *task.options, task.source, "-o", _MODULE if task.run else "/dev/null")
+    then = tuple(word.replace(MODULE_PLACE, _MODULE) for word in task.run)
+    variables = [re.sub(r"\W", "_", command[0]).upper() for command in (words, then) if command]
+    lines = (
+        f'"${{{variable}:-{command[0]}}}" {shlex.join(command[1:])}'
+        for variable, command in zip(variables, (words, then), strict=False)
+    )
+    remark = f"\n# The flags use that version's spelling. Set {' and '.join(variables)} to use another compiler."
+    install = " ".join(filter(None, (task.requirement, task.runtime))) or None
+    return StandaloneCall(install, words, " &&\n".join(lines), remark, replaces=not then, then=then)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +179,10 @@ class Runner(Protocol):
 
     distribution: str
 
+    @property
+    def unoptimised(self) -> tuple[str, ...]:
+        """Flags of the compiler that switch its optimisations off."""
+
     def program(self, root: Path) -> Path | None:
         """The program that runs a compiled file once, in an installation of the package or beside the compiler."""
 
@@ -176,6 +194,9 @@ class Runner(Protocol):
 
     def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
         """The options for values: what the function takes, and what it must return."""
+
+    def overlooks_nan(self, version: str | None) -> bool:
+        """Whether the program of this release finds no difference between NaN and another number."""
 
     def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
         """The command that runs a compiled file."""
@@ -203,6 +224,21 @@ class Runner(Protocol):
 
     def saved(self, file: Path) -> str:
         """The value in a file that `saving` or `converted` wrote."""
+
+    def read(self, value: str) -> Any | None:
+        """The elements of a value as a numpy array; None where that cannot hold them."""
+
+    def written(self, array: Any) -> str | None:
+        """The value with a few elements of its own; None when it needs a file of `saving`'s form."""
+
+    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str] | None:
+        """The shape (None for an unknown size) and the numpy type of a type in the program; None where no value has it."""
+
+    def file_of(self, value: str) -> Path | None:
+        """The file that holds a value; None when the value itself does."""
+
+    def with_file(self, value: str, name: str) -> str:
+        """The value in another file of the same content."""
 
     def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
         """Numbers on how two values differ; empty when they cannot be compared element by element."""

@@ -95,7 +95,7 @@ def judge_run(
     if (unusable := machine_problem(execution)) is not None:
         return unusable
     if execution.ok:
-        return Compiled()
+        return Failed(_wrong_by_numbers(rules, metrics), flaky=flaky) if metrics.get("mismatches") else Compiled()
     errors = execution.stderr.text
     if (reason := runner.missing_device(errors)) is not None:
         return Untestable(Cause.TARGET, reason)
@@ -127,6 +127,23 @@ def judge_run(
     return Failed(failure, flaky=flaky)
 
 
+def _wrong_by_numbers(rules: RuleSet, metrics: Mapping[str, float]) -> Failure:
+    """Return the wrong result that the program which ran it overlooked."""
+    details = dict(_wrong_numbers(metrics))
+    rule, output = rules.by_name["wrong-result"], details["output"]
+    headline = f"result {output} is wrong: {details['mismatches']} of {details['elements']} elements differ"
+    return Failure(
+        rule.name,
+        rule.family,
+        f"{rule.name}:{output}",
+        f"{headline}, {details['nan']} are NaN" if details["nan"] else headline,
+        details=details,
+        explanation=rule.explanation,
+        remedies=rule.remedies,
+        stage=Stage.COMPARE,
+    )
+
+
 def _wrong_headline(failure: Failure, details: Mapping[str, Detail]) -> str:
     if "actual" not in details or "expected" not in details:
         return failure.headline
@@ -137,7 +154,7 @@ def _wrong_headline(failure: Failure, details: Mapping[str, Detail]) -> str:
 
 def _wrong_numbers(metrics: Mapping[str, float]) -> Iterator[tuple[str, str | int]]:
     """Yield the numbers on a wrong result as details of its failure."""
-    for name in ("mismatches", "elements", "nan", "inf"):
+    for name in ("output", "element", "mismatches", "elements", "nan", "inf"):
         if name in metrics:
             yield name, int(metrics[name])
     for name in ("max_abs_error", "max_rel_error"):
@@ -207,6 +224,35 @@ def status_of(probe: Probe) -> Status:
 def same_signature(reference: Failure) -> Match:
     """Match failures with the signature of `reference`."""
     return lambda failure: failure.signature == reference.signature
+
+
+_CLEAR = 0.01  # a relative error that no rounding explains
+
+
+def same_wrong_result(reference: Failure) -> Match:
+    """Match wrong results of the same sort: another shape, NaN, infinity, or numbers that are off by about as much.
+
+    Of numbers a tenth of the error is enough, at most a hundredth of the value. The index of the result may differ.
+    """
+    sort, error = _sort_of_result(reference)
+
+    def matches(failure: Failure) -> bool:
+        other, seen = _sort_of_result(failure)
+        return failure.failure_class == reference.failure_class and other == sort and seen >= min(_CLEAR, error / 10)
+
+    return matches
+
+
+def _sort_of_result(failure: Failure) -> tuple[str, float]:
+    """Return the sort of a wrong result, and how far off its numbers are."""
+    details = failure.details
+    if "kind" in details:
+        return str(details["kind"]), 0.0
+    for sort in ("nan", "inf"):
+        if details.get(sort):
+            return sort, 0.0
+    relative, absolute = (float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs"))
+    return "numbers", relative or absolute
 
 
 def same_family(reference: Failure) -> Match:

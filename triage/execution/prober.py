@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -146,15 +146,17 @@ class Prober:
         execution, disagreements = ran[-1]
         run_record = replace(task.record(task.run.key(task.key()), execution, None), disagreements=disagreements)
         return self._recorded(task, run_record, probe)
+        return self._compiled_and_run(task, task.key(), self._stop, partial(self._run_until_sure, task))
 
     def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
         """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
         task = self._task(case, toolchain)
         return self._known(task, after) if isinstance(task, CompileTask) else _not_compiled(case, toolchain, task)
 
-    def _known(self, task: CompileTask, after: int = 0) -> Probe | None:
+    def _known(self, task: CompileTask, after: int = 0, key: str | None = None) -> Probe | None:
         """Return the outcome of a task from the evidence; None when its compile or its run is not in it (see `probe`)."""
-        compiled = self._evidence.find(task.key(), after)
+        key = key or task.key()
+        compiled = self._evidence.find(key, after)
         if compiled is None:
             return None
         probe = task.probe(compiled, cached=True)
@@ -162,13 +164,33 @@ class Prober:
             return probe
         if not isinstance(task.run, RunTask):
             return replace(probe, outcome=task.run)
-        ran = self._evidence.find(task.run.key(task.key()), after)
+        ran = self._evidence.find(task.run.key(key), after)
         return task.ran(ran, probe, cached=True) if ran else None
+
+    def _compiled_and_run(
+        self, task: CompileTask, key: str, stop: StopSignal, compile_: Callable[[Callable[[Path], None] | None], Record]
+    ) -> Probe:
+        """Compile a task, run what comes out, and record both. compile_: receives what to do with the output."""
+        run_task, ran = task.run, list[tuple[Execution, int]]()
+
+        def run_compiled(module: Path) -> None:
+            if isinstance(run_task, RunTask):
+                with self._alone() if run_task.spec.measured else nullcontext():
+                    ran.append(run_task.execute(module, module.parent, stop, partial(_result, case=task.case)))
+
+        probe = self._recorded(task, compile_(run_compiled if isinstance(run_task, RunTask) else None))
+        if not isinstance(probe.outcome, Compiled) or run_task is None:
+            return probe
+        if not isinstance(run_task, RunTask):
+            return replace(probe, outcome=run_task)
+        execution, disagreements = ran[-1]
+        run_record = replace(task.record(run_task.key(key), execution, None), disagreements=disagreements)
+        return self._recorded(task, run_record, probe)
 
     def trial(
         self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: StopSignal | None = None
     ) -> Probe:
-        """Run a case once, without repeating doubtful endings, and record it apart from probes.
+        """Compile a case once, without repeating doubtful endings, run it where it is run, and record it apart from probes.
 
         This is for a search that tries many programs and probes only its result in full. attempt: number of the
         repetition, each is cached by itself; cancelled: ends the run early, with Interrupted.
@@ -177,11 +199,13 @@ class Prober:
         if not isinstance(task, CompileTask):
             return _not_compiled(case, toolchain, task)
         key = task.key(f"trial {attempt} {naming}")
-        if known := self._evidence.find(key):
-            return task.probe(known, cached=True)
+        if known := self._known(task, key=key):
+            return known
         stop = _AnyOf(self._stop, cancelled)
         if naming is Naming.NEVER:
-            return self._recorded(task, task.record(key, self._run(task, stop), None))
+            return self._compiled_and_run(
+                task, key, stop, lambda output: task.record(key, self._run(task, stop, on_output=output), None)
+            )
         scanner = PassScanner()
         reporting = task.with_pass_reporting(crashed=False)
         execution = self._run(reporting, stop, on_stderr=scanner.feed)
@@ -214,12 +238,22 @@ class Prober:
         return numbers
 
     def recorded(self, case: Case, toolchain: Toolchain) -> tuple[Invocation, Execution] | None:
-        """Return the invocation and the execution of a case that was probed; None when nothing is recorded."""
+        """Return the invocation of a probed case, and the execution of its last stage; None when nothing is recorded."""
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
             return None
         known = self._evidence.find(task.key())
-        return (task.invocation, known.execution) if known else None
+        ran = self._evidence.find(task.run.key(task.key())) if isinstance(task.run, RunTask) else None
+        return (task.invocation, (ran or known).execution) if known else None
+
+    def run_command(self, case: Case, toolchain: Toolchain, values: RunSpec, module: str) -> tuple[str, ...]:
+        """Return the command that runs what a case compiles to, with other values; empty when it is not run."""
+        task = self._task(case, toolchain)
+        if not isinstance(task, CompileTask) or not isinstance(task.run, RunTask):
+            return ()
+        runner = task.run.runner
+        options = [*task.run.options, *runner.value_options(values.inputs, values.expected)]
+        return tuple(runner.argv(Path(task.run.program.name), Path(module), options))
 
     def is_unsteady(self, case: Case, toolchain: Toolchain) -> bool:
         """Return whether the same compile, or the same run of its program, ended in different ways at different times."""
@@ -314,7 +348,7 @@ class Prober:
                 if not isinstance(module, Path):
                     return module
                 libraries.append(module)
-        return self._runs.plan(case, toolchain, partial(self._reference_results, case, toolchain), libraries)
+        return self._runs.plan(case, toolchain, partial(self.reference_results, case, toolchain), libraries)
 
     def _compiled(self, case: Case, library: Library, toolchain: Toolchain) -> Path | Untestable | Failed:
         """Return the compiled file of a library, compiled once for each content, or why there is none."""
@@ -350,9 +384,23 @@ class Prober:
         """Obtain the files of a run; return why one cannot be obtained."""
         return self._artifacts.obtain(run.artifacts)
 
-    def _reference_results(self, case: Case, toolchain: Toolchain, reference: Reference) -> tuple[str, ...] | Untestable:
-        """Return the results of a case's reference, computed once for each content."""
+    def reference_results(
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        reference: Reference,
+        *,
+        folder: Path | None = None,
+        made: Callable[[Probe], None] = lambda _: None,
+        cancelled: StopSignal | None = None,
+    ) -> tuple[str, ...] | Untestable:
+        """Return the results of a case's reference, computed once for each content.
+
+        folder: keeps the results; with it, results that depend on memory that was never written to are Untestable. made:
+        receives the compile that was needed; cancelled: ends it early, with Interrupted.
+        """
         assert case.run is not None
+        stop = _AnyOf(self._stop, cancelled)
         flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
         plain = replace(case, flags=flags, run=replace(case.run, reference=None, expected=()))
         base = toolchain
@@ -366,31 +414,24 @@ class Prober:
         if not isinstance(task, CompileTask) or not isinstance(run_task, RunTask):
             reason = run_task.reason if isinstance(run_task, Untestable) else "there is nothing to run"
             return Untestable(Cause.RECIPE, f"the reference cannot be run: {reason}")
-        folder = self._results / run_task.key(task.key())
+        target = (folder or self._results) / run_task.key(task.key())
         name = f"the reference on {base.revision.name}"
-        files = _intact_files(folder)
+        files = _intact_files(target)
         if files is None:
             problem: list[str] = []
 
             def keep(module: Path) -> None:
-                execution, files = run_task.results(module, module.parent, self._stop)
+                execution, files = run_task.results(module, module.parent, stop)
                 if not execution.ok:
                     problem.append(f"does not run: {execution.stderr.last_line[:200] or execution.ending}")
-                    return
-                draft = module.parent / "results"
-                draft.mkdir()
-                for file in files:
-                    file.rename(draft / file.name)
-                (draft / _CHECKSUMS).write_text("".join(f"{_sha256(draft / file.name)} {file.name}\n" for file in files))
-                self._results.mkdir(exist_ok=True)
-                with suppress(OSError):  # another thread or process was faster
-                    if _intact_files(folder) is None:
-                        folder.rename(module.parent / "damaged")
-                with suppress(OSError):
-                    draft.rename(folder)
+                elif folder and not run_task.is_defined(module, files, module.parent, stop):
+                    problem.append("reads memory that was never written to")
+                else:
+                    _keep_results(files, target)
 
-            probe = task.probe(task.record("", self._run(task, self._stop, on_output=keep), None), cached=False)
-            files = _intact_files(folder)
+            probe = task.probe(task.record("", self._run(task, stop, on_output=keep), None), cached=False)
+            made(probe)
+            files = _intact_files(target)
             if problem or files is None:
                 reason = problem[0] if problem else "does not compile"
                 failed = f": {probe.outcome.failure.headline}" if isinstance(probe.outcome, Failed) else ""
@@ -404,7 +445,7 @@ class Prober:
             self._evidence.add(record)
         return probe
 
-    def _run_until_sure(self, task: CompileTask, on_output: Callable[[Path], None] | None = None) -> Record:
+    def _run_until_sure(self, task: CompileTask, on_output: Callable[[Path], None] | None) -> Record:
         """Compile, and repeat it when one run does not prove how it ended: the majority of up to three runs counts."""
         runs = [self._run(task, self._stop, on_output=on_output)]
         if runs[0].ending in _REPEATED:
@@ -456,6 +497,23 @@ class Prober:
         scanner = PassScanner()
         self._run(reporting, stop, on_stderr=scanner.feed)
         return scanner.finish() or NO_PASS
+
+
+def _keep_results(files: Sequence[Path], target: Path) -> None:
+    """Move the files of a reference's results to their folder, which is replaced in one step."""
+    if not files:
+        return
+    draft = files[0].parent / "results"
+    draft.mkdir()
+    for file in files:
+        file.rename(draft / file.name)
+    (draft / _CHECKSUMS).write_text("".join(f"{_sha256(draft / file.name)} {file.name}\n" for file in files))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # another thread or process was faster
+        if _intact_files(target) is None:
+            target.rename(files[0].parent / "damaged")
+    with suppress(OSError):
+        draft.rename(target)
 
 
 def _intact_files(folder: Path) -> list[Path] | None:

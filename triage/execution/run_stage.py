@@ -18,11 +18,13 @@ from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import write_whole
 
+_UNWRITTEN = ("85", "170")  # bytes that glibc fills new memory with
+
 
 @dataclass(frozen=True, slots=True)
 class RunTask:
     """A run that can be made. options: without values; inputs, expected: values; identity: decides the result, together
-    with the compiled file.
+    with the compiled file; overlooks_nan: the program takes NaN for any number, so that results are compared here, too.
     """
 
     case: Case
@@ -33,6 +35,7 @@ class RunTask:
     inputs: tuple[str, ...]
     expected: tuple[str, ...]
     identity: str
+    overlooks_nan: bool = False
 
     def key(self, compile_key: str) -> str:
         """Return the content address of the run of a compile."""
@@ -59,7 +62,8 @@ class RunTask:
         times = [time for execution in same for time in self._milliseconds(execution)]
         if times:
             seconds[RUN_MS] = min(times)
-        wrong = self._differences(module, scratch, stop) if self.expected and same[0].exit_code not in (0, None) else {}
+        compared = bool(self.expected) and (self.overlooks_nan if same[0].ok else same[0].exit_code is not None)
+        wrong = self._differences(module, scratch, stop) if compared else {}
         return replace(same[0], metrics={**seconds, **wrong}), len(executions) - len(same)
 
     def results(self, module: Path, scratch: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
@@ -72,10 +76,25 @@ class RunTask:
         saved = self._run(module, [*values, *self.runner.saving(files)], scratch, stop)
         return saved, files if saved.ok else []
 
-    def _run(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal) -> Execution:
+    def is_defined(self, module: Path, files: Sequence[Path], scratch: Path, stop: StopSignal) -> bool:
+        """Return whether results stay the same when memory that was not written to has another content."""
+        values = self.runner.value_options(self.inputs, ())
+        again = [file.with_name(f"again-{file.name}") for file in files]
+        for pattern in _UNWRITTEN:
+            ran = self._run(module, [*values, *self.runner.saving(again)], scratch, stop, MALLOC_PERTURB_=pattern)
+            if not ran.ok or any(self.differ(*map(self.runner.saved, pair)) for pair in zip(again, files, strict=True)):
+                return False
+        return True
+
+    def differ(self, actual: str, expected: str) -> bool:
+        """Return whether two values differ by more than the tolerance."""
+        numbers = self.runner.differences(actual, expected, dict(self.spec.tolerances))
+        return numbers.get("mismatches", 1) > 0
+
+    def _run(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal, **env: str) -> Execution:
         measuring = self.runner.reporting() if self.spec.measured else ()
         argv = self.runner.argv(self.program, module, [*self.options, *values, *measuring])
-        return run(argv, self.spec.limits, scratch, env=dict(self.case.env), stop=stop)
+        return run(argv, self.spec.limits, scratch, env={**dict(self.case.env), **env}, stop=stop)
 
     def _milliseconds(self, execution: Execution) -> list[float]:
         """The times that a measuring run printed."""
@@ -90,10 +109,10 @@ class RunTask:
         """Numbers on the first wrong result; empty when results cannot be compared."""
         _, files = self.results(module, scratch, stop)
         tolerances = dict(self.spec.tolerances)
-        for file, expected in zip(files, self.expected, strict=False):
+        for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
             numbers = self.runner.differences(self.runner.saved(file), expected, tolerances)
             if numbers.get("mismatches"):
-                return numbers
+                return {"output": float(index), **numbers}
         return {}
 
 
@@ -148,13 +167,15 @@ class RunPlanner:
                 parts.append(f"output {spec.limits.output}")
             inputs = tuple(self._readable(value, runner) for value in spec.inputs)
             expected = tuple(self._readable(value, runner) for value in expected)
+            overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
+            parts += ["compared here, too"] if overlooks_nan else []
             parts += [*map(runner.identity, inputs), "expected", *map(runner.identity, expected)]
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
         except ValueError as error:
             return Untestable(Cause.RECIPE, str(error))
         identity = sha256("\0".join(parts).encode()).hexdigest()
-        return RunTask(case, spec, runner, program, options, inputs, expected, identity)
+        return RunTask(case, spec, runner, program, options, inputs, expected, identity, overlooks_nan)
 
     def _readable(self, value: str, runner: Runner) -> str:
         """Return the value as the program can read it; a file is converted once for each content."""

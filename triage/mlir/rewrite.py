@@ -80,7 +80,7 @@ def fix_arguments(module: Module, sizes: Mapping[str, int] | int) -> bool:
             size = sizes if isinstance(sizes, int) else sizes.get(argument.type)
             if size is not None and argument in unknown:
                 numbers = [size if number == DYNAMIC else number for number in dimensions(argument.type) or ()]
-                entry.arguments[index] = Value(reshaped(argument.type, numbers))
+                entry.arguments[index] = Value(reshaped(argument.type, numbers), argument.origin)
                 # The old value becomes the result of the cast, so that its users stay as they are.
                 casts.append(Operation(_CAST, [entry.arguments[index]], [argument]))
         if casts and types:

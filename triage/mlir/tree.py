@@ -19,13 +19,20 @@ class SourcePosition:
 
 
 class Value:
-    """A result of an operation or an argument of a block, compared by identity; only arguments have a position."""
+    """A result of an operation or an argument of a block, compared by identity; only arguments have a position.
 
-    __slots__ = ("position", "type")
+    origin: what it is a copy of, for programs that copy modules.
+    """
 
-    def __init__(self, type_: str) -> None:
+    __slots__ = ("origin", "position", "type")
+
+    def __init__(self, type_: str, origin: object = None) -> None:
         self.type = type_
+        self.origin = origin
         self.position: SourcePosition | None = None
+
+    def copy(self) -> Value:
+        return Value(self.type, self.origin)
 
     def __repr__(self) -> str:
         return f"Value({self.type})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triage.execution.judge import TIMES, Match, Metric, rules_of, same_signature, value_of
 from triage.execution.prober import Naming, Prober
@@ -57,14 +57,18 @@ def baseline(
     match: makes the comparison from the failure found. repeats: None to choose it by how often the case fails.
     """
 
-    def first_probe(toolchain: Toolchain) -> Probe:
+    def first_probe(case: Case, toolchain: Toolchain) -> Probe:
         return runner.prober.recall(case, toolchain) or runner.prober.trial(case, toolchain, Naming.NEVER)
 
     task = runner.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
         with runner.threads(2) as pool:
-            asked = [pool.submit(first_probe, toolchain) for toolchain in (bad, good) if toolchain]
+            asked = [pool.submit(first_probe, case, toolchain) for toolchain in (bad, good) if toolchain]
             probes = tuple(answer.result() for answer in asked)
+        outcome = probes[0].outcome
+        if case.run and isinstance(outcome, Failed) and outcome.failure.stage is Stage.COMPILE:
+            case = replace(case, run=None)  # what the good toolchain computes does not matter
+            probes = tuple(first_probe(case, toolchain) for toolchain in (bad, good) if toolchain)
         why_not = _unusable(probes, bad, good)
         return why_not or _of_failure(runner.prober, case, bad, match, repeats, probes)
     finally:
@@ -76,7 +80,8 @@ def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None) -
     case, name = probes[0].case, bad.revision.name
     match probes[0].outcome:
         case Compiled():
-            return NotReproducible(case, f"it compiles on {name}; there is nothing to reduce", probes)
+            does = "computes what it must" if case.run else "compiles"
+            return NotReproducible(case, f"it {does} on {name}; there is nothing to reduce", probes)
         case Untestable(cause=cause, reason=reason):
             return NotReproducible(case, f"untestable on {name}: {reason}", probes, cause)
         case Failed(failure=Failure(stage=Stage.IMPORT)):
@@ -87,7 +92,8 @@ def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None) -
     name = good.revision.name
     match probes[1].outcome:
         case Failed(failure=failure):
-            why = f"expected {name} to compile, but it fails: {failure.failure_class}; pass --good with another version"
+            does = "compute the right result" if case.run else "compile"
+            why = f"expected {name} to {does}, but it fails: {failure.failure_class}; pass --good with another version"
             return NotReproducible(case, why, probes)
         case Untestable(reason=reason):
             return NotReproducible(case, f"untestable on {name}, the --good version: {reason}", probes)
@@ -123,6 +129,8 @@ def _of_failure(
     same = match(failure)
     if isinstance(reference.outcome, Failed) and failure.family in _DOUBTED:
         flaky = not fails_again(1, same) or flaky
+    if flaky and failure.stage in (Stage.RUN, Stage.COMPARE):
+        return NotReproducible(case, f"runs of one compiled program on {bad.revision.name} end differently", (*probes, *again))
     if not flaky:
         return Baseline(failure, same, naming, reference.measured.seconds, repeats or 1, probes, tuple(again), full)
     seen = sum([fails_again(attempt, same) for attempt in range(_MEASURE)])

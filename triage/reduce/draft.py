@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from triage.model.case import Case, InputKind
 
@@ -38,6 +38,24 @@ class Document(Protocol):
     @property
     def size(self) -> int:
         """How many pieces can be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A value of a program that others were cut out of, which may be an argument of these. key: the value in its document."""
+
+    document: Document
+    key: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The function of a program that is run. name: None for the only one; arguments: origin (None when it is not known) and
+    type of each, in the program's notation.
+    """
+
+    name: str | None
+    arguments: tuple[tuple[Origin | None, str], ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -89,6 +107,25 @@ class Frontend(ABC):
 
     def operation_at(self, document: Document, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
         """Return what kind of operation stands on a line of a document's content; None where that is not known."""
+        return None
+
+    def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
+        """Return the function of this name, else the only one that is public; None when there is none, or several."""
+        return None
+
+    def is_defined(self, document: Document) -> bool:  # noqa: ARG002 - most forms have no such values
+        """Return whether no result depends on values that were never set."""
+        return True
+
+    def constant(self, origin: Origin) -> Any | None:  # noqa: ARG002 - most forms have no such constants
+        """Return the elements of a value that the program holds; None for one that must be computed."""
+        return None
+
+    def returning(self, wanted: Sequence[Origin], *, more: bool) -> tuple[Document, Sequence[Origin]] | None:  # noqa: ARG002
+        """Return a program that computes values of one document, and these in the order of its results.
+
+        more: return all values of that document. None when there is no such program, or it would return too much.
+        """
         return None
 
     def written(self, document: Document) -> Sequence[bytes]:

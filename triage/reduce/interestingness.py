@@ -7,9 +7,9 @@ import re
 import shutil
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -58,6 +58,7 @@ class Oracle:
         gets the smallest program of each other failure.
         """
         self._operation_at, self._operation = operation_at, ""
+        self.notes: list[str] = []
         self.bad, self.good = bad, good
         self.tally = Tally()
         self._prober, self._folder, self._baseline, self._other_failures = prober, folder, baseline, other_failures
@@ -144,7 +145,27 @@ class Oracle:
         words = re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
         return self._other_failures / f"{words}-{sha256(signature.encode()).hexdigest()[:6]}.{draft.document.suffix}"
 
+    def start(self, draft: Draft) -> Draft | None:
+        """Return the draft that a reduction starts from; None when it cannot."""
+        return draft
+
+    def complete(self, draft: Draft) -> Draft | None:
+        """Return the draft with all that its case needs to be probed by itself; None when it lacks something."""
+        return draft
+
+    def bound(self, draft: Draft) -> Draft | None:
+        """Return the draft with the values that it is run with, if it is run; None when it can have none."""
+        return draft
+
     def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
+        with self._written(draft) as case:
+            probe = self._prober.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
+        self._count(probe)
+        return probe
+
+    @contextmanager
+    def _written(self, draft: Draft) -> Iterator[Case]:
+        """The case of a draft, whose file exists meanwhile."""
         content = draft.document.content
         name = f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
         # A folder for each draft: some compilers derive names from the file name, which must be an identifier.
@@ -154,11 +175,9 @@ class Oracle:
         # The case gets another name, so that its evidence is not taken for the recipe's.
         case = replace(draft.case, name=f"{draft.case.name} (reducing)", input=Input(path, draft.document.kind), expect=())
         try:
-            probe = self._prober.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
+            yield case
         finally:
             shutil.rmtree(path.parent, ignore_errors=True)  # with the files that a compiler wrote beside it
-        self._count(probe)
-        return probe
 
     def _count(self, probe: Probe) -> None:
         with self._lock:
@@ -299,7 +318,7 @@ class ReductionTest:
         """Make a draft the best. It is saved only when the good toolchain is known to compile it (`compiles`)."""
         self.best = draft
         if compiles or self.strict or self.oracle.good is None:
-            self._save(draft)
+            self._save(self.oracle.bound(draft) or draft)
         self.report()
 
     def report(self, activity: str | None = None) -> None:
@@ -318,10 +337,12 @@ class ReductionTest:
 
     def _ask(self, draft: Draft, cancelled: threading.Event) -> bool:
         content = self._valid(draft.document)
-        if content is None:
+        bound = self.oracle.bound(draft) if content is not None else None
+        if content is None or bound is None:
             with self._lock:
                 self.invalid += 1
             return False
+        draft = bound
         key = sha256(content + repr((settings_of(draft.case), self.strict)).encode()).hexdigest()
         with self._lock:
             lock = self._asking.setdefault(key, threading.Lock())
@@ -346,4 +367,4 @@ def _same_message(failure: Failure, other: Failure) -> bool:
 
 def settings_of(case: Case) -> tuple[object, ...]:
     """Return the parts of a case that passes change."""
-    return case.flags, case.target, case.phase, case.spec
+    return case.flags, case.target, case.phase, case.spec, *((case.run,) if case.run else ())

@@ -6,7 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from triage.compilers.base import PythonFunction
+from triage.compilers.base import MODULE_PLACE, PythonFunction
 from triage.compilers.registry import family_of, recipe_families
 from triage.execution.inputs import Prepared
 from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.model.case import Case, Expectation
+from triage.model.case import Case, Expectation, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
@@ -47,7 +47,8 @@ class Reproducer:
     program. source, text: what the compiler reads, the same unless the program is imported first. program, options: the
     compiler and its arguments without input and output. ending: how the compile ended. output: what the compiler printed.
     package: what pip installs for the bad version, None when it is no release. function: the kernel in `file`, None when
-    it holds no kernel or IR. rules: the recipe's own failure rules.
+    it holds no kernel or IR. rules: the recipe's own failure rules. values: the files of its inputs and results; run: the
+    command that runs what was compiled, empty when it is only compiled; runtime: what pip installs for that.
     """
 
     reduced: Reduced
@@ -65,6 +66,9 @@ class Reproducer:
     package: str | None
     function: PythonFunction | None = None
     rules: bytes | None = None
+    values: Mapping[str, bytes] = field(default_factory=dict)
+    run: tuple[str, ...] = ()
+    runtime: str | None = None
 
     @property
     def good(self) -> Revision | None:
@@ -94,6 +98,11 @@ def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> R
     assert isinstance(prepared, Prepared)
     path = probe.case.input.path
     names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}
+    values, run = _portable_values(runner, probe.case)
+    command: tuple[str, ...] = ()
+    if run:
+        command = runner.prober.run_command(probe.case, toolchain, run, MODULE_PLACE)
+        reduced = replace(reduced, case=replace(reduced.case, run=run))
     clean = _without_paths(names, names[prepared.path])
     probes = tuple(_clean_probe(other, clean) for other in in_order(reduced.evidence))
     failing = next(other for other in probes if other.revision.name == portable(reduced.bad).name)
@@ -111,11 +120,38 @@ def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> R
         # With the printing options: without them an error prints thousands of lines of IR.
         options=(*invocation.options, *invocation.printing),
         ending=_ending(execution, probe.case),
-        output=clean(execution.stderr.text),
+        output=clean("\n".join(filter(None, (execution.stdout.text if command else "", execution.stderr.text)))),
         package=_package(bad),
         function=_function(probe.case),
         rules=probe.case.rules.read_bytes() if probe.case.rules else None,
+        values=values,
+        run=command,
+        runtime=_runtime(runner, probe) if command and bad.release else None,
     )
+
+
+def _portable_values(runner: ProbeRunner, case: Case) -> tuple[Mapping[str, bytes], RunSpec | None]:
+    """Return the files of the values by the names that they get, and how the case is run with these files."""
+    programs = runner.prober.compilers[case.compiler].runner()
+    if case.run is None or programs is None:
+        return {}, None
+    files: dict[str, bytes] = {}
+
+    def renamed(texts: Sequence[str], role: str) -> tuple[str, ...]:
+        named = []
+        for index, text in enumerate(texts):
+            if (path := programs.file_of(text)) is not None:
+                files[f"{role}_{index}{path.suffix}"] = path.read_bytes()
+            named.append(text if path is None else programs.with_file(text, f"{role}_{index}{path.suffix}"))
+        return tuple(named)
+
+    run = replace(case.run, inputs=renamed(case.run.inputs, "input"), expected=renamed(case.run.expected, "expected"))
+    return files, run
+
+
+def _runtime(runner: ProbeRunner, probe: Probe) -> str | None:
+    programs = runner.prober.compilers[probe.case.compiler].runner()
+    return f"{programs.distribution}=={probe.version}" if programs and probe.version else None
 
 
 def portable(revision: Revision) -> Revision:

@@ -11,12 +11,14 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+from triage.compilers.invocation import flag_name
 from triage.execution.inputs import Prepared
-from triage.execution.judge import Match, Metric, MetricThreshold, value_of
+from triage.execution.judge import Match, Metric, MetricThreshold, same_signature, same_wrong_result, value_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Naming, Scratch
 from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.model.case import Case, Input, InputKind
+from triage.model.case import Case, Input, InputKind, Reference
+from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, baseline, metric_baseline
@@ -27,6 +29,7 @@ from triage.reduce.frontends.python.frontend import PythonFrontend
 from triage.reduce.frontends.python.source_tree import parse_program
 from triage.reduce.frontends.text import TextFrontend
 from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, line_of, settings_of
+from triage.reduce.run_oracle import RunOracle
 from triage.reduce.state import GENERIC_FILE, Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -89,17 +92,20 @@ class ReductionRequest:
 def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | NotReproducible:
     """Reduce a case. The best draft is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
-    runs = request.case.run is not None
-    request = replace(request, case=replace(request.case, run=None))  # what is left of a program has other inputs
+    request = replace(request, match=partial(_match_of, request.match))
     bad = runner.registry.obtain(request.bad)
     good = runner.registry.obtain(request.good) if request.good else None
-    if request.metric:
-        start = metric_baseline(runner.prober, request.case, bad, good, request.metric)
+    if metric := request.metric:
+        request = replace(request, case=replace(request.case, run=None))
+        start = metric_baseline(runner.prober, request.case, bad, good, metric)
     else:
         start = baseline(runner, request.case, bad, good, request.match, request.repeats)
     if isinstance(start, NotReproducible):
-        compiles = runs and bool(start.tried) and isinstance(start.tried[0].outcome, Compiled)
-        return replace(start, reason=f"{start.reason}; failures of its run are not reduced") if compiles else start
+        return start
+    if start.failure.stage is Stage.COMPILE:
+        request = replace(request, case=replace(request.case, run=None))
+    elif start.metric is None and not references_for(runner, request, good):
+        return NotReproducible(request.case, _NO_REFERENCE, start.probes)
     with ExitStack() as stack:
         reducer = _Reducer(runner, request, bad, good, start, stack)
         drafts = reducer.open()
@@ -108,8 +114,40 @@ def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | Not
         original, draft, line = drafts
         approach = reducer.frontend.approach(line)
         draft = run_pass(draft, approach, reducer.test, approach.name)
-        draft = reduce_to_fixpoint(draft, reducer.frontend.passes, reducer.test)
+        draft = reduce_to_fixpoint(draft, reducer.passes, reducer.test)
         return reducer.finish(original, draft, started)
+
+
+def _match_of(match: Callable[[Failure], Match], failure: Failure) -> Match:
+    """Make the comparison with a failure. The signature of a wrong result has the result's index, which may change."""
+    is_wrong = match is same_signature and failure.failure_class == "wrong-result"
+    return same_wrong_result(failure) if is_wrong else match(failure)
+
+
+_NO_REFERENCE = (
+    "nothing computes what a smaller program must return: name a toolchain that computes the right result with --good, or "
+    "give the recipe's `run` a `reference`"
+)
+_MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
+
+
+def references_for(runner: ProbeRunner, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
+    """Return what computes the expected results of drafts, and what may confirm them; nothing when nothing computes them.
+
+    The good toolchain, else the case's own reference. The same toolchain without optimisation confirms it, or another
+    release, the next older ones first.
+    """
+    run = request.case.run
+    first = Reference(good.revision.name) if good else run.reference if run else None
+    if first is None:
+        return []
+    programs = runner.prober.compilers[request.case.compiler].runner()
+    plain = programs.unoptimised if programs else ()
+    kept = [flag.text for flag in request.case.flags if flag_name(flag.text) not in map(flag_name, plain)]
+    names = [ref.revision.name for ref in runner.registry.installed_releases(request.case.compiler)]
+    start = names.index(first.toolchain) if first.toolchain in names else len(names)
+    others = [Reference(name) for name in (*reversed(names[:start]), *names[start + 1 :]) if name != request.bad.revision.name]
+    return [first, Reference(first.toolchain, (*kept, *plain)), *others[:_MOST_REFERENCES]]
 
 
 class _Reducer:
@@ -136,17 +174,29 @@ class _Reducer:
                 request.other_failures.mkdir(parents=True, exist_ok=True)
         self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
         stack.callback(self.frontend.close)
-        oracle = GrowthOracle if start.metric else Oracle
         drafts = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
-        self.oracle = oracle(
-            runner.prober,
-            drafts,
-            bad,
-            good,
-            start,
-            operation_at=self.frontend.operation_at,
-            other_failures=request.other_failures,
-        )
+        programs = runner.prober.compilers[case.compiler].runner() if case.run else None
+        self.passes = self.frontend.passes
+        self.oracle: Oracle
+        if programs:
+            references = references_for(runner, request, good)
+            self.oracle = running = RunOracle(
+                runner.prober,
+                drafts,
+                bad,
+                good,
+                start,
+                frontend=self.frontend,
+                runner=programs,
+                references=references,
+                kept=self.folder.path,
+                other_failures=request.other_failures,
+            )
+            self.passes = (*self.passes, running.values.simpler())
+        else:
+            oracle = GrowthOracle if start.metric else Oracle
+            operation_at, others = self.frontend.operation_at, request.other_failures
+            self.oracle = oracle(runner.prober, drafts, bad, good, start, operation_at=operation_at, other_failures=others)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
         self.test = ReductionTest(self.oracle, self.frontend.valid, self.folder.save, runner.jobs, task)
@@ -160,27 +210,34 @@ class _Reducer:
         hanging = self.start.seconds >= case.limits.timeout
         limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)  # drafts that hang cost little
         case = replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit)))
+        if case.run:
+            limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST))
+            case = replace(case, run=replace(case.run, limits=limits))
         onnx = case.input.kind is InputKind.ONNX  # reduced before it is imported
         source = case.input.path if onnx else self.source.path
         if self.request.resume and (saved := self.folder.best(case)):
-            best = (Draft(document, saved[1]) for document in self.frontend.open(saved[0]))
-            original = next(iter(self.frontend.open(source)), None)
-            if original is not None:
-                self.oracle.accept_spelling(Draft(original, case))
-                self.oracle.keep_operation(Draft(original, case))
-            if original is not None and (found := self.test.first(best)):
-                return Draft(original, case), found, None
+            opened = (Draft(document, saved[1]) for document in self.frontend.open(saved[0]))
+            original = next((Draft(document, case) for document in self.frontend.open(source)), None)
+            if original is not None and self.oracle.start(original) is not None:
+                self.oracle.accept_spelling(original)
+                self.oracle.keep_operation(original)
+                best = (draft for draft in map(self.oracle.start, opened) if draft)
+                if found := self.test.first(best):
+                    return original, found, None
         phase = self.start.failure.phase
         early = case.phase is None and phase in self.bad.capabilities.phases
         variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
         why = "it cannot be read by this toolchain's tools"
         for document in self.frontend.open(source):  # one at a time: with its constants a program may take gigabytes
-            drafts = [Draft(document, variant) for variant in variants]
+            drafts = [draft for variant in variants if (draft := self.oracle.start(Draft(document, variant)))]
+            if not drafts:
+                why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
+                continue
             if found := self.test.first(drafts) or next(filter(self.oracle.accept_spelling, drafts), None):
                 self.oracle.keep_operation(found)
                 self.test.settle(found)
                 return found, found, line_of(self.start.failure)
-            why = "its generic form does not fail in the same way"
+            why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
         return NotReproducible(self.request.case, why, self.start.probes)
 
     def finish(self, original: Draft, draft: Draft, started: float) -> Reduced | NotReproducible:
@@ -188,6 +245,7 @@ class _Reducer:
         next one where others cannot read that.
         """
         forms: list[tuple[bytes, tuple[Probe, ...], Failure]] = []
+        draft = self.oracle.complete(draft) or draft
         case = self._full(draft.case)
         for text, small, tried in self._written(draft, case):
             if same := self._same_failure(small, tried):
@@ -198,7 +256,7 @@ class _Reducer:
             why = "the reduced program does not fail in the same way when it is probed in full"
             return NotReproducible(self.request.case, why, self.start.probes)
         [content, probes, failure], *others = forms
-        generic, notes = None, (*self.start.notes, *self.notes)
+        generic, notes = None, (*self.start.notes, *self.notes, *self.oracle.notes)
         if others and _untested(others[0][1]) < _untested(probes):
             generic, pairs = others[0][0].decode("utf-8", "replace"), [*zip(probes, others[0][1], strict=True)]
             names = [probe.revision.name for probe, other in pairs if _is_untestable(probe) and not _is_untestable(other)]
@@ -253,7 +311,9 @@ class _Reducer:
 
     def _full(self, case: Case) -> Case:
         """The case with the limits and the phase of the request."""
-        return replace(case, limits=self.request.case.limits, phase=self.request.case.phase)
+        original = self.request.case
+        run = replace(case.run, limits=original.run.limits) if case.run and original.run else case.run
+        return replace(case, limits=original.limits, phase=original.phase, run=run)
 
     def _written(self, draft: Draft, case: Case) -> Iterator[tuple[bytes, Case, tuple[Probe, ...]]]:
         """Each way to write the draft, as a case of its own with its probes."""

@@ -89,7 +89,8 @@ def planned_changes(runner: ProbeRunner, request: RemedyRequest) -> NothingToRem
 def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
     match probe.outcome:
         case Compiled():
-            return NothingToRemedy(probe.case, probe.revision, f"it compiles on {probe.revision.name}")
+            does = "computes what it must" if probe.case.run else "compiles"
+            return NothingToRemedy(probe.case, probe.revision, f"it {does} on {probe.revision.name}")
         case Failed(failure, others):
             return (failure, *others)
         case Untestable(cause, _, failure) if cause is Cause.FLAG and failure is not None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from triage.attribute.excerpt import Mark, side_by_side
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, PhaseComparison
+from triage.model.execution import Stage
 from triage.model.revision import Revision
 from triage.report.elements import facts_table, failure_text, plural, revision_text
 from triage.report.printable import visible
@@ -187,6 +188,9 @@ def sentence(found: Attribution) -> str:
         case ComparisonResult.DIVERGES:
             return f"{good} and {bad} diverge after {found.passes[0]}"
         case ComparisonResult.FAILING:
+            if found.failure and found.failure.stage is not Stage.COMPILE:
+                where = "in constants or attributes, in what follows the passes, or in the runtime"
+                return f"{good} and {bad} produce the same operations after every pass; the change is {where}"
             name = found.passes[0] if found.passes else "the failing step, which is not a pass"
             return f"{good} and {bad} produce the same IR up to {name}; the change is in there"
         case ComparisonResult.SAME:

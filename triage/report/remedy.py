@@ -148,7 +148,8 @@ def explanation(remedy: Remedy) -> str:
     """Return a few sentences: what the remedy does, how certain that is, and what it breaks."""
     change, on = remedy.change, remedy.probe.revision.name
     parts = [f"{change.why[:1].upper()}{change.why[1:]}."] if change.why else []
-    parts.append(f"The case compiles on {on} with {'this change' if len(change.steps) == 1 else 'these changes together'}.")
+    does = "computes what it must" if remedy.probe.case.run else "compiles"
+    parts.append(f"The case {does} on {on} with {'this change' if len(change.steps) == 1 else 'these changes together'}.")
     if remedy.smallest:
         parts.append("The next smaller value fails.")
     for step in change.steps:
@@ -280,19 +281,19 @@ def _closing(found: Remedies) -> Iterable[RenderableType]:
 
 def _none_found(found: Remedies) -> str:
     left = f"; {found.left} more exceed the budget (--budget)" if found.left else ""
-    return f"None of {found.tried} candidates makes it compile{left}."
+    return f"None of {found.tried} candidates makes it {'compute what it must' if found.case.run else 'compile'}{left}."
 
 
 def _check_text(check: RemedyCheck) -> Text:
     if check.breaks:
-        return Text(f"breaks: compiles without the remedy, {_state(check.remedied)} with it", style="red")
+        return Text(f"breaks: {_state(check.without)} without the remedy, {_state(check.remedied)} with it", style="red")
     return Text(f"{_state(check.without)} without the remedy, {_state(check.remedied)} with it")
 
 
 def _state(probe: Probe) -> str:
     match probe.outcome:
         case Compiled():
-            return "compiles"
+            return "right" if probe.case.run else "compiles"
         case Failed(failure):
             return f"fails: {failure.failure_class}"
         case Untestable(reason=reason):

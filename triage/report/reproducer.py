@@ -21,7 +21,7 @@ from triage.execution.judge import rules_of
 from triage.execution.process import is_running
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
-from triage.model.execution import Ending, Limits
+from triage.model.execution import Ending, Limits, Stage
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
@@ -35,6 +35,7 @@ from triage.toolchains.home import disk_errors
 ISSUE = "issue.md"
 _SCRIPT = "repro.sh"
 METRIC = "metric"  # failure class of a number that grew
+_WRONG = {Stage.RUN: "then fails when it runs", Stage.COMPARE: "then computes a wrong result"}
 _LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
@@ -130,6 +131,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "failure": failure,
         "bad": reproducer.bad.revision,
         "measured": failure.failure_class == METRIC,
+        "wrong": _WRONG.get(failure.stage),
         "headline": headline_text(failure, 400),
     }
     family = family_of(reduced.case)
@@ -143,9 +145,12 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         requirement=reproducer.package,
         failure_class=failure.failure_class,
         function=reproducer.function,
+        run=reproducer.run,
+        runtime=reproducer.runtime,
     )
     call, scripts = family.standalone_call(compile_), family.standalone_files(compile_)
     files: dict[str, str | bytes] = {reproducer.source: reproducer.text, reproducer.file: reproducer.content, **scripts}
+    files |= reproducer.values
     if reproducer.rules is not None:
         files[RULES_FILE] = reproducer.rules
     if reduced.generic is not None:
@@ -264,7 +269,7 @@ def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -
 def _result(probe: Probe) -> str:
     match probe.outcome:
         case Compiled():
-            return "compiles"
+            return "right" if probe.case.run else "compiles"
         case Failed(failure=failure, flaky=flaky):
             return f"{failure.failure_class}{' (not every time)' if flaky else ''}: {headline_text(failure)}"
         case Untestable(reason=reason):

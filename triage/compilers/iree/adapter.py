@@ -13,6 +13,7 @@ from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import installation
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.iree.recipe import IREE
+from triage.config.values import yaml_text
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
@@ -124,6 +125,15 @@ class Iree(Compiler):
         from triage.compilers.iree.suite import updated_config
 
         return updated_config(folders, config, observed, prune=prune)
+
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        run = case.run
+        if run is None:
+            return super().recipe_keys(case)
+        keys: dict[str, object] = {"inputs": run.inputs, "expected": run.expected}
+        keys |= {"function": run.function, "device": run.device, "flags": run.flags, "tolerance": dict(run.tolerances)}
+        keys["limits"] = {"timeout": f"{run.limits.timeout:g}s"}
+        return (*super().recipe_keys(case), "run:", *(f"  {name}: {yaml_text(value)}" for name, value in keys.items() if value))
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         optimizer = toolchain.program.with_name("iree-opt")

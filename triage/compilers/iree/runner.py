@@ -5,10 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
 
 from triage.compilers.iree.installation import is_script
-from triage.compilers.iree.values import TENSOR_PROTO, differences, identity_of, read_value, split_value
+from triage.compilers.iree.values import (
+    TENSOR_PROTO,
+    array_type,
+    differences,
+    identity_of,
+    read_value,
+    split_value,
+    value_text,
+)
 from triage.model.case import Case, RunSpec
 
 # The first is that of a wheel, the last the same folder as seen from the compiler beside it.
@@ -27,6 +40,7 @@ _ARGUMENT = re.compile(r"tensor<((?:\d+x)*(?:[if]\d+|bf16))>|([if]\d+)")
 _NO_DEVICE = re.compile(r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*creating driver for device '(?P<device>[^']+)'")
 _UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
 _RESULT = re.compile(r"^result\[\d+\]: ", re.MULTILINE)
+_COMPARES_NAN = Version("3.12.0.dev0")
 _SECONDS = 0.1  # of each measurement; short functions are called again and again for as long
 
 
@@ -34,6 +48,7 @@ class IreeRunner:
     """The runtime of the IREE family."""
 
     distribution = "iree-base-runtime"
+    unoptimised = ("--iree-opt-level=O0",)
 
     def runs(self, case: Case) -> bool:
         return case.target.backend == "llvm-cpu" and case.target.devices in (None, 1)
@@ -92,6 +107,9 @@ class IreeRunner:
     def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
         return [*(f"--input={text}" for text in inputs), *(f"--expected_output={text}" for text in expected)]
 
+    def overlooks_nan(self, version: str | None) -> bool:
+        return version is not None and Version(version) < _COMPARES_NAN
+
     def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
         return [str(program), f"--module={module}", *options]
 
@@ -123,6 +141,26 @@ class IreeRunner:
 
     def saved(self, file: Path) -> str:
         return f"@{file}"
+
+    def read(self, value: str) -> Any | None:
+        import numpy as np  # slow to import, and a compile needs it rarely
+
+        if (file := self.foreign(value)) is not None:
+            return np.load(BytesIO(self.converted(file, file.read_bytes())), allow_pickle=False)
+        return read_value(value)
+
+    def written(self, array: Any) -> str | None:
+        return value_text(array)
+
+    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str] | None:
+        return array_type(type_)
+
+    def file_of(self, value: str) -> Path | None:
+        file = split_value(value).file
+        return Path(file) if file is not None else None
+
+    def with_file(self, value: str, name: str) -> str:
+        return str(replace(split_value(value), file=name))
 
     def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
         got, want = read_value(actual), read_value(expected)

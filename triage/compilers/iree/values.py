@@ -20,6 +20,13 @@ _ELEMENTS = {
     "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "ui8": "u1", "ui16": "<u2", "ui32": "<u4", "ui64": "<u8",
     "f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "<u2",
 }  # fmt: skip
+_TENSOR = re.compile(r"tensor<(?P<shape>(?:[\d?]+x)*)(?P<element>[suif]+\d+|bf16)>\Z")
+_VTENSOR = re.compile(r"!torch\.vtensor<\[(?P<shape>[\d?,\s]*)\],\s*(?P<element>[suif]+\d+|bf16)>\Z")
+_NAMES = {"i1": "i8", "i2": "i16", "i4": "i32", "i8": "i64", "u1": "ui8", "u2": "ui16", "u4": "ui32", "u8": "ui64"}
+_NAMES |= {"f2": "f16", "f4": "f32", "f8": "f64"}
+_MOST_WRITTEN = 16  # elements; more are written to a file
+_SEPARATOR = re.compile(r"[\s,\[\]]+")
+_NUMBERS = {"true": "1", "false": "0"}
 TENSOR_PROTO = ".pb"  # the suffix of ONNX tensors, which have to be converted
 # What `iree-run-module` accepts where nothing else is asked for; `relative` counts in addition, from 3.12.0 on.
 TOLERANCES: Mapping[str, float] = {"f16": 1e-3, "bf16": 1e-2, "f32": 1e-4, "f64": 1e-4, "relative": 1e-5}
@@ -90,16 +97,45 @@ def read_value(text: str) -> Array | None:
                 array: Array = np.load(source, allow_pickle=False)
             return array
         match = _TYPE.match(value.type)
-        if match is None or value.file is None:
+        if match is None:
             return None
-        shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
-        element = match["element"].removeprefix("s")
+        shape, element = _shape(match), match["element"].removeprefix("s")
         if element not in _ELEMENTS:
             return None
-        array = np.fromfile(value.file, dtype=_ELEMENTS[element]).reshape(shape)
-    except (OSError, ValueError, EOFError):
+        if value.file is not None:
+            array = np.fromfile(value.file, dtype=_ELEMENTS[element]).reshape(shape)
+            return _widened(array) if element == "bf16" else array
+        numbers = [_NUMBERS.get(word, word) for word in _SEPARATOR.split(value.literal) if word] or ["0"]
+        kind = np.dtype("f4" if element == "bf16" else _ELEMENTS[element])
+        elements = np.array([float(word) if kind.kind == "f" else int(word) for word in numbers]).astype(kind)
+        return np.full(shape, elements[0]) if elements.size == 1 else elements.reshape(shape)
+    except (OSError, ValueError, OverflowError, EOFError):
         return None
-    return _widened(array) if element == "bf16" else array
+
+
+def value_text(array: Array) -> str | None:
+    """Write a few elements, or many equal ones, as a text; None when a file is needed."""
+    import numpy as np
+
+    element = _NAMES.get(array.dtype.str[1:])
+    equal = array.size > 0 and bool((array == array.flat[0]).all())
+    if element is None or not np.isfinite(array).all() or not (equal or 0 < array.size <= _MOST_WRITTEN):
+        return None
+    numbers = " ".join(str(array.flat[index]).removesuffix(".0") for index in range(1 if equal else array.size))
+    return f"{'x'.join([*map(str, array.shape), element])}={numbers}"
+
+
+def array_type(type_: str) -> tuple[tuple[int | None, ...], str] | None:
+    """The shape (None for an unknown size) and the numpy type of an MLIR tensor type; None for other types, and for bf16."""
+    match = _TENSOR.match(type_) or _VTENSOR.match(type_)
+    element = _ELEMENTS.get(match["element"].removeprefix("s")) if match and match["element"] != "bf16" else None
+    if match is None or element is None:
+        return None
+    return tuple(None if size == "?" else int(size) for size in re.findall(r"\d+|\?", match["shape"])), element
+
+
+def _shape(match: re.Match[str]) -> tuple[int, ...]:
+    return tuple(int(size) for size in match["shape"].split("x")[:-1])
 
 
 def _widened(array: Array) -> Array:
@@ -110,7 +146,8 @@ def _widened(array: Array) -> Array:
 
 
 def differences(actual: Array, expected: Array, element: str, tolerances: Mapping[str, float]) -> dict[str, float]:
-    """How two results differ: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`, `max_rel_error`.
+    """How two results differ: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`, `max_rel_error`, and the index of the
+    first mismatch as `element`.
 
     element: the element type as IREE names it; tolerances: those that differ from the defaults. `nan` and `inf` count the
     elements that have become so. Results of different shapes have no numbers.
@@ -128,7 +165,9 @@ def differences(actual: Array, expected: Array, element: str, tolerances: Mappin
         wrong = ~same & ~(error <= accepted)
         finite = error[np.isfinite(error)]
         relative = (error / np.abs(want))[np.isfinite(error) & np.isfinite(want) & (want != 0)]
+    first = {"element": float(np.flatnonzero(wrong)[0])} if wrong.any() else {}
     return {
+        **first,
         "elements": float(got.size),
         "mismatches": float(np.count_nonzero(wrong)),
         "nan": float(np.count_nonzero(np.isnan(got) & ~np.isnan(want))),

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
+from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, numpy_helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, ReductionPass, minimise, repeatedly
+from triage.reduce.draft import (
+    Document,
+    Draft,
+    Entry,
+    Frontend,
+    InterestingnessTest,
+    Origin,
+    ReductionPass,
+    minimise,
+    repeatedly,
+)
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
+
+_MOST_RETURNED = 1 << 22  # elements of all values together
 
 
 class OnnxDocument:
@@ -22,8 +36,10 @@ class OnnxDocument:
     suffix = "onnx"
     unit = "node"
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, root: OnnxDocument | None = None) -> None:
+        """root: the model that this one was cut out of, where values have the same names."""
         self.model = model
+        self.root = root or self
 
     @cached_property
     def content(self) -> bytes:
@@ -81,7 +97,7 @@ def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] |
         [types[name] for name in returned],
         [constants[name] for name in needed if name in constants],
     )
-    return OnnxDocument(_model(document.model, small))
+    return OnnxDocument(_model(document.model, small), document.root)
 
 
 def _name(graph: onnx.GraphProto) -> str:
@@ -105,7 +121,7 @@ def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None
         list(graph.output),
         [value for value in graph.initializer if value.name not in set(names)],
     )
-    return OnnxDocument(_model(document.model, small))
+    return OnnxDocument(_model(document.model, small), document.root)
 
 
 def _model(model: ModelProto, graph: onnx.GraphProto) -> ModelProto:
@@ -136,6 +152,28 @@ class OnnxFrontend(Frontend):
     def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - diagnostics point into the imported program
         return ReductionPass("windows", narrow)
 
+    def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
+        assert isinstance(document, OnnxDocument)
+        graph = document.model.graph
+        held = {value.name for value in graph.initializer}
+        inputs = [value for value in graph.input if value.name not in held]
+        return Entry(None, tuple((Origin(document.root, value.name), _tensor_type(value)) for value in inputs))
+
+    def constant(self, origin: Origin) -> Any | None:
+        assert isinstance(origin.document, OnnxDocument)
+        held = (value for value in origin.document.model.graph.initializer if value.name == origin.key)
+        value = next(held, None)
+        return None if value is None else numpy_helper.to_array(value)
+
+    def returning(self, wanted: Sequence[Origin], *, more: bool) -> tuple[Document, Sequence[Origin]] | None:
+        root = wanted[0].document
+        assert isinstance(root, OnnxDocument)
+        made = [name for node in root.model.graph.node for name in node.output if name in root.types]
+        names = made if more else [name for name in made if any(origin.key == name for origin in wanted)]
+        sizes = [_elements(root.types[name]) for name in names]
+        program = cut(root, _towards(root, names), names) if names and sum(sizes) <= _MOST_RETURNED else None
+        return (program, [Origin(root, name) for name in names]) if program else None
+
     def valid(self, document: Document) -> bytes | None:
         assert isinstance(document, OnnxDocument)
         try:
@@ -143,6 +181,22 @@ class OnnxFrontend(Frontend):
         except (checker.ValidationError, defs.SchemaError, UnicodeDecodeError):  # a name may be any bytes
             return None
         return document.content
+
+
+def _tensor_type(value: ValueInfoProto) -> str:
+    """The type in MLIR's notation; a value that is no tensor has the type `none`."""
+    tensor = value.type.tensor_type
+    if not tensor.elem_type:
+        return "none"
+    kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    letter = {"b": "i", "i": "i", "u": "ui", "f": "f"}.get(kind.kind, "none")
+    sizes = [str(size.dim_value) if size.HasField("dim_value") else "?" for size in tensor.shape.dim]
+    bits = 1 if kind.kind == "b" else 8 * kind.itemsize
+    return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
+
+
+def _elements(value: ValueInfoProto) -> int:
+    return prod(size.dim_value or 1 for size in value.type.tensor_type.shape.dim)
 
 
 @repeatedly

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
-from triage.mlir.tree import array_elements, free_values, set_function_types, symbols, users
+from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols, users
 from triage.model.case import InputKind
-from triage.reduce.draft import Draft
+from triage.reduce.draft import Draft, Origin
 
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
@@ -43,6 +43,24 @@ class MlirDocument:
     @cached_property
     def size(self) -> int:
         return sum(1 for _ in self.module.walk())
+
+    def name_values(self, before: Module | None = None) -> None:
+        """Make each value of the functions its own origin. `before`: the module as it was, whose arguments are the same."""
+        known = {function.symbol: function for function in before.functions()} if before else {}
+        for function in self.module.functions():
+            if function.symbol in known:
+                for value, old in zip(arguments_of(function), arguments_of(known[function.symbol]), strict=False):
+                    value.origin = old.origin
+            for block in function.regions[0].blocks:
+                for value in (*block.arguments, *(result for operation in block.operations for result in operation.results)):
+                    value.origin = value.origin or Origin(self, value)
+
+    def entry(self, name: str | None) -> Operation | None:
+        """Return the function of this name, else the only one that is public; None when there is none, or several."""
+        functions = self.module.functions()
+        public = [function for function in functions if function.attribute("sym_visibility") != '"private"']
+        named = [function for function in functions if function.symbol == name]
+        return named[0] if named else public[0] if len(public) == 1 else None
 
     def operation_at(self, line: int) -> str | None:
         """Return what kind of operation stands on a line of the text."""
@@ -92,19 +110,17 @@ def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Blo
         position=operation.position,
     )
     copy.regions = [_copy_region(region, values) for region in operation.regions]
-    copy.results = [values.setdefault(value, Value(value.type)) for value in operation.results]
+    copy.results = [values.setdefault(value, value.copy()) for value in operation.results]
     return copy
 
 
 def _copy_region(region: Region, values: Values) -> Region:
-    blocks = {
-        block: Block([values.setdefault(value, Value(value.type)) for value in block.arguments]) for block in region.blocks
-    }
+    blocks = {block: Block([values.setdefault(value, value.copy()) for value in block.arguments]) for block in region.blocks}
     if len(blocks) > 1:  # a value may be used in a block that stands before its definition
         for block in blocks:
             for operation in block.operations:
                 for value in operation.results:
-                    values.setdefault(value, Value(value.type))
+                    values.setdefault(value, value.copy())
     for block, copy in blocks.items():
         copy.operations = [copy_operation(operation, values, blocks) for operation in block.operations]
     return Region(list(blocks.values()))
@@ -213,7 +229,7 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
     needed |= dict.fromkeys(value for value in returned if value not in inside)
     old = [value for value in block.arguments if value in needed]
     arguments = [*old, *(value for value in needed if value not in set(old))]
-    values: Values = {value: Value(value.type) for value in arguments}
+    values: Values = {value: value.copy() for value in arguments}
     body = Block([values[value] for value in arguments])
     body.operations = [copy_operation(operation, values) for operation in operations]
     end = block.operations[-1]
@@ -230,6 +246,41 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
     smaller = Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.position)
     update_function_type(smaller)
     return smaller
+
+
+def needed_for(function: Operation, values: Sequence[Value]) -> list[Operation]:
+    """Return the operations that the values depend on, and those without results."""
+    block = body_of(function)
+    assert block is not None
+    needed, chosen = set(values), []
+    for operation in reversed(block.operations[:-1]):
+        if not operation.results or any(value in needed for value in operation.results):
+            chosen.append(operation)
+            needed.update(free_values(operation))
+    return chosen[::-1]
+
+
+def reads_unset_values(module: Module) -> bool:
+    """Return whether an operation reads elements of a tensor that was never written to."""
+    unset = {operation.results[0] for operation in module.walk() if operation.name == "tensor.empty"}
+    return any(
+        value in unset and not _is_only_written(operation, index)
+        for operation in module.walk()
+        for index, value in enumerate(operation.operands)
+    )
+
+
+def _is_only_written(operation: Operation, index: int) -> bool:
+    """Return whether an operand is a destination whose elements are not read. Unknown destinations are trusted."""
+    if not operation.name.startswith("linalg."):
+        return operation.name.endswith((".yield", ".for", ".forall", ".insert_slice", ".insert", ".scatter", ".dim")) or (
+            operation.name.startswith("iree_linalg_ext.") and index > 0
+        )
+    block = operation.regions[0].blocks[0] if operation.regions and operation.regions[0].blocks else None
+    first = len(operation.operands) - len(operation.results)
+    if index < first or block is None or len(block.arguments) != len(operation.operands):
+        return index >= first
+    return not any(block.arguments[index] in inner.operands for inner in operation.regions[0].walk())
 
 
 def update_function_type(function: Operation) -> None:

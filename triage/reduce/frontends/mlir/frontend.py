@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triage.execution.mlir_tools import Reader
-from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, ReductionPass
+from triage.mlir.rewrite import dimensions
+from triage.mlir.tree import arguments_of
+from triage.reduce.draft import Document, Draft, Entry, Frontend, InterestingnessTest, Origin, ReductionPass
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
-from triage.reduce.frontends.mlir.document import MlirDocument
+from triage.reduce.frontends.mlir.document import MlirDocument, body_of, cut, needed_for, pieces, reads_unset_values
 from triage.reduce.frontends.mlir.operations import (
     bypass_operations,
     drop_arguments,
@@ -32,6 +36,8 @@ from triage.reduce.frontends.mlir.rewriting import (
 )
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
+_TENSOR = re.compile(r"tensor<|!torch\.vtensor<")
+_MOST_RETURNED = 1 << 22  # elements of all values together
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 
 
@@ -74,6 +80,7 @@ class MlirFrontend(Frontend):
                             named.update({name: with_one_value(text) for name, text in named.items()})
                     module.trailer = ""
                 document = MlirDocument(module)
+                document.name_values()
                 if _ELIDED not in document.text:
                     yield document
 
@@ -94,6 +101,36 @@ class MlirFrontend(Frontend):
     def operation_at(self, document: Document, line: int) -> str | None:
         assert isinstance(document, MlirDocument)
         return document.operation_at(line)
+
+    def entry(self, document: Document, name: str | None) -> Entry | None:
+        assert isinstance(document, MlirDocument)
+        function = document.entry(name)
+        if function is None:
+            return None
+        alone = len(document.module.functions()) == 1
+        origins = [(value.origin, value.type) for value in arguments_of(function)]
+        arguments = tuple((origin if isinstance(origin, Origin) else None, type_) for origin, type_ in origins)
+        return Entry(None if alone else function.symbol, arguments)
+
+    def is_defined(self, document: Document) -> bool:
+        assert isinstance(document, MlirDocument)
+        return not reads_unset_values(document.module)
+
+    def returning(self, wanted: Sequence[Origin], *, more: bool) -> tuple[Document, Sequence[Origin]] | None:
+        document, keys = wanted[0].document, {origin.key for origin in wanted}
+        assert isinstance(document, MlirDocument)
+        functions = (function for function in document.module.functions() if body_of(function))
+        for function in functions:
+            able = [value for operation in pieces(function) for value in operation.results if _TENSOR.match(value.type)]
+            if keys.isdisjoint(able):
+                continue
+            values = able if more else [value for value in able if value in keys]
+            sizes = (math.prod(dimensions(value.type) or ()) for value in values)
+            if sum(map(abs, sizes)) > _MOST_RETURNED:
+                return None
+            program = cut(document.module, function, needed_for(function, values), values)
+            return (MlirDocument(program), [Origin(document, value) for value in values]) if program else None
+        return None
 
     def written(self, document: Document) -> Sequence[bytes]:
         assert isinstance(document, MlirDocument)

@@ -15,6 +15,7 @@ from triage.reduce.frontends.mlir.document import (
     copy_operation,
     cut,
     module_of,
+    needed_for,
     pieces,
     with_module,
     without_results,
@@ -106,7 +107,7 @@ def drop_results(draft: Draft, test: InterestingnessTest) -> Draft:
 
     def reduce(base: Draft, function: Operation) -> Draft:
         def build(returned: Sequence[Value]) -> Draft | None:
-            smaller = cut(module_of(base), function, _needed(function, returned), list(dict.fromkeys(returned)))
+            smaller = cut(module_of(base), function, needed_for(function, returned), list(dict.fromkeys(returned)))
             return with_module(base, smaller) if smaller and returned else None
 
         block = body_of(function)
@@ -137,18 +138,6 @@ def drop_arguments(draft: Draft, test: InterestingnessTest) -> Draft:
         if smaller is not None and (found := test.first([with_module(draft, smaller)])) is not None:
             return found
     return draft
-
-
-def _needed(function: Operation, values: Sequence[Value]) -> list[Operation]:
-    """The operations that the values depend on, and those without results."""
-    block = body_of(function)
-    assert block is not None
-    needed, chosen = set(values), []
-    for operation in reversed(block.operations[:-1]):
-        if not operation.results or any(value in needed for value in operation.results):
-            chosen.append(operation)
-            needed.update(free_values(operation))
-    return chosen[::-1]
 
 
 def bypass_operations(draft: Draft, test: InterestingnessTest) -> Draft:

@@ -65,7 +65,11 @@ class ToolPasses:
     def _transformed(self, draft: Draft, module: Module, options: tuple[str, ...]) -> Draft | None:
         text = self._reader.transformed(MlirDocument(module).text, options)
         transformed = parse_or_none(text) if text is not None else None
-        return with_module(draft, transformed) if transformed else None
+        if transformed is None:
+            return None
+        document = MlirDocument(transformed)
+        document.name_values(module)
+        return Draft(document, draft.case)
 
 
 def parse_or_none(text: str) -> Module | None:

@@ -1,0 +1,224 @@
+"""The values that smaller programs are run with, and which wrong results count as the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from tests.reduce.made import CASE
+from triage.compilers.iree.runner import IreeRunner
+from triage.execution.judge import judge_run, rules_of, same_wrong_result
+from triage.mlir import parse_module
+from triage.model.case import RunSpec
+from triage.model.execution import Captured, Ending, Execution, Stage
+from triage.model.outcome import Compiled, Failed, Failure
+from triage.reduce.draft import Document, Draft
+from triage.reduce.frontends.mlir.document import MlirDocument, body_of, cut, pieces, reads_unset_values
+from triage.reduce.frontends.mlir.frontend import MlirFrontend
+from triage.reduce.run_values import ArgumentValues, fitted
+
+RUNNER = IreeRunner()
+PROGRAM = """"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({
+  ^bb0(%a: tensor<4x2xf32>, %b: tensor<4x2xf32>):
+    %0 = "arith.addf"(%a, %b) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+    %1 = "arith.mulf"(%0, %b) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+    %2 = "arith.subf"(%1, %0) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+    "func.return"(%2) : (tensor<4x2xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+UNSET = """"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "f"}> ({
+  ^bb0(%a: tensor<4xf32>):
+    %0 = "tensor.empty"() : () -> tensor<4xf32>
+    %1 = "linalg.generic"(%a, %0) <{operandSegmentSizes = array<i32: 1, 1>}> ({
+    ^bb1(%x: f32, %y: f32):
+      %2 = "arith.addf"(%x, %READ) : (f32, f32) -> f32
+      "linalg.yield"(%2) : (f32) -> ()
+    }) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%1) : (tensor<4xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+
+
+def values_of(folder: Path, computed: list[Document]) -> ArgumentValues:
+    """Values whose reference returns, for each result, its number."""
+
+    def compute(document: Document) -> Sequence[str]:
+        computed.append(document)
+        assert isinstance(document, MlirDocument)
+        [function] = document.module.functions()
+        block = body_of(function)
+        assert block
+        return [f"4x2xf32={index}" for index, _ in enumerate(block.operations[-1].operands)]
+
+    reader: Any = None
+    frontend = MlirFrontend.__new__(MlirFrontend)
+    frontend._reader, frontend._others = reader, ()
+    return ArgumentValues(frontend, RUNNER, folder, compute)
+
+
+def opened(text: str = PROGRAM) -> Draft:
+    document = MlirDocument(parse_module(text))
+    document.name_values()
+    run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
+    return Draft(document, replace(CASE, run=run))
+
+
+def inputs_of(draft: Draft | None) -> tuple[str, ...]:
+    assert draft
+    assert draft.case.run
+    return draft.case.run.inputs
+
+
+@given(
+    arrays.arrays(
+        st.sampled_from(["f2", "f4", "f8", "i1", "i4", "i8", "u1", "u8"]),
+        arrays.array_shapes(min_dims=0, max_dims=3, max_side=4),
+    )
+)
+def test_a_value_is_written_as_it_is_read(array: np.ndarray[Any, Any]) -> None:
+    text = RUNNER.written(array)
+    if text is None:
+        assert array.size > 16 or not np.isfinite(array).all()
+        return
+    read = RUNNER.read(text)
+    assert read is not None
+    assert read.dtype == array.dtype
+    assert read.shape == array.shape
+    assert np.array_equal(read, array)
+
+
+@given(
+    arrays.arrays("f4", arrays.array_shapes(min_dims=0, max_dims=3, max_side=5)),
+    st.lists(st.integers(1, 6), max_size=3),
+    st.sampled_from(["<f4", "<i8", "?"]),
+)
+def test_a_fitted_value_has_the_type_asked_for(array: np.ndarray[Any, Any], shape: list[int], kind: str) -> None:
+    made = fitted(array, shape, kind)
+    assert made is not None
+    assert made.shape == tuple(shape)
+    assert made.dtype == np.dtype(kind)
+    if kind == "<f4" and len(shape) == array.ndim and all(new <= old for new, old in zip(shape, array.shape, strict=True)):
+        assert np.array_equal(made, array[tuple(slice(size) for size in shape)], equal_nan=True)
+
+
+def test_an_unknown_size_is_that_of_the_value() -> None:
+    made = fitted(np.ones((3, 4), "f4"), (None, 2), "<f4")
+    assert made is not None
+    assert made.shape == (3, 2)
+    assert fitted(np.ones(3, "f4"), (None, 2), "<f4") is None
+    assert fitted(None, (None,), "<f4") is None
+
+
+@pytest.mark.parametrize(
+    ("type_", "expected"),
+    [
+        ("tensor<2x?xf32>", ((2, None), "<f4")),
+        ("tensor<f64>", ((), "<f8")),
+        ("!torch.vtensor<[2,3],si64>", ((2, 3), "<i8")),
+        ("!torch.vtensor<[],i1>", ((), "?")),
+        ("tensor<2xbf16>", None),
+        ("index", None),
+    ],
+)
+def test_types_of_arguments(type_: str, expected: object) -> None:
+    assert RUNNER.array_type(type_) == expected
+
+
+def test_arguments_keep_their_values_and_others_are_computed_once(tmp_path: Path) -> None:
+    computed: list[Document] = []
+    values = values_of(tmp_path, computed)
+    draft = values.start(opened())
+    assert draft
+    assert inputs_of(draft) == ()
+    assert inputs_of(values.bound(draft)) == ("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9")
+    assert isinstance(draft.document, MlirDocument)
+    module = draft.document.module
+    [function] = module.functions()
+    last = cut(module, function, pieces(function)[2:])  # reads the second and the first result
+    middle = cut(module, function, pieces(function)[1:2])  # reads the first result and the second argument
+    assert last
+    assert middle
+    assert inputs_of(values.bound(Draft(MlirDocument(last), draft.case))) == ("4x2xf32=1", "4x2xf32=0")
+    assert inputs_of(values.bound(Draft(MlirDocument(middle), draft.case))) == ("4x2xf32=9", "4x2xf32=0")
+    assert len(computed) == 1  # with all values of the program
+
+
+def test_a_program_of_other_arguments_is_not_started(tmp_path: Path) -> None:
+    draft = opened()
+    assert draft.case.run
+    fewer = Draft(draft.document, replace(draft.case, run=replace(draft.case.run, inputs=draft.case.run.inputs[:1])))
+    assert values_of(tmp_path, []).start(fewer) is None
+
+
+def test_values_become_plain_where_the_failure_stays(tmp_path: Path) -> None:
+    """The failure needs a third element above two in the first value, and nothing of the second."""
+
+    class Needs:
+        def first(self, drafts: Any) -> Draft | None:
+            for draft in drafts:
+                array = RUNNER.read(inputs_of(draft)[0])
+                if array is not None and array.flat[2] > 2:
+                    return draft
+            return None
+
+        def is_valid(self, draft: Draft) -> bool:
+            return True
+
+    values = values_of(tmp_path, [])
+    draft = values.start(opened())
+    assert draft
+    assert inputs_of(values.simpler().run(draft, Needs())) == ("4x2xf32=0 0 3 0 0 0 0 0", "4x2xf32=9")
+
+
+@pytest.mark.parametrize(("read", "expected"), [("x", False), ("y", True)])
+def test_reads_of_values_that_were_never_set_are_found(read: str, *, expected: bool) -> None:
+    assert reads_unset_values(parse_module(UNSET.replace("READ", read))) is expected
+
+
+def wrong(**details: object) -> Failure:
+    return Failure("wrong-result", "wrong-result", "wrong-result:0", "", details=details, stage=Stage.COMPARE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("failure", "same"),
+    [
+        (wrong(nan=0, inf=0, max_rel_error="0.5"), True),
+        (wrong(nan=0, inf=0, max_rel_error="0.02"), True),
+        (wrong(nan=0, inf=0, max_rel_error="0.0002"), False),
+        (wrong(nan=3, inf=0, max_rel_error="0"), False),
+        (wrong(kind="metadata"), False),
+        (replace(wrong(nan=0, max_rel_error="0.5"), failure_class="run-failure"), False),
+    ],
+)
+def test_wrong_results_of_another_sort_are_other_failures(failure: Failure, *, same: bool) -> None:
+    assert same_wrong_result(wrong(nan=0, inf=0, max_rel_error="1.5"))(failure) is same
+    assert same_wrong_result(wrong(nan=1))(wrong(nan=7, output=3))
+
+
+def test_numbers_make_a_wrong_result_that_the_tool_overlooked() -> None:
+    said = Captured("[SUCCESS] all function outputs matched their expected values.\n")
+    execution = Execution((), Ending.EXITED, 0, None, 0.1, 0.1, 1.0, said, Captured())
+    assert isinstance(judge_run(execution, rules_of(CASE), RUNNER, {}), Compiled)
+    metrics = {"output": 1.0, "element": 0.0, "elements": 4.0, "mismatches": 2.0, "nan": 2.0, "inf": 0.0}
+    outcome = judge_run(execution, rules_of(CASE), RUNNER, metrics)
+    assert isinstance(outcome, Failed)
+    assert (outcome.failure.failure_class, outcome.failure.signature) == ("wrong-result", "wrong-result:1")
+    assert (outcome.failure.stage, outcome.failure.details["nan"]) == (Stage.COMPARE, 2)
+    assert [RUNNER.overlooks_nan(version) for version in ("3.11.0", "3.12.0", "3.12.0rc20260801", None)] == [
+        True,
+        False,
+        False,
+        False,
+    ]

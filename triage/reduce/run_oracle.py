@@ -1,0 +1,146 @@
+"""The interestingness test of programs that compile and compute something wrong, or fail when they run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from triage.compilers.base import Runner
+from triage.execution.prober import Prober
+from triage.model.case import Case, Reference
+from triage.model.outcome import Failed, Untestable
+from triage.model.revision import Toolchain
+from triage.reduce.baseline import Baseline
+from triage.reduce.draft import Document, Draft, Frontend
+from triage.reduce.interestingness import Oracle
+from triage.reduce.run_values import ArgumentValues
+
+
+class RunOracle(Oracle):
+    """Compiles drafts and runs them. The reference computes what a draft must return.
+
+    A draft counts only if its results are defined: the reference runs it, returns finite numbers where it did so for the
+    original, does not read memory that was never written to, and a second reference agrees with it.
+    """
+
+    def __init__(
+        self,
+        prober: Prober,
+        folder: Path,
+        bad: Toolchain,
+        good: Toolchain | None,
+        baseline: Baseline,
+        *,
+        frontend: Frontend,
+        runner: Runner,
+        references: Sequence[Reference],
+        kept: Path,
+        other_failures: Path | None = None,
+    ) -> None:
+        """references: who computes what is expected, then others, of which the first that agrees on the original confirms it.
+        kept: folder for values.
+        """
+        super().__init__(prober, folder, bad, good, baseline, other_failures=other_failures)
+        self._frontend, self._runner, self._kept = frontend, runner, kept
+        self._references = list(references)
+        self._finite = self._defined = False
+        self._case: Case | None = None
+        self.values = ArgumentValues(frontend, runner, kept / "values", self._computed)
+
+    def start(self, draft: Draft) -> Draft | None:
+        """Take over the values of the original program, and choose the second reference.
+
+        Returns:
+            The draft without values; None when it cannot be given others.
+        """
+        ready = self.values.start(draft)
+        bound = self.bound(ready) if ready else None
+        if ready is None or bound is None:
+            return None
+        self._case = ready.case
+        expected = self._expected(bound, self._references[0])
+        if expected is None:
+            return None
+        self._finite = self._is_finite(expected)
+        self._defined = self._frontend.is_defined(ready.document)
+        agreeing = (other for other in self._references[1:] if self._agree(expected, self._expected(bound, other)))
+        second = next(agreeing, None)
+        self._references[1:] = [second] if second else []
+        if second is None:
+            self.notes.append("no second toolchain computes the expected results as well, so that only one confirms them")
+        return ready
+
+    def bound(self, draft: Draft) -> Draft | None:
+        return self.values.bound(draft)
+
+    def complete(self, draft: Draft) -> Draft | None:
+        """Return the draft with its values and the results that it must compute."""
+        bound = self.bound(draft)
+        expected = self._expected(bound, self._references[0]) if bound else None
+        if bound is None or expected is None:
+            return None
+        texts = tuple(self._short(text) for text in expected)
+        assert bound.case.run is not None
+        return Draft(draft.document, replace(bound.case, run=replace(bound.case.run, expected=texts, reference=None)))
+
+    def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
+        """Return whether the bad toolchain's program fails as it did on the original, where the reference runs it."""
+        if self._defined and not self._frontend.is_defined(draft.document):
+            return False
+        expected = self._expected(draft, self._references[0], cancelled)
+        if expected is None or (self._finite and not self._is_finite(expected)):
+            return False
+        assert draft.case.run is not None
+        run = replace(draft.case.run, expected=expected, reference=None)
+        outcome = self._compile(Draft(draft.document, replace(draft.case, run=run)), self.bad, 0, cancelled).outcome
+        if not isinstance(outcome, Failed):
+            return False
+        if outcome.flaky or not self._baseline.match(outcome.failure):
+            self._record(outcome.failure, draft)
+            return False
+        return all(self._agree(expected, self._expected(draft, other, cancelled)) for other in self._references[1:])
+
+    def accept_spelling(self, draft: Draft) -> bool:  # noqa: ARG002 - the base class's signature
+        """Return False: a program prints no source lines when it runs."""
+        return False
+
+    def keep_operation(self, draft: Draft) -> None:
+        """Do nothing: a run names no operation."""
+
+    def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
+        """Return True: `fails` asks the reference."""
+        return True
+
+    def _computed(self, document: Document) -> Sequence[str] | None:
+        """The results of the reference on a program of its own."""
+        assert self._case is not None
+        bound = self.bound(Draft(document, self._case))
+        return self._expected(bound, self._references[0]) if bound else None
+
+    def _expected(self, draft: Draft, reference: Reference, cancelled: threading.Event | None = None) -> tuple[str, ...] | None:
+        with self._written(draft) as case:
+            results = self._prober.reference_results(
+                case, self.bad, reference, folder=self._kept / "results", made=self._count, cancelled=cancelled
+            )
+        return None if isinstance(results, Untestable) else results
+
+    def _is_finite(self, texts: Sequence[str]) -> bool:
+        arrays = [self._runner.read(text) for text in texts]
+        return all(array is not None and bool(np.isfinite(array).all()) for array in arrays)
+
+    def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
+        assert self._case is not None
+        assert self._case.run is not None
+        tolerances = dict(self._case.run.tolerances)
+        if others is None or len(texts) != len(others):
+            return False
+        differences = (self._runner.differences(text, other, tolerances) for text, other in zip(texts, others, strict=True))
+        return all(numbers.get("mismatches", 1) == 0 for numbers in differences)
+
+    def _short(self, text: str) -> str:
+        array = self._runner.read(text)
+        return text if array is None else self.values.text(array)

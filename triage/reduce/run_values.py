@@ -1,0 +1,174 @@
+"""The values that smaller programs are run with: those of the original case, and what the reference computes inside of it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triage.compilers.base import Runner
+from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, Origin, ReductionPass, minimise
+from triage.toolchains.home import disk_errors, write_whole
+
+Array = np.ndarray[Any, Any]
+_MOST_ZEROED = 64  # elements that are tried one by one
+
+
+@dataclass
+class ArgumentValues:
+    """Chooses the values of a draft's arguments. Safe for several threads.
+
+    compute: the results of the reference on a program of its own; None when it does not run. folder: gets files of values.
+    """
+
+    frontend: Frontend
+    runner: Runner
+    folder: Path
+    compute: Callable[[Document], Sequence[str] | None]
+    _arrays: dict[Origin, Array | None] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def start(self, draft: Draft) -> Draft | None:
+        """Remember the values of the case for the program's arguments, and return the draft without them.
+
+        Returns None when the program takes other arguments.
+        """
+        run = draft.case.run
+        entry = self.frontend.entry(draft.document, run.function) if run else None
+        if run is None or entry is None or len(entry.arguments) != len(run.inputs):
+            return None
+        for (origin, _), text in zip(entry.arguments, run.inputs, strict=True):
+            array = self.runner.read(text)
+            if origin is None or array is None:
+                return None
+            self._arrays[origin] = array
+        return Draft(draft.document, replace(draft.case, run=replace(run, inputs=())))
+
+    def bound(self, draft: Draft) -> Draft | None:
+        """Return the draft with values for its arguments; None when an argument can have none."""
+        run = draft.case.run
+        assert run is not None
+        entry = self.frontend.entry(draft.document, run.function)
+        if entry is None:
+            return None
+        texts: Sequence[str | None] = run.inputs or [self._text(origin, type_) for origin, type_ in entry.arguments]
+        known = tuple(text for text in texts if text is not None)
+        if len(known) != len(entry.arguments):
+            return None
+        return Draft(draft.document, replace(draft.case, run=replace(run, function=entry.name, inputs=known)))
+
+    def simpler(self) -> ReductionPass:
+        """Return the pass that replaces values by plainer ones."""
+        return ReductionPass("values", self._simplify, once=True)
+
+    def text(self, array: Array) -> str:
+        """Return an array as a value, in a file where it has many elements."""
+        if (text := self.runner.written(array)) is not None:
+            return text
+        content = BytesIO()
+        np.save(content, array, allow_pickle=False)
+        path = self.folder / f"{sha256(content.getvalue()).hexdigest()[:24]}.npy"
+        if not path.is_file():
+            with disk_errors("keep the values of a program"):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                write_whole(path, content.getvalue())
+        return self.runner.saved(path)
+
+    def _text(self, origin: Origin | None, type_: str) -> str | None:
+        kind = self.runner.array_type(type_)
+        array = fitted(self._array(origin), *kind) if kind else None
+        return None if array is None else self.text(array)
+
+    def _array(self, origin: Origin | None) -> Array | None:
+        if origin is None:
+            return None
+        with self._lock:
+            if origin not in self._arrays:
+                self._arrays[origin] = None  # also while it is computed
+                self._arrays[origin] = self.frontend.constant(origin)
+                if self._arrays[origin] is None:
+                    self._record(origin)
+            return self._arrays[origin]
+
+    def _record(self, origin: Origin) -> None:
+        """Let the reference compute a value: with all others of its program, else alone."""
+        for more in (True, False):
+            program = self.frontend.returning([origin], more=more)
+            texts = self.compute(program[0]) if program else None
+            if program and texts and len(texts) == len(program[1]):
+                for other, text in zip(program[1], texts, strict=True):
+                    if self._arrays.get(other) is None:
+                        self._arrays[other] = self.runner.read(text)
+                return
+
+    def _simplify(self, draft: Draft, test: InterestingnessTest) -> Draft:
+        draft = self.bound(draft) or draft
+        run = draft.case.run
+        assert run is not None
+        for index in range(len(run.inputs)):
+            for simple in self._simpler(draft, index):
+                if test.first([simple]) is not None:
+                    draft = simple
+                    break
+            draft = self._zeroed(draft, index, test)
+        return draft
+
+    def _simpler(self, draft: Draft, index: int) -> Iterator[Draft]:
+        """Replace one value by ones of a single number, by small whole numbers, then by rounded ones."""
+        array = self._value(draft, index)
+        if array is None or (array == array.flat[:1]).all():
+            return
+        whole = np.isfinite(array).all() and array.dtype.kind == "f"
+        plain = [np.full_like(array, number) for number in (1, 0, array.flat[0])]
+        plain += [(np.arange(array.size) % 7).reshape(array.shape).astype(array.dtype)]
+        plain += [np.round(array), np.round(array, 1)] if whole else []
+        yield from (self._with_value(draft, index, other) for other in plain if not np.array_equal(other, array))
+
+    def _zeroed(self, draft: Draft, index: int, test: InterestingnessTest) -> Draft:
+        """Replace as many elements of a small value by zero as possible."""
+        array = self._value(draft, index)
+        if array is None or not 1 < array.size <= _MOST_ZEROED or (array == array.flat[0]).all():
+            return draft
+
+        def build(kept: Sequence[int]) -> Draft:
+            zeroed = np.zeros_like(array)
+            zeroed.flat[list(kept)] = array.flat[list(kept)]
+            return self._with_value(draft, index, zeroed)
+
+        return minimise(draft, [int(position) for position in np.flatnonzero(array)], build, test, whole=False)
+
+    def _value(self, draft: Draft, index: int) -> Array | None:
+        assert draft.case.run is not None
+        array: Array | None = self.runner.read(draft.case.run.inputs[index])
+        return array if array is not None and array.size else None
+
+    def _with_value(self, draft: Draft, index: int, array: Array) -> Draft:
+        run = draft.case.run
+        assert run is not None
+        inputs = (*run.inputs[:index], self.text(array), *run.inputs[index + 1 :])
+        return Draft(draft.document, replace(draft.case, run=replace(run, inputs=inputs)))
+
+
+def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array | None:
+    """Return an array in another shape and type: its first elements of each dimension, else its elements in their order.
+
+    An unknown size is that of the array. Without an array the elements are zeros and ones. None when a size remains unknown.
+    """
+    if array is not None and array.ndim == len(shape):
+        shape = [size if wanted is None else wanted for size, wanted in zip(array.shape, shape, strict=True)]
+    sizes = [size for size in shape if size is not None]
+    if len(sizes) != len(shape):
+        return None
+    if array is None or not array.size:
+        array = np.arange(max(1, math.prod(sizes))) % 2
+    elif array.ndim == len(sizes):
+        array = array[tuple(slice(size) for size in sizes)]
+    with np.errstate(all="ignore"):
+        return np.resize(array, sizes).astype(np.dtype(kind))
