@@ -25,6 +25,7 @@ class Fault:
     headers: tuple[tuple[str, str], ...] = ()
     done: bool = False
     broken_off: bool = False
+    body: str | None = None
 
 
 @dataclass
@@ -143,8 +144,8 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
 
         do_GET = do_POST = do_PATCH = handle_request  # noqa: N815 - the names that http.server calls
 
-        def reply(self, value: Any, status: int, headers: dict[str, str]) -> None:
-            body = json.dumps(value).encode()
+        def reply(self, value: Any, status: int, headers: dict[str, str], text: str | None = None) -> None:
+            body = (json.dumps(value) if text is None else text).encode()
             self.send_response(status)
             for name, text in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, text)

@@ -114,6 +114,13 @@ def test_pages_that_repeat_or_shift_change_nothing_twice(hub: LoopbackIssues) ->
         client(hub).read(everything)
 
 
+@pytest.mark.parametrize("when", ["soon", "-1", "1e9", "\u00b2"])
+def test_a_rate_limit_that_cannot_be_read_is_an_error_of_the_environment(hub: LoopbackIssues, when: str) -> None:
+    hub.faults = [Fault(f"GET {LIST}", 429, (("Retry-After", when),))]
+    with pytest.raises(EnvironmentFailure):
+        client(hub).read(everything)
+
+
 def test_a_long_rate_limit_is_reported_and_not_waited_for(hub: LoopbackIssues) -> None:
     hub.faults = [Fault(f"GET {LIST}", 403, (("Retry-After", "3000"),))]
     with pytest.raises(EnvironmentFailure, match="3000 s") as raised:
@@ -132,6 +139,13 @@ def test_a_token_that_may_not_set_labels_opens_one_issue_and_closes_it(hub: Loop
 def test_a_refusal_is_an_error_of_the_environment(hub: LoopbackIssues, status: int) -> None:
     hub.faults = [Fault(f"GET {LIST}", status)]
     with pytest.raises(EnvironmentFailure, match=f"o/r on 127.0.0.1: {status}"):
+        client(hub).read(everything)
+
+
+@pytest.mark.parametrize("body", ["<html>", "{}", "[1]", "[" * 100_000, '[{"id": "x", "number": []}]', '[{"id": 1}]'])
+def test_an_answer_that_is_no_list_of_issues_is_an_error_of_the_environment(hub: LoopbackIssues, body: str) -> None:
+    hub.faults = [Fault(f"GET {LIST}", 200, body=body)]
+    with pytest.raises(EnvironmentFailure):
         client(hub).read(everything)
 
 

@@ -14,6 +14,7 @@ from github.GithubException import BadAttributeException
 from github.Issue import Issue
 from github.IssueComment import IssueComment as GitHubComment
 from requests import RequestException
+from urllib3.exceptions import HTTPError
 
 from triage.issues.plan import Action, ActionCause, ActionKind
 from triage.issues.tracked import IssueComment, Marker, TrackedIssue, hidden, marker_in
@@ -26,6 +27,7 @@ _ATTEMPTS = 3  # to open an issue or to write a comment
 _REPEATS = 300  # issues or comments in a row that were read before: the server's pages do not end
 _BODY = 65_000  # characters; GitHub takes 65,536
 _LIMITS = (403, 429)
+_UNREADABLE = (BadAttributeException, ValueError, TypeError, KeyError, AttributeError, RuntimeError)  # of PyGithub
 
 
 class _Retry(GithubRetry):
@@ -106,7 +108,7 @@ class GitHubIssues:
             if action.kind is ActionKind.REOPEN:
                 changes = {"state": "open"}
             if action.marker:
-                changes["body"] = action.issue.with_marker(action.marker)
+                changes["body"] = action.issue.with_marker(action.marker)[:_BODY]
             if changes:
                 issue.edit(**changes)
         return number
@@ -125,13 +127,12 @@ class GitHubIssues:
 
         with self._errors("open an issue"):
             issue = self._once(lambda: self._repository.create_issue(action.title, body, labels=[self._label]), existing)
-            if self._label.lower() not in {
-                label.name.lower() for label in issue.labels
-            }:  # without it the issue would be opened every night
+            labels = {label.name.lower() for label in issue.labels}
+            if self._label.lower() not in labels:
                 issue.edit(state="closed", state_reason="not_planned")
                 raise EnvironmentFailure(
-                    f"the token may not set labels in {self._repository_name}; without {self._label!r} the issue would come "
-                    f"again each night, so #{issue.number} is closed. Use a token that may"
+                    f"the token may not set labels in {self._repository_name}, and an issue without {self._label!r} would be "
+                    f"opened again each night; #{issue.number} is closed. Pass a token that may set labels"
                 )
         return int(issue.number)
 
@@ -157,7 +158,7 @@ class GitHubIssues:
             hints = {401: "; check GITHUB_TOKEN", 403: "; check what GITHUB_TOKEN may do", 404: "; does GITHUB_TOKEN see it?"}
             text = f"{error.status}{f' {str(message)[:200]}' if message else ''}{hints.get(error.status, '')}"
             raise EnvironmentFailure(f"cannot {action} of {self._repository_name} on {self._host}: {text}") from error
-        except (RequestException, BadAttributeException, ValueError, RuntimeError) as error:
+        except (RequestException, HTTPError, *_UNREADABLE) as error:
             why = str(error)[:200] or type(error).__name__
             raise EnvironmentFailure(f"cannot {action} of {self._repository_name} on {self._host}: {why}") from error
 
