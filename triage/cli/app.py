@@ -60,6 +60,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "history": CommandEntry("triage.cli.history", "history", "Find every change of each case's status across releases."),
     "nightly": CommandEntry("triage.cli.nightly", "nightly", "Compare a new compiler with a baseline over all recipes."),
     "nightly merge": CommandEntry("triage.cli.nightly_merge", "nightly_merge", "Join the results of a nightly's shards."),
+    "watch": CommandEntry("triage.cli.watch", "watch", "Follow a nightly that runs, and read the logs of its failures."),
     "bisect": CommandEntry("triage.cli.bisect", "bisect", "Find the release or commit that introduced or fixed a failure."),
     "suspects": CommandEntry("triage.cli.suspects", "suspects", "Rank the commits between two revisions without building any."),
     "attribute": CommandEntry("triage.cli.attribute", "attribute", "Find the pass after which two compilers' IR diverges."),

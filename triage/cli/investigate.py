@@ -37,4 +37,4 @@ def investigation(
 
     again = shlex.join(["triage", *sys.argv[1:]])
     setting = Setting(run.runner, run.finder(repo, project), run.cases, out, words, again, frozenset(failure_names()))
-    return Investigation(setting, Budget(seconds), lambda step, case: run.runner.progress.note(f"{step}: {case}"))
+    return Investigation(setting, Budget(seconds))

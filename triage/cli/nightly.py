@@ -35,11 +35,12 @@ from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.outcome import Cause
+from triage.nightly.journal import Journal
 from triage.nightly.night import NightRun, shard
 from triage.nightly.quarantine import quarantined
 from triage.report.forecast import forecast
 from triage.report.night import NightReport, write_reports
-from triage.report.night_building import record_of
+from triage.report.night_building import record_of, with_logs
 from triage.report.night_record import NightRecord
 from triage.report.registry import write_report
 
@@ -140,15 +141,18 @@ def nightly(
             run.compare()
             reports.write()
             if bench:
+                reports.begin("run times")
                 run.bench(threshold, bench_seconds)
             if bisect:
+                reports.begin("bisects")
                 run.bisect(run.finder(repo, project), bench_seconds)
             report = reports.write()
             if out and investigate:
                 from triage.cli.investigate import investigation
 
-                run.phase = "investigation"
+                reports.begin("investigation")
                 setting = investigation(run, out, seconds, suite=(paths, suite_config), repo=repo, project=project)
+                setting.started = reports.step
                 setting.open(run.night(), record_of(run.night()), fresh=fresh or after > 0)
                 reports.add = setting.added_to
                 for _ in setting.run():
@@ -157,6 +161,7 @@ def nightly(
             elif out and reduce:
                 from triage.report.reproducer import write_reproducer
 
+                reports.begin("reductions")
                 # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
                 for _ in run.reduce(partial(write_reproducer, out=out / "reproducers")):
                     report = reports.write()
@@ -180,22 +185,44 @@ def exit_of(night: NightRecord) -> Exit:
 class NightReports:
     """The reports of a nightly in progress.
 
-    out: their folder, if any; publisher: shows a report; add: adds what is known beyond the comparison.
+    out: their folder, if any; publisher: shows a report; journal: what `triage watch` follows; add: adds what is known
+    beyond the comparison.
     """
 
     run: NightRun
     out: Path | None
     publisher: Publisher
+    journal: Journal | None = None
     add: Callable[[NightRecord], NightRecord] = lambda night: night
+
+    def __post_init__(self) -> None:
+        """Open the journal where there is a folder."""
+        if self.out:
+            run = self.run
+            names = (run.toolchain.revision.name, run.baseline.revision.name)
+            self.journal = run.runner.observer = Journal(run.runner, self.out, [case.name for case in run.cases], names)
+
+    def begin(self, phase: str) -> None:
+        """Note that a phase begins."""
+        self.run.phase = phase
+        if self.journal:
+            self.journal.phase(phase)
+
+    def step(self, name: str, case: str) -> None:
+        """Note that a step of an investigation begins."""
+        if self.journal:
+            self.journal.step(name, case)
 
     def write(self, stopped: str | None = None) -> NightReport:
         """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
         night = self.add(record_of(self.run.night(stopped), self.run.runner.internal_error))
+        night = with_logs(night, self.journal.log_of) if self.journal else night
         return write_reports(night, self.out) if self.out else NightReport(night)
 
     @contextmanager
     def partial(self) -> Iterator[None]:
         """Report what is known, marked as partial, when the block is interrupted or fails."""
+        stopped = None
         try:
             yield
         except (KeyboardInterrupt, Exception) as error:
@@ -207,6 +234,9 @@ class NightReports:
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
             raise
+        finally:
+            if self.journal:
+                self.journal.done(stopped)
 
 
 def _single(option: str, revs: Sequence[str] | None, default: str) -> str:

@@ -49,6 +49,16 @@ class RunJudge(Protocol):
         """Return the probe of a compile as the run of its program judges it."""
 
 
+class ProbeObserver(Protocol):
+    """Hears of every probe. Calls come from several threads."""
+
+    def started(self, job: ProbeJob) -> None:
+        """A probe starts."""
+
+    def ended(self, job: ProbeJob, probe: Probe) -> None:
+        """A probe has ended."""
+
+
 class CaseProber(Protocol):
     """Makes the probes of a search."""
 
@@ -162,6 +172,7 @@ class ProbeRunner:
         self.after = after
         self._memory_mb = memory().available * _USABLE / (1 << 20)
         self.compiles = 0  # made so far, cached answers not counted
+        self.observer: ProbeObserver | None = None
 
     def with_threshold(self, threshold: MetricThreshold | RunJudge) -> ProbeRunner:
         """Return a runner for which a number above the threshold is a failure. Programs are measured one at a time."""
@@ -226,6 +237,14 @@ class ProbeRunner:
 
     def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
+        if self.observer:
+            self.observer.started(job)
+        probe = self._guarded(job, toolchain)
+        if self.observer:
+            self.observer.ended(job, probe)
+        return probe
+
+    def _guarded(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         try:
             return self._judged(job, toolchain)
         except (TriageError, OSError):

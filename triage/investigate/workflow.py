@@ -122,6 +122,7 @@ class Investigation:
             self._note(cluster, step, "skipped", reason)
         else:
             began = time.monotonic()
+            self.setting.runner.progress.note(f"{step.name}: {cluster.case.name}")
             self.started(step.name, cluster.case.name)
             status, reason = self._attempt(cluster, step)
             self._note(cluster, step, status, reason, began)

@@ -57,6 +57,16 @@ def record_of(night: Night, explain: Callable[[str, Exception], Untestable] | No
     )
 
 
+def with_logs(night: NightRecord, log_of: Callable[[str, str], str | None]) -> NightRecord:
+    """Return the record with the paths of logs. log_of: from a case and a revision to a path, None where there is none."""
+    names = night.toolchain.name, night.baseline.name
+    cases = [
+        replace(case, log=log_of(case.case, names[0]), baseline=replace(case.baseline, log=log_of(case.case, names[1])))
+        for case in night.cases
+    ]
+    return replace(night, cases=cases)
+
+
 def _case_record(pair: Pair, explain: Callable[[str, Exception], Untestable] | None) -> CaseRecord:
     try:
         return case_record(pair)
