@@ -79,7 +79,10 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatc
         if match := pattern.search(f"{text}\n{trace}"):
             found = RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
             diagnosed = ": error: " in text
-            return ((rule.consequence or diagnosed) and _match_passed_on(rules, text, rule.rank + diagnosed)) or found
+            return (
+                (rule.consequence or diagnosed or "status" in found.captures)
+                and _match_passed_on(rules, text, rule.rank + diagnosed)
+            ) or found
     return None
 
 
@@ -115,6 +118,8 @@ class LineMatcher:
         if known is None:
             return None
         rule, pattern = known
+        if pattern.scope is MatchScope.EXCEPTION:
+            return match_exception(self._rules, line.text, ())
         text = _searched_text(pattern, line, parsed)
         match = pattern.search(text)
         if match is None:  # a location or a number that the key leaves out does matter
