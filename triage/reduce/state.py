@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
-from triage.model.case import Case, Flag, RunSpec, Target
+from triage.model.case import Case, Flag, Target
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.revision import Revision
 from triage.reduce.draft import Draft
@@ -84,13 +84,14 @@ class NotReproducible:
 
 @dataclass(frozen=True, slots=True)
 class DraftSettings:
-    """What a draft changes of its case. kernel: None for programs that are no kernels; run: None for those not run."""
+    """What a draft changes of its case. kernel: None for programs that are no kernels; function, inputs: how it is run."""
 
     flags: tuple[Flag, ...]
     target: Target
     phase: str | None
     kernel: KernelSpec | None
-    run: RunSpec | None = None
+    function: str | None = None
+    inputs: tuple[str, ...] = ()
 
 
 @cache
@@ -113,7 +114,9 @@ class ReductionFolder:
             write_whole(self.path / f"best.{draft.document.suffix}", draft.document.content)
             case = draft.case
             kernel = family_of(case).kernel(case)
-            settings = DraftSettings(case.flags, case.target, case.phase, kernel, case.run)
+            settings = DraftSettings(case.flags, case.target, case.phase, kernel)
+            if case.run:
+                settings = replace(settings, function=case.run.function, inputs=case.run.inputs)
             write_whole(self.path / "settings.json", _settings().dump_json(settings))
 
     def best(self, case: Case) -> tuple[Path, Case] | None:
@@ -123,7 +126,6 @@ class ReductionFolder:
             saved = _settings().validate_json((self.path / "settings.json").read_bytes(), strict=True)
             if program:
                 spec = saved.kernel or case.spec
-                return program, replace(
-                    case, flags=saved.flags, target=saved.target, phase=saved.phase, spec=spec, run=saved.run
-                )
+                run = replace(case.run, function=saved.function, inputs=saved.inputs) if case.run else None
+                return program, replace(case, flags=saved.flags, target=saved.target, phase=saved.phase, spec=spec, run=run)
         return None
