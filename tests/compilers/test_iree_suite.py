@@ -82,3 +82,20 @@ def test_a_folder_without_tests_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cpu.json").write_text(CONFIG)
     with pytest.raises(BadInput):
         suite_cases(tmp_path, [tmp_path / "cpu.json"], tmp_path)
+
+
+def test_a_mistake_in_a_torch_test_has_its_position(tmp_path: Path) -> None:
+    folder = tmp_path / "suite" / "generated" / "Add" / "f32"
+    folder.mkdir(parents=True)
+    (folder / "run_module_io.json").write_text(
+        '{\n  "flat_args": [{"Formula": {"shape": [2, "x"]}}],\n  "mode": "look",\n  "expected_output": [{"url": null}]\n}'
+    )
+    (tmp_path / "cpu.json").write_text('{"config_name": "cpu", "iree_compile_flags": [], "iree_run_module_flags": []}')
+    with pytest.raises(BadFiles) as caught:
+        suite_cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(2, 43), (3, 11)]
+    text = '{"flat_args": [],\n "file_name": "none.mlir",\n "expected_output": [{"url": null}]\n}'
+    (folder / "run_module_io.json").write_text(text)
+    with pytest.raises(BadFiles) as caught:
+        suite_cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(2, 15), (3, 22)]

@@ -240,6 +240,11 @@ class Runner(Protocol):
     def with_file(self, value: str, name: str) -> str:
         """The value in another file of the same content."""
 
+    def first_difference(self, actual: str, expected: str, closeness: tuple[float, float, bool]) -> str | None:
+        """Which element of a result differs first, in the words of the program; None when all are close. ValueError when
+        one cannot be read. closeness: see `RunSpec`.
+        """
+
     def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
         """Numbers on how two values differ; empty when they cannot be compared element by element."""
 

@@ -56,7 +56,7 @@ class Written(str):
 @dataclass
 class ConfigDocument:
     """One file. data: dict, list, Written, or None for an empty value; values, keys: the positions of both; problems: what is
-    wrong with it; settled: values that already have a problem.
+    wrong with it; settled: values that already have a problem; nulls: whether `null` is a value, as in JSON.
     """
 
     path: str
@@ -66,6 +66,7 @@ class ConfigDocument:
     keys: dict[Loc, Position] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     settled: set[Loc] = field(default_factory=set)
+    nulls: bool = False
 
     def resolve(self, loc: Loc) -> Loc:
         """`loc` without parts that are not in the file, such as the branch of a union."""
@@ -178,13 +179,13 @@ def _refused(path: Path, message: str) -> BadFiles:
     return BadFiles([Problem(str(path), None, None, message)])
 
 
-def read_document(path: str, text: str, kind: FileKind) -> ConfigDocument:
+def read_document(path: str, text: str, kind: FileKind, *, nulls: bool = False) -> ConfigDocument:
     """Parse one YAML document; `path` names it in problems. BadFiles when the text is not YAML at all.
 
     Duplicate keys, empty values, tags, cycles and excessive sizes are problems in the document.
     """
     root = _compose(path, text, kind)
-    document = ConfigDocument(path, kind)
+    document = ConfigDocument(path, kind, nulls=nulls)
     try:
         document.data = _Builder(document).plain(root, (), ())
     except _TooMuchError as error:
@@ -199,7 +200,7 @@ _JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n
 
 def read_json5(path: str, text: str, kind: FileKind) -> ConfigDocument:
     """Parse a JSON file that may have comments and trailing commas; the rest as `read_document`."""
-    return read_document(path, json_as_yaml(text), kind)
+    return read_document(path, json_as_yaml(text), kind, nulls=True)
 
 
 def json_as_yaml(text: str) -> str:
@@ -249,7 +250,8 @@ class _Builder:
         text = str(node.value)
         kind = node.tag.removeprefix(_PREFIX)
         if kind == "null":
-            self.document.report(loc, _empty(text, loc))
+            if not (self.document.nulls and text == "null"):
+                self.document.report(loc, _empty(text, loc))
             return None
         if "\0" in text:
             self.document.report(loc, "no program accepts a NUL character; remove the \\0.")

@@ -89,6 +89,17 @@ def as_duration(value: Any) -> float:
         raise advice(str(error)) from None
 
 
+def as_positive(value: Any) -> float:
+    """A number above 0."""
+    try:
+        number = float(as_written(value))
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise advice(f'"{value}" is not a positive number: write one such as 5.84.')
+    return number
+
+
 def as_size(value: Any) -> int:
     """Bytes."""
     try:

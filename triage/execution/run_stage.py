@@ -13,7 +13,7 @@ from triage.execution.judge import RUN_MS
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Execution, Limits
+from triage.model.execution import Captured, Execution, Limits
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import write_whole
@@ -50,11 +50,11 @@ class RunTask:
             The result that most runs have, with numbers on wrong results as its metrics, and how many runs disagree.
         """
         values = self.runner.value_options(self.inputs, self.expected)
-        executions = [self._run(module, values, scratch, stop)]
+        executions = [self._once(module, values, scratch, stop)]
         if not executions[0].ok or self._is_slow(executions[0]):
-            executions.append(self._run(module, values, scratch, stop))
+            executions.append(self._once(module, values, scratch, stop))
             if result(executions[0]) != result(executions[1]):
-                executions.append(self._run(module, values, scratch, stop))
+                executions.append(self._once(module, values, scratch, stop))
         results = [result(execution) for execution in executions]
         agreeing = max(results, key=results.count)
         same = [execution for execution in executions if result(execution) == agreeing]
@@ -86,10 +86,32 @@ class RunTask:
                 return False
         return True
 
+    @property
+    def _tolerances(self) -> dict[str, float]:
+        """The largest accepted differences by element type."""
+        if self.spec.closeness is None:
+            return dict(self.spec.tolerances)
+        relative, absolute, _ = self.spec.closeness
+        return {**dict.fromkeys(("f16", "bf16", "f32", "f64"), absolute), "relative": relative}
+
     def differ(self, actual: str, expected: str) -> bool:
         """Return whether two values differ by more than the tolerance."""
-        numbers = self.runner.differences(actual, expected, dict(self.spec.tolerances))
+        numbers = self.runner.differences(actual, expected, self._tolerances)
         return numbers.get("mismatches", 1) > 0
+
+    def _once(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal) -> Execution:
+        """Run and compare. A difference that this program sees is written as the program that runs it writes its own."""
+        if self.spec.closeness is None or not self.expected:
+            return self._run(module, values, scratch, stop)
+        execution, files = self.results(module, scratch, stop)
+        if not execution.ok:
+            return execution
+        messages = [] if len(files) == len(self.expected) else [f"{len(files)} results; expected {len(self.expected)}"]
+        for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
+            message = self.runner.first_difference(self.runner.saved(file), expected, self.spec.closeness)
+            if message is not None:
+                messages.append(f"[FAILED] result[{index}]: {message}")
+        return replace(execution, exit_code=1, stdout=Captured("\n".join(messages))) if messages else execution
 
     def _run(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal, **env: str) -> Execution:
         measuring = self.runner.reporting() if self.spec.measured else ()
@@ -108,7 +130,7 @@ class RunTask:
     def _differences(self, module: Path, scratch: Path, stop: StopSignal) -> dict[str, float]:
         """Numbers on the first wrong result; empty when results cannot be compared."""
         _, files = self.results(module, scratch, stop)
-        tolerances = dict(self.spec.tolerances)
+        tolerances = self._tolerances
         for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
             numbers = self.runner.differences(self.runner.saved(file), expected, tolerances)
             if numbers.get("mismatches"):
@@ -160,6 +182,8 @@ class RunPlanner:
         try:
             parts = [self._identity(program), *runner.options(case, replace(spec, parameters=()))]
             parts += [path.name for path in libraries]
+            if spec.closeness is not None:
+                parts.append(f"close {spec.closeness}")
             kept = {artifact.path for artifact in spec.artifacts}
             parts += [f"{scope}={digest_of(path, is_artifact=path in kept)}" for scope, path in spec.parameters]
             parts += [f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]

@@ -103,10 +103,10 @@ class Scheduler:
         running: dict[Future[Probe], float] = {}
         try:
             while waiting or running:
-                for job in self._startable(waiting, fetched, running):
+                for job, needed in self._startable(waiting, fetched, running):
                     waiting.remove(job)
                     future = workers.submit(self._probe, job, fetched[_key(job.ref)])
-                    running[future] = self.reservation(job.case)
+                    running[future] = needed
                 awaited: list[Future[Any]] = [*running, *(future for future in fetched.values() if not future.done())]
                 wait(awaited, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
@@ -125,14 +125,16 @@ class Scheduler:
         waiting: Sequence[ProbeJob],
         fetched: Mapping[tuple[str, str], Future[Toolchain]],
         running: Mapping[Future[Probe], float],
-    ) -> Iterator[ProbeJob]:
-        """Yield the jobs to start now, in order. `running` grows meanwhile."""
+    ) -> Iterator[tuple[ProbeJob, float]]:
+        """Yield the jobs to start now, in order, with the MiB to set aside. `running` grows meanwhile."""
         for job in list(waiting):
             if len(running) >= self.jobs:
                 return
-            fits = sum(running.values()) + self.reservation(job.case) <= self.memory_mb
-            if fetched[_key(job.ref)].done() and (fits or not running):
-                yield job
+            if not fetched[_key(job.ref)].done():
+                continue
+            needed = self.reservation(job.case)
+            if not running or sum(running.values()) + needed <= self.memory_mb:
+                yield job, needed
 
     def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
         try:

@@ -89,7 +89,8 @@ class RunSpec:
     the family's notation, with absolute paths of files; flags: further options of the program that runs it; tolerances:
     element type, or `relative`, -> largest accepted difference; reference: whose results are expected; libraries: loaded after
     the case's own program; parameters: scope -> file of weights; artifacts: files to obtain first; measured: the run time
-    is measured, and nothing compared.
+    is measured, and nothing compared; closeness: accepted relative and absolute difference, and whether NaN equals NaN, for
+    results that are compared by this program.
     """
 
     device: str | None = None
@@ -104,6 +105,7 @@ class RunSpec:
     parameters: tuple[tuple[str, Path], ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     measured: bool = False
+    closeness: tuple[float, float, bool] | None = None
 
 
 class CaseSpec:

@@ -19,7 +19,7 @@ from triage.compilers.iree.values import ValueText, split_value
 from triage.compilers.iree.weights import RandomWeights
 from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
 from triage.config.schema import MappingFormat, in_order, problems_of
-from triage.config.values import advice, as_text, as_written
+from triage.config.values import advice, as_positive, as_text, as_written
 from triage.model.case import Artifact, Case, Flag, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
@@ -33,16 +33,6 @@ _STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is 
 Format = TypeVar("Format", bound=MappingFormat)
 
 
-def _positive(value: Any) -> float:
-    try:
-        number = float(as_written(value))
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise advice(f'"{value}" is not a positive number: write one such as 5.84.')
-    return number
-
-
 def _seed(value: Any) -> int:
     text = as_written(value)
     if not text.isdecimal():
@@ -51,7 +41,7 @@ def _seed(value: Any) -> int:
 
 
 _Text = Annotated[str, BeforeValidator(as_text)]
-_Number = Annotated[float, BeforeValidator(_positive)] | SkipJsonSchema[None]
+_Number = Annotated[float, BeforeValidator(as_positive)] | SkipJsonSchema[None]
 
 
 class ModuleFormat(MappingFormat):
@@ -130,7 +120,7 @@ class TimeFormat(ExecutedFormat):
     noun: ClassVar[str] = "a benchmark test"
 
     golden_time_ms: _Number = Field(default=None, examples=[5.84])
-    tolerance_factor: Annotated[float, BeforeValidator(_positive)] = Field(default=1.1, examples=[1.1])
+    tolerance_factor: Annotated[float, BeforeValidator(as_positive)] = Field(default=1.1, examples=[1.1])
 
 
 class StatisticsFormat(ModelTestFormat):

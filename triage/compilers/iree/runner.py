@@ -17,6 +17,7 @@ from triage.compilers.iree.values import (
     TENSOR_PROTO,
     array_type,
     differences,
+    first_difference,
     identity_of,
     read_value,
     split_value,
@@ -161,6 +162,12 @@ class IreeRunner:
 
     def with_file(self, value: str, name: str) -> str:
         return str(replace(split_value(value), file=name))
+
+    def first_difference(self, actual: str, expected: str, closeness: tuple[float, float, bool]) -> str | None:
+        got, want = read_value(actual), read_value(expected)
+        if got is None or want is None:
+            raise ValueError(f"{expected if want is None else actual} cannot be read")
+        return first_difference(got, want, *closeness)
 
     def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
         got, want = read_value(actual), read_value(expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -14,10 +14,11 @@ from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.model_suite import ModelTests, model_tests
 from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.torch_suite import TORCH_VALUES, read_torch_test
 from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
 from triage.config.json_lists import ListEdit, edit_lists
 from triage.config.schema import MappingFormat, problems_of
-from triage.config.values import as_text
+from triage.config.values import as_positive, as_text
 from triage.model.case import Case, Expectation, Flag, Input, RunSpec, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -44,24 +45,27 @@ class SuiteFormat(MappingFormat):
     skip_run_tests: _Texts = Field(default=[])
     expected_compile_failures: _Texts = Field(default=[])
     expected_run_failures: _Texts = Field(default=[])
+    golden_times_ms: dict[str, Annotated[float, BeforeValidator(as_positive)]] = Field(default={})
+    tolerance_factor: Annotated[float, BeforeValidator(as_positive)] = Field(default=1.1, examples=[1.1])
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteConfig:
-    """A config file. listed: key -> the tests that it lists; document: where."""
+    """A config file. listed: key -> the tests that it lists; goldens: test -> largest run time in ms; document: where."""
 
     path: Path
     name: str
     compile_flags: tuple[str, ...]
     run_flags: tuple[str, ...]
     listed: dict[str, frozenset[str]]
+    goldens: dict[str, float]
     document: ConfigDocument
 
-    def missing(self, roots: Sequence[Path]) -> Iterator[Problem]:
-        """Yield the listed tests that are in none of the suites, each with its position."""
+    def missing(self, tests: Collection[str]) -> Iterator[Problem]:
+        """Yield the listed tests that are not among those of the suites, each with its position."""
         for key in (*_SKIPPED, *_EXPECTED):
             for index, test in enumerate(self.document.data.get(key, ())):
-                if not any((root / test / VALUES).is_file() for root in roots):
+                if test not in tests:
                     yield self.document.problem((key, index), f'there is no test "{test}"')
 
     def expectations(self, test: str) -> Iterator[Expectation]:
@@ -94,11 +98,11 @@ def suite_cases(
         raise BadInput(f'{models[0]}: no file below it is a test: a test is a JSON file with the key "type"')
     known = [config for path in configs if path not in models and (config := _read(path, problems)) is not None]
     if len(models) < len(configs):
-        cases += _folder_cases(folder, known, problems)
+        cases += _folder_cases(folder, known, downloads, problems)
     if problems:
         raise BadFiles(problems)
     for config in known:
-        for problem in config.missing([_root(folder)]):
+        for problem in config.missing(_names([folder])):
             note(f"{problem}; `triage expect update --prune` removes it")
     return tuple(cases)
 
@@ -111,27 +115,33 @@ def _is_model_test(path: Path) -> bool:
     return isinstance(data, dict) and "type" in data
 
 
-def _folder_cases(folder: Path, known: Sequence[SuiteConfig], problems: list[Problem]) -> Iterator[Case]:
+def _folder_cases(folder: Path, known: Sequence[SuiteConfig], downloads: Path, problems: list[Problem]) -> Iterator[Case]:
     """Yield the cases of the tests that are folders."""
     root, tests = _root(folder), sorted(_tests(folder))
     if not tests:
-        raise BadInput(f"{folder}: no folder below it holds a program (*.mlir) and {VALUES}")
+        raise BadInput(f"{folder}: no folder below it holds a program (*.mlir) and {VALUES} or {TORCH_VALUES}")
     for test in tests:
-        name = test.relative_to(root).as_posix()
-        programs = sorted(path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc"))
-        if len(programs) != 1:
-            problems.append(Problem(str(test), None, None, f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."))
-            continue
+        name = _name(test, root)
         try:
-            values = read_flagfile(test / VALUES)
+            program, values = _program(test, downloads)
         except BadFiles as error:
             problems += error.problems
             continue
         yield from (
-            _case(config, name if len(known) == 1 else f"{name}[config={config.name}]", name, programs[0], values)
+            _case(config, name if len(known) == 1 else f"{name}[config={config.name}]", name, program, values)
             for config in known
             if name not in config.listed["skip_compile_tests"]
         )
+
+
+def _program(test: Path, downloads: Path) -> tuple[Path, RunSpec]:
+    """The program of a test, and how to run it. BadFiles with every mistake."""
+    if (test / TORCH_VALUES).is_file():
+        return read_torch_test(test / TORCH_VALUES, downloads)
+    programs = sorted(path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc"))
+    if len(programs) != 1:
+        raise BadFiles([Problem(str(test), None, None, f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}.")])
+    return programs[0], read_flagfile(test / VALUES)
 
 
 def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool) -> UpdatedFile:
@@ -160,9 +170,9 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
             add[fails].add(test)
         if wrong or (fails is not None and fails not in before):
             changes.append(ExpectationChange(test, before[0] if before else None, fails))
-    roots = [_root(folder) for folder in folders]
+    tests = _names(folders) if prune else frozenset()
     for key in _EXPECTED if prune else ():
-        gone = {test for test in config.listed[key] if not any((root / test).is_dir() for root in roots)}
+        gone = set(config.listed[key] - tests)
         remove[key] |= gone
         changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
     text = read_text(path, _KIND)
@@ -173,6 +183,9 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
 def _case(config: SuiteConfig, name: str, test: str, program: Path, values: RunSpec) -> Case:
     backend, _ = target_of(config.compile_flags)
     run = replace(values, flags=(*config.run_flags, *values.flags), limits=_RUN_LIMITS)
+    if run.measured and backend in (None, "llvm-cpu") and not any(flag.startswith("--device=") for flag in run.flags):
+        run = replace(run, device="local-task")  # where the runtime runs a program when nothing is said
+    golden = config.goldens.get(test)
     return Case(
         recipe=config.name,
         name=name,
@@ -184,6 +197,8 @@ def _case(config: SuiteConfig, name: str, test: str, program: Path, values: RunS
         flags=tuple(map(Flag, config.compile_flags)),
         expect=tuple(config.expectations(test)),
         run=None if test in config.listed["skip_run_tests"] else run,
+        benchmarks=(run,) if run.measured else (),
+        goldens=(("run_ms", golden),) if golden is not None and run.measured else (),
     )
 
 
@@ -203,6 +218,7 @@ def _read(path: Path, problems: list[Problem]) -> SuiteConfig | None:
         tuple(values.iree_compile_flags),
         tuple(values.iree_run_module_flags),
         {key: frozenset(getattr(values, key)) for key in (*_SKIPPED, *_EXPECTED)},
+        {test: values.tolerance_factor * time for test, time in values.golden_times_ms.items()},
         document,
     )
 
@@ -222,9 +238,19 @@ def _root(folder: Path) -> Path:
     return next((path for path in (folder, *folder.parents) if (path / "conftest.py").is_file()), folder)
 
 
+def _name(test: Path, root: Path) -> str:
+    """The name of a test: its path, and the last two folders of a Torch test."""
+    return "/".join(test.parts[-2:]) if (test / TORCH_VALUES).is_file() else test.relative_to(root).as_posix()
+
+
+def _names(folders: Sequence[Path]) -> frozenset[str]:
+    """The names of all tests of the suites that folders belong to."""
+    return frozenset(_name(test, root) for root in {_root(folder) for folder in folders} for test in _tests(root))
+
+
 def _tests(folder: Path) -> Iterator[Path]:
     """The folders of tests below a folder."""
     for path, folders, files in os.walk(folder.absolute()):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        if VALUES in files:
+        if VALUES in files or TORCH_VALUES in files:
             yield Path(path)

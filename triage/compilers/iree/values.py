@@ -175,3 +175,18 @@ def differences(actual: Array, expected: Array, element: str, tolerances: Mappin
         "max_abs_error": float(finite.max(initial=0.0)),
         "max_rel_error": float(relative.max(initial=0.0)),
     }
+
+
+def first_difference(actual: Array, expected: Array, relative: float, absolute: float, equal_nan: bool) -> str | None:
+    """Where two results differ first, as `iree-run-module` says it; None when all elements are close."""
+    import numpy as np
+
+    if actual.shape != expected.shape:
+        sizes = ["x".join(map(str, array.shape)) for array in (actual, expected)]
+        return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
+    wrong = np.flatnonzero(~np.isclose(actual, expected, rtol=relative, atol=absolute, equal_nan=equal_nan))
+    if not wrong.size:
+        return None
+    index = int(wrong[0])
+    got, want = (f"{array.reshape(-1)[index]:g}" for array in (actual, expected))
+    return f"element at index {index} ({got}) does not match the expected ({want})"
