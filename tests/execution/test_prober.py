@@ -130,6 +130,24 @@ def test_a_fresh_probe_runs_again(lab: Laboratory) -> None:
     assert len(lab.runs) == 2
 
 
+def test_results_that_disagree_without_a_change_are_unsteady(lab: Laboratory) -> None:
+    lab.plan(COMPILES, COMPILES, FAILS)
+    assert not lab.prober.is_unsteady(lab.case(), lab.toolchain)
+    lab.prober.probe(lab.case(), lab.toolchain)
+    lab.prober.probe(lab.case(), lab.toolchain, fresh=True)
+    assert not lab.prober.is_unsteady(lab.case(), lab.toolchain)
+    lab.prober.probe(lab.case(), lab.toolchain, fresh=True)
+    assert lab.prober.is_unsteady(lab.case(), lab.toolchain)
+    assert not lab.prober.is_unsteady(lab.case("--flag"), lab.toolchain)
+
+
+def test_the_output_of_a_compile_is_kept(lab: Laboratory) -> None:
+    lab.plan(FAILS)
+    assert lab.prober.output(lab.case(), lab.toolchain) is None
+    lab.prober.probe(lab.case(), lab.toolchain)
+    assert "no such thing" in (lab.prober.output(lab.case(), lab.toolchain) or "")
+
+
 def test_other_flags_are_another_probe(lab: Laboratory) -> None:
     lab.plan(COMPILES)
     lab.prober.probe(lab.case(), lab.toolchain)

@@ -88,11 +88,15 @@ def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(releases: Fak
     assert run(tmp_path, releases, *NIGHTLY, "--budget", "0.001s").returncode == 1
     night = report(tmp_path)
     left = {entry["step"]: entry for entry in night["investigation"]["left"]}
-    assert list(left) == ["bisect", "confirm", "attribute", "remedy", "reduce", "replay", "issue"]
+    assert list(left) == ["bisect", "confirm", "attribute", "remedy", "reduce", "replay"]
+    assert "286720 bytes" in (tmp_path / night["clusters"][0]["issue"]).read_text()
     assert (night["investigation"]["budget_seconds"], night["partial"]) == (0.001, False)
     bisect = run(tmp_path, releases, *shlex.split(left["bisect"]["command"]), "--format", "json")
     assert bisect.returncode == 0, bisect.stderr
     assert json.loads(bisect.stdout)["after"]["name"] == "1.3.0"
+    assert run(tmp_path, releases, *NIGHTLY).returncode == 1
+    [first, _] = report(tmp_path)["clusters"]
+    assert "introduced between 1.2.0" in (tmp_path / first["issue"]).read_text()
 
 
 @pytest.mark.slow

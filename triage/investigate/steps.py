@@ -109,9 +109,10 @@ class ClusterInWork:
 
 
 class Step(ABC):
-    """A step by its name."""
+    """A step by its name. is_free: it compiles nothing, and is done even when the budget is spent."""
 
     name: str
+    is_free = False
 
     def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
         """Return why a cluster does not need this step; None when it does."""
@@ -286,9 +287,10 @@ class ReplayReproducer(Step):
 
 
 class DraftIssue(Step):
-    """Write the draft of an issue."""
+    """Write the draft of an issue with what is known."""
 
     name = "issue"
+    is_free = True
 
     def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
         return _stands_for(cluster)

@@ -116,7 +116,7 @@ class Investigation:
 
     def _take(self, cluster: ClusterInWork, step: Step) -> None:
         """Do a step, or record why it is not done."""
-        if self.budget.is_over:
+        if self.budget.is_over and not step.is_free:
             self._note(cluster, step, "left", "the budget is spent")
         elif (reason := step.skipped(self.setting, cluster)) is not None:
             self._note(cluster, step, "skipped", reason)
@@ -155,7 +155,8 @@ class Investigation:
     def _note(self, cluster: ClusterInWork, step: Step, status: str, reason: str | None, began: float | None = None) -> None:
         seconds = 0.0 if began is None else round(time.monotonic() - began, 2)
         command = step.command(self.setting, cluster) if status == "left" else None
-        others = [other for other in cluster.record.steps if other.step != step.name]
+        outdated = {step.name, "issue"} if status == "done" else {step.name}  # the draft says what is known
+        others = [other for other in cluster.record.steps if other.step not in outdated]
         cluster.record = replace(cluster.record, steps=[*others, StepRecord(step.name, status, seconds, reason, command)])
 
     def _group_by_culprit(self, cluster: ClusterInWork) -> None:
