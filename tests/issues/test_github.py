@@ -14,7 +14,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Revision
 
 LIST, ISSUE, COMMENTS = "/repos/o/r/issues", "/repos/o/r/issues/1", "/repos/o/r/issues/1/comments"
-AGAIN = (("Retry-After", "1"),)
+AGAIN, AT_ONCE = ((("Retry-After", seconds),) for seconds in ("1", "0"))
 
 
 @pytest.fixture
@@ -59,13 +59,13 @@ def test_a_failure_lives_through_its_issue(hub: LoopbackIssues) -> None:
     "fault",
     [
         Fault(f"POST {LIST}", 403, AGAIN),
-        Fault(f"POST {LIST}", 429, AGAIN),
+        Fault(f"POST {LIST}", 429, AT_ONCE),
         Fault(f"POST {LIST}", 502),
         Fault(f"POST {LIST}", 502, done=True),
         Fault(f"POST {LIST}", 0, broken_off=True),
         Fault(f"POST {LIST}", 0, done=True, broken_off=True),
         Fault(f"GET {LIST}", 502),
-        Fault(f"GET {LIST}", 429, AGAIN),
+        Fault(f"GET {LIST}", 429, AT_ONCE),
         Fault(f"GET {LIST}", 0, broken_off=True),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_fault_opens_one_issue(hub: LoopbackIssues, fault: Fault) -> None:
     [
         Fault(f"POST {COMMENTS}", 502, done=True),
         Fault(f"POST {COMMENTS}", 502),
-        Fault(f"POST {COMMENTS}", 429, AGAIN),
+        Fault(f"POST {COMMENTS}", 429, AT_ONCE),
         Fault(f"PATCH {ISSUE}", 502),
         Fault(f"PATCH {ISSUE}", 502, done=True),
     ],

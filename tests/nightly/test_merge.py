@@ -15,7 +15,8 @@ from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
 from triage.nightly.night import shard
-from triage.report.night import write_reports
+from triage.report.formats import JsonFormat
+from triage.report.night import NightReport
 from triage.report.night_building import record_of
 from triage.report.night_merge import ShardResult, merge, move_files, read_night
 from triage.report.night_record import InvestigationRecord, NightRecord, StepRecord
@@ -108,7 +109,10 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (result.folder / "reproducers" / name).mkdir(parents=True)
         (result.folder / "reproducers" / name / "README.md").write_text(name)
         clusters = [replace(each, reproducer=f"{result.folder}/reproducers/{each.cases[0]}") for each in night.clusters]
-        write_reports(replace(night, clusters=clusters), result.folder)
+        reports = {"json": f"{result.folder}/nightly.json"}
+        report = NightReport(replace(night, clusters=clusters, reports=reports))
+        (result.folder / "nightly.json").write_text(JsonFormat().render(report))
+        (result.folder / "nightly.md").touch()
         result.folder.rename(tmp_path / f"downloaded-{result.folder.name}")
     return sorted(tmp_path.glob("downloaded-*"))
 

@@ -114,13 +114,12 @@ def test_summary_and_outputs_are_appended(night: NightRecord, tmp_path: Path, mo
 
 def test_a_summary_fits_into_what_github_shows(night: NightRecord, tmp_path: Path) -> None:
     [fixed] = night.of("fixed")
-    many = [replace(fixed, case=f"{number}-{'ä' * 500}") for number in range(1500)]
+    many = [replace(fixed, case=f"{number}-{'ä' * 500}") for number in range(20)]
     path = tmp_path / "summary"
-    path.write_text("x" * 1000)
+    path.write_text("x" * (SUMMARY_BYTES - 5000))
     for _ in range(2):
         show_on_github(NightReport(replace(night, cases=many)), {"GITHUB_STEP_SUMMARY": str(path)})
-        assert path.stat().st_size <= SUMMARY_BYTES
-    assert "more; nightly.json has them" in path.read_text()
+        assert SUMMARY_BYTES - 5000 < path.stat().st_size <= SUMMARY_BYTES
 
 
 def test_without_github_only_the_annotations_are_printed(night: NightRecord) -> None:
