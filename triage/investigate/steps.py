@@ -137,7 +137,11 @@ class Bisect(Step):
         if cluster.representative.change is CaseChangeKind.CHANGED:
             raise StepFailed(f"it fails on {setting.baseline.revision.name} too, in another way; only regressions are bisected")
         for other in cluster.others:
-            if other.ends and other.record.culprit and _changes_between(setting, cluster, [cluster.case], other.ends):
+            if (
+                other.ends
+                and other.record.culprit
+                and _changes_between(setting, cluster, [cluster.case], other.ends, fresh=True)
+            ):
                 cluster.ends = other.ends
                 culprit = replace(other.record.culprit, case=cluster.case.name, probes=2, rounds=1, cached=0)
                 same = [other.record.id, *other.record.same_culprit]
@@ -353,10 +357,18 @@ def _known_ends(setting: Setting, cluster: ClusterInWork) -> tuple[ToolchainRef,
 
 
 def _changes_between(
-    setting: Setting, cluster: ClusterInWork, cases: Sequence[Case], ends: tuple[ToolchainRef, ToolchainRef]
+    setting: Setting,
+    cluster: ClusterInWork,
+    cases: Sequence[Case],
+    ends: tuple[ToolchainRef, ToolchainRef],
+    *,
+    fresh: bool = False,
 ) -> list[str]:
-    """Return the names of the cases that compile with the first toolchain and have the cluster's failure with the second."""
-    jobs = [ProbeJob(case, ref) for case in cases for ref in ends]
+    """Return the names of the cases that compile with the first toolchain and have the cluster's failure with the second.
+
+    fresh: compile again what is known.
+    """
+    jobs = [ProbeJob(case, ref, fresh) for case in cases for ref in ends]
     probes = setting.runner.probe_all(jobs, "confirm the culprit")
     outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
     old, new = (ref.revision.name for ref in ends)

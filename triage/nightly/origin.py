@@ -124,6 +124,8 @@ def finder_between(
         scope = f"bisects search the commits of {repo} between {old} and {new}"
     elif between.problem is not None:
         scope = f"nothing between {old} and {new} can be bisected: {between.problem}"
+    elif len(between.refs) == 2:
+        scope = f"nothing that can be searched lies between {old} and {new}: bisects confirm this pair"
     else:
         scope = f"bisects search {between.contents} between {old} and {new}"
     if problem is not None:
