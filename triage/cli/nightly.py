@@ -13,6 +13,7 @@ import typer
 
 from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
+from triage.cli.nights import store_night
 from triage.cli.options import (
     AfterOption,
     ForecastOption,
@@ -165,6 +166,7 @@ def nightly(
                 # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
                 for _ in run.reduce(partial(write_reproducer, out=out / "reproducers")):
                     report = reports.write()
+    store_night(report.night, out, cases)
     publisher.publish(report)
     return Exit.FOUND if run.night().new_failures else exit_of(report.night)
 
@@ -230,7 +232,9 @@ class NightReports:
             if isinstance(error, KeyboardInterrupt | Interrupted):
                 stopped = "interrupted"
             try:
-                self.publisher.publish(self.write(stopped))
+                report = self.write(stopped)
+                store_night(report.night, self.out, self.run.cases)
+                self.publisher.publish(report)
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
             raise

@@ -181,6 +181,14 @@ class Evidence:
                 names.append(name)
         return tuple(names)
 
+    def newest_of(self, case_name: str) -> tuple[Record, ...]:
+        """Return the newest intact record of a case of this name on each toolchain, the latest first."""
+        rows = self._rows("SELECT id, digest, facts FROM probes WHERE case_name = ? ORDER BY id DESC", utf8(case_name))
+        records: dict[str, Record] = {}
+        for _, record in self._intact(rows):
+            records.setdefault(record.toolchain, record)
+        return tuple(records.values())
+
     def count(self) -> int:
         return int(self._rows("SELECT count(*) FROM probes")[0][0])
 

@@ -103,7 +103,7 @@ def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> R
     if run:
         command = runner.prober.run_command(probe.case, toolchain, run, MODULE_PLACE)
         reduced = replace(reduced, case=replace(reduced.case, run=run))
-    clean = _without_paths(names, names[prepared.path])
+    clean = without_paths(names, names[prepared.path])
     probes = tuple(_clean_probe(other, clean) for other in in_order(reduced.evidence))
     failing = next(other for other in probes if other.revision.name == portable(reduced.bad).name)
     assert isinstance(failing.outcome, Failed)
@@ -159,8 +159,8 @@ def portable(revision: Revision) -> Revision:
     return replace(revision, name=LOCAL) if revision.name.startswith("path:") else revision
 
 
-def _without_paths(names: Mapping[Path, str], source: str) -> Clean:
-    """Replace paths by file names, and the path in front of a diagnostic's position by `source`.
+def without_paths(names: Mapping[Path, str], source: str) -> Clean:
+    """Return a function that replaces paths by file names, and the path in front of a diagnostic's position by `source`.
 
     Any path is replaced, because evidence may come from another file of the same content or from another machine.
     """

@@ -1,4 +1,4 @@
-"""SQLite files in TRIAGE_HOME: read their schema version without a write, wait for locks, set corrupt ones aside."""
+"""SQLite files in TRIAGE_HOME: versions, migrations, waiting for locks, setting corrupt files aside."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
 from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.toolchains.home import wait_for_lock
+from triage.toolchains.home import disk_errors, wait_for_lock
 
 T = TypeVar("T")
 
@@ -120,6 +121,112 @@ def set_aside(path: Path, target: Path) -> None:
         log.rename(log_target)
     for suffix in ("-wal", "-shm", "-journal"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+Migration = Callable[[sqlite3.Connection, Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a database contains. name: as messages call it; advice: what helps with a file of a newer version.
+
+    migrations: the one at index N changes a file of schema N to schema N + 1; it also gets the home folder.
+    probe: a statement that fails where the schema is damaged; keep_damaged: whether damaged files are kept when another
+    one follows.
+    """
+
+    name: str
+    migrations: tuple[Migration, ...]
+    probe: str
+    advice: str
+    keep_damaged: bool = False
+
+
+class Database:
+    """A database in TRIAGE_HOME. Safe to use from several threads and processes; a corrupt file is renamed to
+    `NAME.corrupt`, and a new one is started.
+    """
+
+    def __init__(
+        self, path: Path, schema: Schema, stop: threading.Event | None = None, warn: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`stop`: ends waiting for other processes, with Interrupted. `warn` is told of a file that is set aside."""
+        self.path = path
+        self._schema = schema
+        self._stop = stop or threading.Event()
+        self._warn = warn
+        self._is_ready = False
+
+    def run(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of `action` on a connection of its own; a corrupt file is replaced and the action run again.
+
+        Raises:
+            EnvironmentFailure: the file cannot be read or written, or a newer version of the program wrote it.
+            Interrupted: the stop is set while another process writes.
+        """
+        try:
+            try:
+                return when_free(lambda: self._run(action), self._stop)
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error, self.path):
+                    raise
+                when_free(self._replace_corrupt, self._stop)
+                return when_free(lambda: self._run(action), self._stop)
+        except sqlite3.DatabaseError as error:
+            raise EnvironmentFailure(f"cannot use the {self._schema.name} {self.path}: {error}") from error
+
+    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        if not (self._is_ready and self.path.exists()):
+            self._migrate()
+        with closing(self._connect()) as db:
+            return action(db)
+
+    def _connect(self) -> sqlite3.Connection:
+        # One connection a call, so that threads and forked processes share nothing. It takes less than 1 ms.
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
+        db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged value is read as None
+        db.execute("PRAGMA synchronous=NORMAL")
+        return db
+
+    def _migrate(self) -> None:
+        newest = len(self._schema.migrations)
+        with disk_errors(f"create {self.path}"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(self._connect()) as db:
+            if db.execute("PRAGMA user_version").fetchone()[0] != newest:
+                db.execute("BEGIN IMMEDIATE")
+                version = db.execute("PRAGMA user_version").fetchone()[0]  # another process may have migrated it meanwhile
+                if version > newest:
+                    raise EnvironmentFailure(
+                        f"a newer version of triage wrote {self.path} (schema {version}; this version supports "
+                        f"{newest}): {self._schema.advice}"
+                    )
+                for migrate in self._schema.migrations[version:]:
+                    migrate(db, self.path.parent)
+                db.execute(f"PRAGMA user_version = {newest}")
+                db.execute("COMMIT")
+        self._is_ready = True
+
+    def _replace_corrupt(self) -> None:
+        self._is_ready = False
+        path = self.path.resolve()
+        with disk_errors(f"replace {path}"), exclusive(path, self._stop):
+            try:
+                with closing(self._connect()) as db:
+                    if db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
+                        return  # another process replaced it and has not created the tables yet
+                    db.execute(self._schema.probe)
+                    if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                        return  # another process replaced it meanwhile
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error, path):
+                    raise
+            target, number = path.with_name(f"{path.name}.corrupt"), 1
+            while self._schema.keep_damaged and target.exists():
+                number += 1
+                target = path.with_name(f"{path.name}.corrupt-{number}")
+            set_aside(path, target)
+            self._warn(f"the {self._schema.name} {path} is damaged; it is now {target}, and a new one is in use")
 
 
 def _log_of(path: Path) -> Path:

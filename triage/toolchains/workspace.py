@@ -9,107 +9,37 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import is_number
 from triage.model.progress import Progress, Silent
-from triage.toolchains.home import disk_errors
-from triage.toolchains.sqlite_files import BUSY_TIMEOUT, exclusive, is_corrupt, set_aside, when_free
+from triage.toolchains.sqlite_files import Database, Schema
 
-SCHEMA_VERSION = 2
 _LOCK_TICK = 0.2  # seconds between looks at the stop signal
 _PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
 # Files that earlier versions of the program wrote, and the section that their values belong to. The other caches of these
 # versions take seconds to fill again and are not imported.
 _OLD_FILES = (("capabilities", "described/*.json"), ("failed builds", "logs/build-*.json"))
 
-T = TypeVar("T")
 
+class StateStore(Database):
+    """JSON values by section and key. Every call is one transaction.
 
-class StateStore:
-    """JSON values by section and key. Safe to use from several threads and processes; every call is one transaction.
-
-    The values are only a cache: a corrupt file is renamed to `state.db.corrupt`, and a new one is started. Each value has a
-    checksum; a damaged one counts as not there.
+    The values are only a cache. Each has a checksum; a damaged one counts as not there.
     """
 
     def __init__(self, path: Path, stop: threading.Event | None = None) -> None:
         """`stop`: ends waiting for other processes, with Interrupted."""
-        self.path = path
-        self._stop = stop or threading.Event()
-        self._is_ready = False
+        super().__init__(path, _SCHEMA, stop)
 
     def section(self, name: str) -> StateSection:
         return StateSection(self, name)
-
-    def run(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of `action` on a connection of its own; a corrupt file is replaced and the action run again.
-
-        Raises:
-            EnvironmentFailure: the file cannot be read or written, or a newer version of the program wrote it.
-            Interrupted: the stop is set while another process writes.
-        """
-        try:
-            try:
-                return when_free(lambda: self._run(action), self._stop)
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error, self.path):
-                    raise
-                when_free(self._replace_corrupt, self._stop)
-                return when_free(lambda: self._run(action), self._stop)
-        except sqlite3.DatabaseError as error:
-            raise EnvironmentFailure(f"cannot use the state store {self.path}: {error}") from error
-
-    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        if not (self._is_ready and self.path.exists()):
-            self._migrate()
-        with closing(self._connect()) as db:
-            return action(db)
-
-    def _connect(self) -> sqlite3.Connection:
-        # One connection a call, so that threads and forked processes share nothing. It takes less than 1 ms.
-        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
-        db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged value is read as None
-        db.execute("PRAGMA synchronous=NORMAL")
-        return db
-
-    def _migrate(self) -> None:
-        with disk_errors(f"create {self.path}"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(self._connect()) as db:
-            if db.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
-                db.execute("BEGIN IMMEDIATE")
-                version = db.execute("PRAGMA user_version").fetchone()[0]  # another process may have migrated it meanwhile
-                if version > SCHEMA_VERSION:
-                    raise EnvironmentFailure(
-                        f"a newer version of triage wrote {self.path} (schema {version}; this version supports "
-                        f"{SCHEMA_VERSION}): update triage, or remove the file, which is only a cache"
-                    )
-                for migrate in _MIGRATIONS[version:]:
-                    migrate(db, self.path.parent)
-                db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-                db.execute("COMMIT")
-        self._is_ready = True
-
-    def _replace_corrupt(self) -> None:
-        self._is_ready = False
-        path = self.path.resolve()
-        with disk_errors(f"replace {path}"), exclusive(path, self._stop):
-            try:
-                with closing(self._connect()) as db:
-                    db.execute("SELECT section, key, value FROM entries LIMIT 0")
-                    if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
-                        return  # another process replaced it meanwhile
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error, path):
-                    raise
-            set_aside(path, path.with_name(f"{path.name}.corrupt"))
 
 
 class StateSection:
@@ -170,8 +100,13 @@ def _add_checksums(db: sqlite3.Connection, _: Path) -> None:
             db.execute(_PUT, _row(section, key, json.loads(value)))
 
 
-#: The migration at index N changes a file of schema N to schema N + 1; it also gets the home folder.
-_MIGRATIONS: tuple[Callable[[sqlite3.Connection, Path], None], ...] = (_create_entries, _add_checksums)
+_SCHEMA = Schema(
+    name="state store",
+    migrations=(_create_entries, _add_checksums),
+    probe="SELECT section, key, value FROM entries LIMIT 0",
+    advice="update triage, or remove the file, which is only a cache",
+)
+SCHEMA_VERSION = len(_SCHEMA.migrations)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Tests of the stored nights and of the site."""

@@ -1,0 +1,175 @@
+"""`triage nights`: list, show, compare, prune and import stored nights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from triage.cli.exit_codes import Exit, command
+from triage.cli.options import format_option
+from triage.cli.screen import print_stderr
+from triage.config.values import parse_duration
+from triage.model.case import Case
+from triage.model.errors import BadInput, TriageError
+from triage.nights.record import StoredNight
+from triage.nights.store import NightStore
+from triage.report.elements import plural
+from triage.report.housekeeping import HousekeepingReport
+from triage.report.night import NightReport
+from triage.report.night_record import NightRecord, night_of
+from triage.report.nights import ImportedNightsShape, NightsComparisonReport, PrunedNightsShape, StoredNightsReport
+from triage.report.registry import write_report
+from triage.report.stored_nights import record_in, stored_night
+from triage.toolchains.home import open_home
+
+app = typer.Typer(no_args_is_help=True, help="List, compare, import and prune stored nights.")
+_NIGHT = "A night's number, its date, `latest` or `previous`"
+
+
+def open_nights() -> NightStore:
+    """Open the nights of TRIAGE_HOME."""
+    return NightStore(open_home(), warn=print_stderr)
+
+
+def store_night(night: NightRecord, folder: Path | None, cases: Sequence[Case] = ()) -> None:
+    """Store the night that has just been run. A night that cannot be stored is not a failed one. Shards are stored when they
+    are merged. cases: of the night, for the programs before their reduction.
+    """
+    if night.shard and "/" in night.shard:
+        return
+    try:
+        open_nights().add(stored_night(night, folder, _now(), {case.name: case.input.path for case in cases}))
+    except (TriageError, OSError) as error:
+        print_stderr(f"the night is not stored for `triage site`: {error}")
+
+
+@app.command("list")
+@command
+def list_nights(output: Annotated[str, format_option(StoredNightsReport)] = "text") -> Exit:
+    """List stored nights, the oldest first."""
+    store = open_nights()
+    nights = store.heads()
+    write_report(StoredNightsReport(nights, store.path.stat().st_size), output)
+    return Exit.OK
+
+
+@app.command("show")
+@command
+def show_night(
+    night: Annotated[str, typer.Argument(metavar="[NIGHT]", help=f"{_NIGHT}.")] = "latest",
+    output: Annotated[str, format_option(NightReport)] = "text",
+) -> Exit:
+    """Print the report of a stored night."""
+    store = open_nights()
+    write_report(NightReport(record_in(whole_night(store, night))), output)
+    return Exit.OK
+
+
+@app.command("compare")
+@command
+def compare_nights(
+    before: Annotated[str, typer.Argument(metavar="[BEFORE]", help=f"{_NIGHT}.")] = "previous",
+    after: Annotated[str, typer.Argument(metavar="[AFTER]", help=f"{_NIGHT}.")] = "latest",
+    output: Annotated[str, format_option(NightsComparisonReport)] = "text",
+) -> Exit:
+    """List the cases whose results differ between two nights. Exit 1 when a case regressed or fails in a different way."""
+    store = open_nights()
+    nights = whole_night(store, before), whole_night(store, after)
+    report = NightsComparisonReport(*nights, *map(record_in, nights))
+    write_report(report, output)
+    return Exit.FOUND if report.has_regressed else Exit.OK
+
+
+@app.command("prune")
+@command
+def prune_nights(
+    nights: Annotated[list[str] | None, typer.Argument(metavar="[NIGHT...]", help=f"{_NIGHT}.")] = None,
+    keep: Annotated[int | None, typer.Option("--keep", min=1, metavar="N", help="Keep the newest N nights.")] = None,
+    older: Annotated[str | None, typer.Option("--older-than", metavar="DURATION", help="Remove older nights: 90d.")] = None,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+) -> Exit:
+    """Remove stored nights."""
+    if not nights and keep is None and older is None:
+        raise BadInput("name nights, or pass --keep N or --older-than DURATION")
+    store = open_nights()
+    heads = store.heads()
+    doomed = {_named(heads, name, store).number for name in nights or ()}
+    if keep is not None:
+        doomed |= {night.number for night in heads[:-keep]}
+    if older is not None:
+        try:
+            seconds = float(older[:-1]) * 86400 if older.endswith("d") else parse_duration(older)
+        except ValueError as error:
+            raise BadInput(f"--older-than {older!r}: write a duration such as 90d") from error
+        limit = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="seconds")
+        doomed |= {night.number for night in heads if night.at < limit}
+    store.remove(doomed)
+    shape = PrunedNightsShape(sorted(doomed), len(heads) - len(doomed))
+    write_report(HousekeepingReport(shape, [Text(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")]), output)
+    return Exit.OK
+
+
+@app.command("import")
+@command
+def import_nights(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files `nightly.json` of earlier nights.")],
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+) -> Exit:
+    """Store the nights of earlier reports, also those of other machines.
+
+    A file without the time of its night counts from the time when the file was written. A night that is stored already is
+    skipped.
+    """
+    read = [(path, _night_in(path)) for path in files]  # all of them before anything is stored
+    store = open_nights()
+    added, known = [], []
+    for path, night in read:
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        number = store.add(stored_night(night, path.parent, written))
+        known += [str(path)] if number is None else []
+        added += [] if number is None else [number]
+    text = f"{plural(len(added), 'night')} added, {len(known)} known already"
+    write_report(HousekeepingReport(ImportedNightsShape(added, known), [Text(text)]), output)
+    return Exit.OK
+
+
+def whole_night(store: NightStore, name: str) -> StoredNight:
+    """Return the night that a user names. Raises BadInput when there is none."""
+    head = _named(store.heads(), name, store)
+    night = store.night(head.number)
+    if night is None:
+        raise BadInput(f"night {head.number} is damaged; remove it with `triage nights prune {head.number}`")
+    return night
+
+
+def _named(heads: tuple[StoredNight, ...], name: str, store: NightStore) -> StoredNight:
+    if name in ("latest", "previous"):
+        same = [night for night in heads if night.suite == heads[-1].suite]  # nights of several suites alternate
+        chosen = same[-1:] if name == "latest" else same[-2:-1]
+    else:
+        chosen = [night for night in heads if name == str(night.number) or night.at.startswith(name)][-1:]
+    if not chosen:
+        raise BadInput(f"there is no night {name!r} in {store.path}; `triage nights list` shows those that are stored")
+    return chosen[0]
+
+
+def _night_in(path: Path) -> NightRecord:
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path} is not JSON: {error}") from error
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    if not isinstance(document, dict):
+        raise BadInput(f"{path} is not the JSON of a nightly")
+    return night_of(document, str(path))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

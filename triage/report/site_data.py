@@ -1,0 +1,181 @@
+"""The data of the site: JavaScript files that the pages load when they need them. file:// allows no other way."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from triage.nights.history import History, StateRun
+from triage.nights.record import status_in
+from triage.nights.steps import Step
+from triage.report.night_record import cluster_id
+from triage.report.printable import visible
+
+#: Letters of states in the data, in the words of `Status`; flaky ones are capital letters.
+LETTERS = {"passed": "p", "failed": "f", "untestable": "u", "xfail": "x", "xpass": "y"}
+_CASES_IN_A_FILE = 50
+Facts = Callable[[int], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class MetricSeries:
+    """A metric with its title and unit, and the least step that counts, relative and absolute."""
+
+    name: str
+    title: str
+    unit: str
+    least: float
+    least_by: float = 0.0
+
+
+METRICS = (
+    MetricSeries("run_seconds", "Run time", "s", 0.05),
+    MetricSeries("cpu_seconds", "Compile time (CPU)", "s", 0.10, 0.1),
+    MetricSeries("dispatches", "Dispatches", "", 0.01),
+    MetricSeries("artifact_bytes", "Size", "bytes", 0.05),
+)
+
+
+def data_file(name: str, value: object) -> str:
+    """Return a file that hands a value to the page that loads it."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return f"triageData({json.dumps(name)},{text});\n"
+
+
+def night_rows(history: History) -> list[list[object]]:
+    """Return for each night: number, begin in seconds, toolchain, commit, baseline, suite, counts, whether it is partial."""
+    return [
+        [
+            night.number,
+            int(_timestamp(night.at)),
+            visible(night.toolchain.name),
+            night.toolchain.commit or "",
+            visible(night.baseline.name),
+            visible(night.suite),
+            [night.counts.get(status, 0) for status in LETTERS],
+            int(night.partial),
+        ]
+        for night in history.nights
+    ]
+
+
+def grid(history: History) -> dict[str, object]:
+    """Return the grid: cases as [name, suite, backend, flaky], their runs as [first, last, letter, signature, ...]."""
+    suites, backends, classes = _Words(), _Words(), _Words()
+    classes.number("")
+    of_signature: dict[str, int] = {}
+    for kind in history.kinds:
+        of_signature[str(kind.get("signature", ""))] = classes.number(str(kind.get("class", "")))
+    cases = [
+        [
+            visible(name),
+            suites.number(history.suite_of(row)),
+            backends.number(str(history.facts[row].get("backend") or "")),
+            int(name in history.flaky),
+        ]
+        for row, name in enumerate(history.cases)
+    ]
+    return {
+        "suites": suites.words,
+        "backends": backends.words,
+        "classes": classes.words,
+        "signatures": [[visible(name), of_signature[name], cluster_id(name)] for name in history.signatures],
+        "cases": cases,
+        "runs": [[value for run in runs for value in _run(run)] for runs in history.runs],
+    }
+
+
+def case_files(history: History, steps: Mapping[str, list[Step]], facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of the files with everything about each case. facts: further values of a case."""
+    by_case: dict[int, list[list[object]]] = {}
+    for metric, of_metric in steps.items():
+        for step in of_metric:
+            by_case.setdefault(step.row, []).append([metric, step.at, _short(step.old), _short(step.new)])
+    files: dict[int, dict[str, Any]] = {}
+    count = max(1, math.ceil(len(history.cases) / _CASES_IN_A_FILE))
+    for row, name in enumerate(history.cases):
+        metrics = {metric.name: series for metric in METRICS if (series := _series(history, metric.name, row))}
+        files.setdefault(_hash(visible(name)) % count, {})[visible(name)] = {
+            "suite": visible(history.suite_of(row)),
+            "runs": [value for run in history.runs[row] for value in _run(run)],
+            "failures": {run.signature: _failure(history.kind_of(row, run.last)) for run in history.runs[row] if run.signature},
+            "facts": {key: visible(str(value)) for key, value in history.facts[row].items() if value and key != "stages"},
+            "flaky": history.flaky.get(name, 0),
+            "metrics": metrics,
+            "steps": by_case.get(row, []),
+            **facts(row),
+        }
+    for number in range(count):
+        yield f"cases-{number}", data_file(f"cases-{number}", files.get(number, {}))
+
+
+def case_file_count(history: History) -> int:
+    """Return the number of files with cases."""
+    return max(1, math.ceil(len(history.cases) / _CASES_IN_A_FILE))
+
+
+def _series(history: History, metric: str, row: int) -> list[object]:
+    """Return the first night with a value, then the values; null where a night has none."""
+    if metric not in history.metrics:
+        return []
+    values = history.metrics[metric][row]
+    measured = np.flatnonzero(np.isfinite(values))
+    if not len(measured):
+        return []
+    first, last = int(measured[0]), int(measured[-1])
+    return [first, *map(_short, values[first : last + 1].tolist())]
+
+
+def _failure(kind: Mapping[str, Any]) -> dict[str, object]:
+    named = {key: visible(str(kind[key])) for key in ("class", "signature", "headline", "stage", "phase") if kind.get(key)}
+    return {**named, "id": cluster_id(str(kind["signature"]))}
+
+
+def _run(run: StateRun) -> Iterable[object]:
+    status, flaky = status_in(run.code)
+    letter = LETTERS[status]
+    return run.first, run.last, letter.upper() if flaky else letter, run.signature
+
+
+def _short(value: float) -> float | int | None:
+    """Return a number with four digits, which a chart cannot tell from the whole one."""
+    if not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _timestamp(at: str) -> float:
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _hash(name: str) -> int:
+    """Return the FNV-1a hash of a name, which the page computes too, to know the file of a case."""
+    value = 0x811C9DC5
+    for byte in name.encode("utf-8", "replace"):
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+class _Words:
+    """Different words by number, in the order in which they appear."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, word: str) -> int:
+        word = visible(word)
+        if word not in self._numbers:
+            self._numbers[word] = len(self.words)
+            self.words.append(word)
+        return self._numbers[word]
