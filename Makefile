@@ -21,13 +21,14 @@ TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
   fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories \
-  bench-pace clean
+  bench-pace bench-site test-browser clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on a few recipes, bisect and reduce regressions; reports in $(OUT)/"
 	@echo "                    and Triton $(TRITON_NEW) with $(TRITON_OLD); reports in $(OUT)/triton/"
 	@echo "make test           run the tests; the first run downloads released compilers and says how many"
 	@echo "make test-offline   run the tests that need no download"
+	@echo "make test-browser   run the tests of the site in Chromium; installs Debian's when it is missing"
 	@echo "make test-slow      run the tests that take minutes: all recipes on all releases"
 	@echo "make torture        kill -9 (KILLS=200) and other attacks on real processes (SECONDS=... bounds it, SEED=... repeats it)"
 	@echo "make check          run ruff, mypy --strict, import-linter, the documentation build and the documentation tests"
@@ -45,6 +46,7 @@ help:
 	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make bench-histories                    20,000 simulated histories: wrong answers that are called confirmed"
 	@echo "make bench-pace                         equal compilers over 200 programs: false verdicts on run time (about an hour)"
+	@echo "make bench-site                         the site of 10,000 cases and 365 nights: time and size (minutes)"
 	@echo "make fuzz SECONDS=60                    feed damaged inputs to every parser; what fails is saved in tests/fuzz/corpus/"
 	@echo "make clean          remove $(VENV), $(OUT), site, dist and caches; toolchains stay (triage toolchains prune)"
 
@@ -53,7 +55,7 @@ setup: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable '.[site]' --group dev
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
 	@touch $@
 
 # Exit code 1 means that regressions were found, which is the right answer for these pairs of releases.
@@ -70,10 +72,16 @@ reproducers: setup
 
 test: setup
 	@$(BIN)/python -m tests.needed_toolchains
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
 
 test-offline: setup
-	$(BIN)/python -m pytest -n auto -m "not slow and not real"
+	$(BIN)/python -m pytest -n auto -m "not slow and not real and not browser"
+
+# Only Debian's Chromium is used; no browser is downloaded.
+test-browser: setup
+	test -x /usr/bin/chromium || { apt-get update -qq && apt-get install -y -qq chromium; }
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
+	$(BIN)/python -m pytest -m browser tests/nights
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
@@ -143,6 +151,10 @@ bench-histories: setup
 # Bounded by a time for each case; WORDS='--cases 20 --time 10' for less. Exit code 1 means that a verdict is false.
 bench-pace: setup
 	$(BIN)/python -m benchmarks.pace $(WORDS)
+
+# Exit code 1 means that a limit is exceeded. WORDS='--cases 1000 --nights 100' for less.
+bench-site: setup
+	$(BIN)/python -m benchmarks.site $(WORDS)
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)

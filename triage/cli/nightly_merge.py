@@ -9,6 +9,7 @@ import typer
 
 from triage.cli.exit_codes import Exit, command
 from triage.cli.nightly import exit_of
+from triage.cli.nights import store_night
 from triage.cli.options import GitHubOption, NotifyOption, format_option
 from triage.cli.publish import Publisher
 from triage.report.night import NightReport, write_reports
@@ -38,5 +39,6 @@ def nightly_merge(
     shards = [read_night(folder) for folder in folders]
     night = merge(shards, allow_missing=allow_missing)
     report = write_reports(move_files(shards, night, out), out) if out else NightReport(night)
+    store_night(report.night, out)
     publisher.publish(report)
     return exit_of(report.night)

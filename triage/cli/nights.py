@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +21,8 @@ from triage.nights.store import NightStore
 from triage.report.elements import plural
 from triage.report.housekeeping import HousekeepingReport
 from triage.report.night import NightReport
-from triage.report.night_record import NightRecord, night_of
+from triage.report.night_merge import read_night
+from triage.report.night_record import NightRecord
 from triage.report.nights import ImportedNightsShape, NightsComparisonReport, PrunedNightsShape, StoredNightsReport
 from triage.report.registry import write_report
 from triage.report.stored_nights import record_in, stored_night
@@ -118,7 +118,7 @@ def prune_nights(
 @app.command("import")
 @command
 def import_nights(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files `nightly.json` of earlier nights.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files `nightly.json`, or folders with one.")],
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Store the nights of earlier reports, also those of other machines.
@@ -126,12 +126,13 @@ def import_nights(
     A file without the time of its night counts from the time when the file was written. A night that is stored already is
     skipped.
     """
-    read = [(path, _night_in(path)) for path in files]  # all of them before anything is stored
+    read = [(path, read_night(path).night) for path in files]  # all of them before anything is stored
     store = open_nights()
     added, known = [], []
     for path, night in read:
+        folder = path if path.is_dir() else path.parent
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        number = store.add(stored_night(night, path.parent, written))
+        number = store.add(stored_night(night, folder, written))
         known += [str(path)] if number is None else []
         added += [] if number is None else [number]
     text = f"{plural(len(added), 'night')} added, {len(known)} known already"
@@ -157,18 +158,6 @@ def _named(heads: tuple[StoredNight, ...], name: str, store: NightStore) -> Stor
     if not chosen:
         raise BadInput(f"there is no night {name!r} in {store.path}; `triage nights list` shows those that are stored")
     return chosen[0]
-
-
-def _night_in(path: Path) -> NightRecord:
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path} is not JSON: {error}") from error
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from error
-    if not isinstance(document, dict):
-        raise BadInput(f"{path} is not the JSON of a nightly")
-    return night_of(document, str(path))
 
 
 def _now() -> str:
