@@ -1,0 +1,140 @@
+"""The files of the site: what they contain, and that text from outside stays text."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.nights.documents import FAILURES, case_record, failure, night, nights
+from triage.model.errors import BadInput
+from triage.nights.store import NightStore
+from triage.report.case_facts import excerpt
+from triage.report.night_record import cluster_id
+from triage.report.site import Site
+from triage.report.stored_nights import stored_night
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
+
+
+class Tags(HTMLParser):
+    """Collects the names of elements and attributes, the addresses of scripts and links."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.scripts: list[str | None] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.names.add(tag)
+        self.attributes |= set(values)
+        self.scripts += [values.get("src")] if tag == "script" else []
+        self.links += [values["href"] or ""] if "href" in values else []
+
+
+def data_of(out: Path, name: str) -> Any:
+    text = (out / "data" / f"{name}.js").read_text()
+    match = re.fullmatch(r"triageData\(\"[\w-]+\",(.*)\);\n", text, re.DOTALL)
+    assert match
+    return json.loads(match[1])
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A site with a hostile case, a failure with everything that an investigation finds, and a fixed one."""
+    store, reports = NightStore(tmp_path / "home"), tmp_path / "reports"
+    (reports / "reproducers" / "r").mkdir(parents=True)
+    (reports / "reproducers" / "r" / "input.mlir").write_text(f"module {{}} // {HOSTILE}")
+    for record in nights({"breaks": "PPF", "fixed": "GGP", HOSTILE: "PPP"}):
+        hostile = case_record(
+            HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), cluster=cluster_id(f"{HOSTILE}:x"), summary=HOSTILE
+        )
+        cases = [hostile if case.case == HOSTILE else case for case in record.cases]
+        clusters = [
+            replace(cluster, reproducer="reproducers/r", representative="breaks", same_culprit=["0" * 12])
+            for cluster in record.clusters
+            if cluster.signature == "legalize:x"
+        ]
+        store.add(stored_night(replace(record, cases=cases, clusters=clusters), reports, ""))
+    Site(store, tmp_path / "public").write()
+    return tmp_path / "public"
+
+
+def test_no_text_from_outside_becomes_an_element(out: Path) -> None:
+    pages = list(out.rglob("*.html"))
+    assert len(pages) == 7
+    for page in pages:
+        tags = Tags(page.read_text())
+        assert tags.scripts == [f"{'../' if page.parent != out else ''}assets/site.js"]
+        assert "onerror" not in tags.attributes
+        assert "img" not in tags.names
+        assert "\x1b" not in page.read_text()
+    for data in (out / "data").glob("*.js"):
+        assert data.read_text().isascii()
+        data_of(out, data.stem)
+
+
+def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere(out: Path) -> None:
+    for page in out.rglob("*.html"):
+        if page.name == f"{cluster_id('legalize:x')}.html":
+            continue  # its other failure is invented
+        for link in Tags(page.read_text()).links:
+            name = re.split("[?#]", link)[0]
+            assert link.startswith("data:") or not name or (page.parent / name).is_file(), link
+            assert not re.match("(https?:)?//", link)
+
+
+def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
+    page = (out / "failures" / f"{cluster_id('legalize:x')}.html").read_text()
+    for text in ("open", "2026-01-03", "nightly:2026-01-03", "breaks", "input.mlir", "module {} // &lt;/script&gt;", "0" * 12):
+        assert text in page
+    assert "fixed" in (out / "failures" / f"{cluster_id('segfault:x')}.html").read_text()
+
+
+def test_the_data_of_a_case_is_in_the_file_that_its_name_says(out: Path) -> None:
+    grid = data_of(out, "grid")
+    names = [case[0] for case in grid["cases"]]
+    assert "breaks" in names
+    *passed, first, last, letter, signature = grid["runs"][names.index("breaks")]
+    assert [passed, first, last, letter] == [[0, 1, "p", 0], 2, 2, "f"]
+    assert grid["signatures"][signature][::2] == ["legalize:x", cluster_id("legalize:x")]
+    case = data_of(out, "cases-0")["breaks"]
+    assert case["metrics"] == {"cpu_seconds": [0, 1.5, 1.5]}
+    assert [failure["headline"] for failure in case["failures"].values()] == [FAILURES["F"].headline]
+
+
+def test_only_a_folder_of_a_site_is_written_again(out: Path, tmp_path: Path) -> None:
+    store = NightStore(tmp_path / "home")
+    Site(store, out).write()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    with pytest.raises(BadInput):
+        Site(store, tmp_path / "mine").write()
+    with pytest.raises(BadInput):
+        Site(NightStore(tmp_path / "empty"), tmp_path / "other").write()
+
+
+def test_untestable_cases_and_partial_nights_have_pages(tmp_path: Path) -> None:
+    store = NightStore(tmp_path / "home")
+    store.add(stored_night(night(1, {"a": "U"}, stopped="interrupted"), None, ""))
+    assert Site(store, tmp_path / "public").write().failures == 0
+
+
+def test_a_log_keeps_its_root_cause() -> None:
+    lines = [f"line {number}" for number in range(5000)]
+    shown = excerpt("\n".join(lines), 3001, "3.3.0", "compile")
+    assert shown.root is not None
+    assert shown.lines[shown.root] == "line 3000"
+    assert shown.left_out + len(shown.lines) == 5000
+    short = excerpt("only\nerror", 2, "3.3.0", "compile")
+    assert (short.lines, short.root, short.left_out) == (["only", "error"], 1, 0)
+    assert excerpt("", 4, "3.3.0", "").root is None
