@@ -108,6 +108,8 @@ package: setup
 
 recordings: setup
 	$(BIN)/python docs/build/record.py
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
+	$(BIN)/python docs/build/screenshots.py
 
 bench: setup
 	$(BIN)/python benchmarks/overhead.py
