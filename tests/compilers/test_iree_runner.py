@@ -51,3 +51,10 @@ def test_the_native_program_of_a_virtual_environment_and_not_its_script(tmp_path
     assert (program.resolve() if program else None) == (
         None if root == "." else packages.resolve() / "_runtime_libs" / "iree-run-module"
     )
+
+
+def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() -> None:
+    kernel = 'util.func public @k_elf_{}(%arg0: i32) attributes {{iree.reflection = {{iree.benchmark = "dispatch"}}}} {{'
+    text = "\n".join(["hal.executable private @k {", "util.func private @k_elf_no(%arg0: i32) {", *map(kernel.format, "ab")])
+    assert RUNNER.extracted(text) == [("k", "--benchmark_filter=^BM_k_elf_a/"), ("k-2", "--benchmark_filter=^BM_k_elf_b/")]
+    assert RUNNER.extracted("module {}") == []

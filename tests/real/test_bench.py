@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.conftest import ROOT, Triage
@@ -26,6 +27,33 @@ func.func @square(%values: tensor<64xf32>) -> tensor<64xf32> {
 """
 
 
+def test_values_of_files_and_several_calls_of_one_function(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    """Tensors of ONNX are converted; each call has a column of its own."""
+    (tmp_path / "two.mlir").write_text(PROGRAM)
+    onnx = pytest.importorskip("onnx")
+    (tmp_path / "values.pb").write_bytes(onnx.numpy_helper.from_array(np.ones(64, "f4")).SerializeToString())
+    np.save(tmp_path / "values.npy", np.ones(64, "f4"))
+    recipe = tmp_path / "two.yaml"
+    values = ", ".join(f'{{name: {kind}, function: double, inputs: ["@values.{kind}"]}}' for kind in ("pb", "npy"))
+    recipe.write_text(f"name: two\ninput: two.mlir\ntarget: {{backend: llvm-cpu}}\nbench: [{values}]\n")
+    answer = json.loads(triage("bench", recipe, "-t", "3.13.0", "--time", "1s", "--format", "json").stdout)
+    assert [(row["function"], row["reason"]) for row in answer["results"]] == [("pb", None), ("npy", None)]
+    assert all(0 < row["median"] < 1 for row in answer["results"])
+
+
+@pytest.mark.slow
+def test_single_dispatches_are_measured(shared_home: Path, triage: Triage) -> None:
+    """The sum of rows is one dispatch, which takes more than twice as long since 3.11.0."""
+    words = ("bench", ROOT / "recipes" / "row-sum.yaml", "-t", "3.10.0", "-t", "3.11.0", "--time", "30s", "--format", "json")
+    answer = json.loads(triage(*words, "--dispatch", "all").stdout)
+    assert [row["function"] for row in answer["results"]] == ["row_sum_dispatch_0"] * 2
+    assert answer["results"][1]["verdict"] == "slower"
+    other = triage(*words, "--dispatch", "matmul")
+    assert other.returncode == 3
+    assert {row["reason"] for row in json.loads(other.stdout)["results"]} == {"no dispatch has 'matmul' in its name"}
+
+
+@pytest.mark.slow
 def test_functions_are_measured_on_two_releases(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "two.mlir").write_text(PROGRAM)
     recipe = tmp_path / "two.yaml"
@@ -106,6 +134,7 @@ def test_an_interrupted_measurement_prints_what_is_known(shared_home: Path, doub
     assert any(row["samples"] for row in answer["results"])
 
 
+@pytest.mark.slow
 def test_a_nightly_measures_what_names_functions(shared_home: Path, triage: Triage, double: Path) -> None:
     """The times of two releases may differ, so that only the exit code is sure: slower runs do not fail a nightly."""
     words = ("nightly", double, "-t", "3.13.0", "-b", "3.11.0", "--bench", "--bench-time", "1s", "--format", "json")

@@ -208,9 +208,9 @@ class _Programs:
 def _function(specs: Sequence[RunSpec] | str, name: str | None, case: Case) -> RunSpec:
     if isinstance(specs, str):
         raise BadInput(f"{case.name} has no run time: {specs}")
-    fitting = [spec for spec in specs if name in (None, spec.function)]
+    fitting = [spec for spec in specs if name in (None, spec.label)]
     if len(fitting) != 1:
-        names = ", ".join(str(spec.function) for spec in specs)
+        names = ", ".join(spec.label for spec in specs)
         raise BadInput(f"choose the function to bisect with --function: {names}")
     return fitting[0]
 

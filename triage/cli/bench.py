@@ -34,6 +34,10 @@ def bench(
             metavar="TEXT", help="Row to compare with: its case, its release or `CASE on RELEASE` (default: the first)."
         ),
     ] = None,
+    dispatch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Measure single dispatches: those with NAME in theirs, or `all` (IREE)."),
+    ] = None,
     threshold: Annotated[float, typer.Option(min=0.0, help="Smallest change that counts, 0.05 for five percent.")] = 0.05,
     time: Annotated[str, typer.Option(metavar="DURATION", help="Measure for at most this long.")] = "60s",
     dry_run: DryRunOption = False,
@@ -45,6 +49,8 @@ def bench(
     measured a second time, from the start. Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0` compares two releases
+
+    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares their kernels one by one
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --baseline 3.11.0` compares with the second one
     """
@@ -58,7 +64,8 @@ def bench(
             for line in runner.command_lines([ProbeJob(row.case, row.ref) for row in configurations]):
                 typer.echo(line)
             return Exit.OK
-        benchmark = Benchmark(runner, configurations, _baseline(configurations, baseline), threshold, budget)
+        base, kernels = _baseline(configurations, baseline), "" if dispatch == "all" else dispatch
+        benchmark = Benchmark(runner, configurations, base, threshold, budget, kernels)
         try:
             result = benchmark.run()
         except (KeyboardInterrupt, Interrupted):

@@ -272,6 +272,12 @@ class Runner(Protocol):
     def dispatches(self, text: str) -> int | None:
         """That number, parsed from the text of the file; None when it is not there."""
 
+    def extracting(self, folder: Path) -> list[str]:
+        """Options of the compiler that write programs to a folder which start one kernel each."""
+
+    def extracted(self, text: str) -> list[tuple[str, str]]:
+        """The kernels of such a program, each with the option that measures it alone."""
+
 
 Constant = bool | int | float | str | None
 

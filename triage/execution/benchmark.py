@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from triage.execution.runner import ProbeRunner
 from triage.execution.statistics import LEAST, LOOKS, Comparison, Pace, compare_times
-from triage.execution.timing import Program, compile_program, functions_of
+from triage.execution.timing import Program, compile_program, dispatch_programs, functions_of
 from triage.model.case import Case, RunSpec
 from triage.toolchains.registry import ToolchainRef
 
@@ -94,7 +95,8 @@ class Benchmark:
 
     threshold: the smallest change that counts; budget: seconds to measure for, after the compiles. It ends earlier when every
     verdict is clear. The least number of samples is taken even when the time is up, unless that takes much longer.
-    baseline: the configuration that the others are compared with.
+    baseline: the configuration that the others are compared with. dispatch: measure single kernels instead of functions,
+    those with this text in their names.
     """
 
     runner: ProbeRunner
@@ -102,6 +104,7 @@ class Benchmark:
     baseline: Configuration
     threshold: float
     budget: float
+    dispatch: str | None = None
     _rows: list[Series] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
@@ -127,26 +130,56 @@ class Benchmark:
         task = self.runner.progress.task("compile", total=len(self.configurations))
         for index, configuration in enumerate(self.configurations):
             task.describe(f"compile  {configuration.name}")
-            # Paths of equal length: the length of the command line moves the stack, and with it some times.
-            program = compile_program(self.runner, configuration.case, configuration.ref, folder / f"{index:04}.out")
-            specs = program if isinstance(program, str) else functions_of(self.runner, configuration.case, configuration.ref)
-            if isinstance(program, str) or isinstance(specs, str):
-                self._rows.append(Series(configuration, "", reason=str(specs)))
-            else:
-                self._rows += [Series(configuration, spec.function or "main", program, spec) for spec in specs]
+            self._rows += self._series(configuration, folder / f"{index:04}.out")
             task.advance()
         task.finish()
+        if self.dispatch is not None:
+            self._choose(self.dispatch)
+
+    def _choose(self, text: str) -> None:
+        """Keep the dispatches with this text in their names. Programs with other numbers of dispatches than the baseline have
+        columns of their own, because their dispatches of one number are not the same kernel.
+        """
+        counts = Counter(row.configuration.name for row in self._rows)
+        self._rows = [row for row in self._rows if text in row.function or row.reason is not None]
+        for row in self._rows:
+            count = counts[row.configuration.name]
+            if row.function and count != counts[self.baseline.name]:
+                row.function += f" of {count}"
+        if not self._rows:
+            names = f"no dispatch has {text!r} in its name"
+            self._rows = [Series(configuration, "", reason=names) for configuration in self.configurations]
+
+    def _series(self, configuration: Configuration, target: Path) -> list[Series]:
+        """Compile a configuration. Paths of all have one length: that of the command line moves the stack, and some times."""
+        case, ref = configuration.case, configuration.ref
+        if self.dispatch is not None:
+            kernels = dispatch_programs(self.runner, case, ref, target)
+            if isinstance(kernels, str):
+                return [Series(configuration, "", reason=kernels)]
+            return [
+                Series(configuration, spec.label, reason=program)
+                if isinstance(program, str)
+                else Series(configuration, spec.label, program, spec)
+                for spec, program in kernels
+            ]
+        program = compile_program(self.runner, case, ref, target)
+        specs = program if isinstance(program, str) else functions_of(self.runner, case, ref)
+        if isinstance(program, str) or isinstance(specs, str):
+            return [Series(configuration, "", reason=str(specs))]
+        return [Series(configuration, spec.label, program, spec) for spec in specs]
 
     def _confirm(self, rows: Sequence[Series], end: float) -> None:
         """Measure again what changed, from the start: a change counts when both measurements say so."""
-        first = [row.comparison for row in rows]
+        first = [(row.comparison, row.samples) for row in rows]
         for row in rows:
             row.samples, row.comparison = [], None
         try:
             self._measure_in_turn(rows, end)
         finally:
-            for row, before in zip(rows, first, strict=True):
-                row.comparison = _agreed(before, row.comparison)
+            for row, (comparison, samples) in zip(rows, first, strict=True):
+                row.comparison = _agreed(comparison, row.comparison)
+                row.samples = row.samples or samples  # the time was up
 
     def _measure_in_turn(self, rows: Sequence[Series], end: float) -> None:
         """Add samples to all series, forwards and backwards so that drift affects all alike, and compare them."""

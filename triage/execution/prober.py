@@ -98,7 +98,7 @@ class Prober:
         download: obtains a file of a suite; warn: receives what the user must know about a compiler's own output.
         """
         self.compilers = compilers
-        self._runs = RunPlanner(lambda family: compilers[family].runner(), runtime, home / "values")
+        self.runs = RunPlanner(lambda family: compilers[family].runner(), runtime, home / "values")
         self._toolchain_of = toolchain_of
         self._results = home / "results"
         self._evidence = evidence
@@ -348,7 +348,7 @@ class Prober:
                 if not isinstance(module, Path):
                     return module
                 libraries.append(module)
-        return self._runs.plan(case, toolchain, partial(self.reference_results, case, toolchain), libraries)
+        return self.runs.plan(case, toolchain, partial(self.reference_results, case, toolchain), libraries)
 
     def _compiled(self, case: Case, library: Library, toolchain: Toolchain) -> Path | Untestable | Failed:
         """Return the compiled file of a library, compiled once for each content, or why there is none."""

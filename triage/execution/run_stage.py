@@ -189,8 +189,8 @@ class RunPlanner:
             parts += [f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
             if spec.limits.output != Limits().output:
                 parts.append(f"output {spec.limits.output}")
-            inputs = tuple(self._readable(value, runner) for value in spec.inputs)
-            expected = tuple(self._readable(value, runner) for value in expected)
+            inputs = self.readable(spec.inputs, runner)
+            expected = self.readable(expected, runner)
             overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
             parts += ["compared here, too"] if overlooks_nan else []
             parts += [*map(runner.identity, inputs), "expected", *map(runner.identity, expected)]
@@ -200,6 +200,10 @@ class RunPlanner:
             return Untestable(Cause.RECIPE, str(error))
         identity = sha256("\0".join(parts).encode()).hexdigest()
         return RunTask(case, spec, runner, program, options, inputs, expected, identity, overlooks_nan)
+
+    def readable(self, values: Sequence[str], runner: Runner) -> tuple[str, ...]:
+        """Return values as the program can read them. OSError or ValueError for a file that cannot be read or converted."""
+        return tuple(self._readable(value, runner) for value in values)
 
     def _readable(self, value: str, runner: Runner) -> str:
         """Return the value as the program can read it; a file is converted once for each content."""

@@ -18,7 +18,7 @@ from triage.execution.process import run
 from triage.execution.run_stage import no_program
 from triage.execution.runner import ProbeRunner
 from triage.mlir import UnparsableError, parse_module
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import Compiled, Failed, Untestable
@@ -67,11 +67,14 @@ class Program:
                 stop=probe_runner.stop,
                 stdout_to=printed,
             )
-            times = self.runner.seconds(printed.read_text("utf-8", "replace"), cpu=alone) if execution.ok else []
+            output = printed.read_text("utf-8", "replace") if printed.is_file() else ""
+        times = self.runner.seconds(output, cpu=alone) if execution.ok else []
         if times:
             return Sample(times, execution.peak_rss_mb)
-        missing = self.runner.missing_device(execution.stderr.text)
-        return missing or execution.stderr.last_line[:200] or f"the run ended with {execution.ending}"
+        errors = execution.stderr.text.strip() or output.strip()  # some versions print errors on standard output
+        ending = f"signal {execution.signal}" if execution.signal else f"exit code {execution.exit_code}"
+        last = errors.splitlines()[-1][:200] if errors else f"the run ended with {ending}"
+        return self.runner.missing_device(errors) or last
 
 
 class Timed(Protocol):
@@ -127,8 +130,33 @@ def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef) -> dict[str, float
     return {"run_ms": median(milliseconds), "run_ms_least": min(milliseconds), "run_ms_most": max(milliseconds)}
 
 
-def compile_program(runner: ProbeRunner, original: Case, ref: ToolchainRef, target: Path) -> Program | str:
-    """Compile a case into a file; the reason when it cannot be measured."""
+def dispatch_programs(
+    runner: ProbeRunner, case: Case, ref: ToolchainRef, target: Path
+) -> list[tuple[RunSpec, Program | str]] | str:
+    """Compile a case and, as programs of their own, each of its kernels; the reason when that is not possible.
+
+    Each program has the size and the number of dispatches of the whole.
+    """
+    sources = target.with_suffix(".dispatches")
+    whole = compile_program(runner, case, ref, target, sources)
+    if isinstance(whole, str):
+        return whole
+    usual = next(iter(case.benchmarks), case.run) or RunSpec()
+    measured: list[tuple[RunSpec, Program | str]] = []
+    for number, source in enumerate(sorted(sources.glob("*.mlir"))):
+        alone = replace(case, input=Input(source, InputKind.MLIR))
+        program = compile_program(runner, alone, ref, target.with_suffix(f".{number:04}"))
+        if isinstance(program, Program):
+            program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
+        for name, option in whole.runner.extracted(source.read_text("utf-8", "replace")):
+            measured.append((RunSpec(usual.device, None, flags=(*usual.flags, option), name=name), program))
+    return measured or f"{ref.revision.name} extracts none of its dispatches"
+
+
+def compile_program(
+    runner: ProbeRunner, original: Case, ref: ToolchainRef, target: Path, sources: Path | None = None
+) -> Program | str:
+    """Compile a case into a file; the reason when it cannot be measured. sources: folder for a program of each kernel."""
     case = replace(original, phase=None, run=None)
     device = runner.prober.compilers[case.compiler].runner()
     if device is None:
@@ -144,7 +172,8 @@ def compile_program(runner: ProbeRunner, original: Case, ref: ToolchainRef, targ
     statistics = target.with_suffix(".statistics")
 
     def counting(invocation: Invocation) -> Invocation:
-        return replace(invocation, printing=(*invocation.printing, *device.counting(statistics)))
+        extracting = device.extracting(sources) if sources else []
+        return replace(invocation, printing=(*invocation.printing, *device.counting(statistics), *extracting))
 
     for alter in (counting, lambda invocation: invocation):  # the second for a compiler that cannot count
         compiled = runner.prober.observe(case, toolchain, alter, on_output=lambda module: _keep(module, target))
@@ -171,18 +200,22 @@ def _keep(module: Path, target: Path) -> None:
 
 def functions_of(runner: ProbeRunner, case: Case, ref: ToolchainRef) -> tuple[RunSpec, ...] | str:
     """Return the functions to measure with their values: those of the recipe, else the only public one on zeros."""
-    if case.benchmarks:
-        for spec in case.benchmarks:
-            if spec.libraries:
-                return "programs that load others are not measured side by side"
-            if (problem := runner.prober.obtain(spec)) is not None:
-                return problem.reason
-        return case.benchmarks
-    if case.run is not None and case.run.inputs:
-        return (replace(case.run, expected=()),)
+    device = runner.prober.compilers[case.compiler].runner()
+    named = case.benchmarks or ((replace(case.run, expected=()),) if case.run is not None and case.run.inputs else ())
+    for spec in named:
+        if spec.libraries:
+            return "programs that load others are not measured side by side"
+        if (problem := runner.prober.obtain(spec)) is not None:
+            return problem.reason
+    if named and device is not None:
+        try:
+            return tuple(replace(spec, inputs=runner.prober.runs.readable(spec.inputs, device)) for spec in named)
+        except OSError as error:
+            return f"{error.filename}: {error.strerror}"
+        except ValueError as error:
+            return str(error)
     toolchain = runner.registry.obtain(ref)
     tools, prepared = runner.prober.mlir_tools(case, toolchain), runner.prober.input_of(case, toolchain)
-    device = runner.prober.compilers[case.compiler].runner()
     if tools is None or device is None or not isinstance(prepared, Prepared):
         return "its input cannot be read"
     text = Reader(tools, runner.stop).generic(prepared.path, elide=True)

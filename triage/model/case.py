@@ -90,7 +90,7 @@ class RunSpec:
     element type, or `relative`, -> largest accepted difference; reference: whose results are expected; libraries: loaded after
     the case's own program; parameters: scope -> file of weights; artifacts: files to obtain first; measured: the run time
     is measured, and nothing compared; closeness: accepted relative and absolute difference, and whether NaN equals NaN, for
-    results that are compared by this program.
+    results that are compared by this program; name: of a benchmark that is not called as its function.
     """
 
     device: str | None = None
@@ -106,6 +106,12 @@ class RunSpec:
     artifacts: tuple[Artifact, ...] = ()
     measured: bool = False
     closeness: tuple[float, float, bool] | None = None
+    name: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What reports call a benchmark."""
+        return self.name or self.function or "main"
 
 
 class CaseSpec:

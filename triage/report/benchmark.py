@@ -129,16 +129,19 @@ class BenchmarkReport(MarkdownReport):
         )
 
     def _reasons(self) -> Iterator[str]:
-        """Yield why cells are empty."""
+        """Yield why cells are empty, once for each reason of a row."""
+        rows: dict[tuple[str, str], list[str]] = {}
         for series in self.result.series:
             if series.reason is not None:
-                function = f", {series.function}" if series.function else ""
-                yield f"{series.configuration.name}{function}: not measured, {series.reason}"
+                rows.setdefault((series.configuration.name, series.reason), []).append(series.function)
+        for (name, reason), functions in rows.items():
+            yield f"{', '.join((name, *filter(None, functions)))}: not measured, {reason}"
 
     def _legend(self) -> str:
         result = self.result
         samples = [len(series.samples) for series in result.series if series.samples]
-        measured = f"{min(samples)} to {max(samples)} samples each, " if samples else ""
+        counts = dict.fromkeys((min(samples), max(samples))) if samples else ()
+        measured = f"{' to '.join(map(str, counts))} samples each, " if counts else ""
         return (
             f"Median times; ratios to {result.baseline.name} with their {CONFIDENCE:.1%} intervals. {measured}"
             f"slower or faster: the whole interval is more than {result.threshold:.0%} off."

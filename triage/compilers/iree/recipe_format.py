@@ -151,6 +151,9 @@ class BenchmarkFormat(MappingFormat):
     function: Annotated[str, BeforeValidator(check_word), WithJsonSchema(_TEXT)] = Field(
         description="Function to measure.", examples=["prefill"]
     )
+    name: Annotated[str, BeforeValidator(check_word), WithJsonSchema(_TEXT)] | SkipJsonSchema[None] = Field(
+        default=None, description="What reports call it; the function when left out.", examples=["prefill-2048"]
+    )
     inputs: list[_Value] = Field(default=[], description="Its arguments.", examples=[["1x128xi64=@tokens.bin"]])
     device: Annotated[str, BeforeValidator(check_word), WithJsonSchema(_TEXT)] | SkipJsonSchema[None] = Field(
         default=None, description="Device to run on; the usual one of the backend when left out.", examples=["local-task"]
@@ -161,7 +164,7 @@ class BenchmarkFormat(MappingFormat):
 
     def spec(self, folder: Path) -> RunSpec:
         inputs = tuple(located(text, folder) for text in self.inputs)
-        return RunSpec(self.device, self.function, inputs, flags=tuple(self.flags))
+        return RunSpec(self.device, self.function, inputs, flags=tuple(self.flags), name=self.name)
 
 
 class IreeFormat(RecipeFormat):
@@ -179,6 +182,14 @@ class IreeFormat(RecipeFormat):
     def _runs_whole_programs(self) -> Self:
         if self.run is not None and self.phase not in (None, "end"):
             raise advice("a compile that stops early cannot be run; remove `phase` or `run`.", "phase")
+        return self
+
+    @model_validator(mode="after")
+    def _names_each_benchmark(self) -> Self:
+        names = [entry.name or entry.function for entry in self.bench]
+        for name in names:
+            if names.count(name) > 1:
+                raise advice(f'{names.count(name)} benchmarks are called "{name}": give each a `name` of its own.', "bench")
         return self
 
     def benchmarks(self, folder: Path) -> tuple[RunSpec, ...]:

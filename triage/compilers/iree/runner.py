@@ -40,6 +40,8 @@ _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _ARGUMENT = re.compile(r"tensor<((?:\d+x)*(?:[if]\d+|bf16))>|([if]\d+)")
 _NO_DEVICE = re.compile(r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*creating driver for device '(?P<device>[^']+)'")
 _UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
+_EXECUTABLE = re.compile(r"\bhal\.executable (?:public |private )?@([\w$.-]+)")
+_DISPATCH = re.compile(r'\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "dispatch"')
 _RESULT = re.compile(r"^result\[\d+\]: ", re.MULTILINE)
 _COMPARES_NAN = Version("3.12.0.dev0")
 _SECONDS = 0.1  # of each measurement; short functions are called again and again for as long
@@ -91,6 +93,15 @@ class IreeRunner:
         except (ValueError, RecursionError, LookupError, TypeError, OverflowError):  # not its usual report
             return None
 
+    def extracting(self, folder: Path) -> list[str]:
+        return [f"--iree-hal-dump-executable-benchmarks-to={folder}"]
+
+    def extracted(self, text: str) -> list[tuple[str, str]]:
+        executable = _EXECUTABLE.search(text)
+        name = executable[1] if executable else "dispatch"
+        functions = enumerate(_DISPATCH.findall(text), 1)
+        return [(name if number == 1 else f"{name}-{number}", f"--benchmark_filter=^BM_{each}/") for number, each in functions]
+
     def options(self, case: Case, run: RunSpec) -> list[str]:
         function = [f"--function={run.function}"] if run.function else []
         device = run.device or _DEVICES.get(case.target.backend, "local-sync")
@@ -128,7 +139,7 @@ class IreeRunner:
 
     def missing_device(self, stderr: str) -> str | None:
         match = _NO_DEVICE.search(stderr)
-        return f"this machine has no device {match['device']}: {match['reason'].strip()}" if match else None
+        return f"this machine has no device {match['device']}: {match['reason'].strip(' :')}" if match else None
 
     def unknown_flag(self, stderr: str) -> str | None:
         match = _UNKNOWN_FLAG.search(stderr)
