@@ -77,3 +77,31 @@ def test_an_importer_that_fails_is_no_program_to_reduce(shared_home: Path, triag
     assert answer["status"] == "not-reproducible"
     history = json_answer(triage, "history", recipe, "--case", "file=unknown", "--since", "3.12.0", "--until", "3.13.0")
     assert set(history["cases"][0]["statuses"].values()) == {"failed"}
+
+
+def test_onnxruntime_computes_what_is_expected(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    """No release computes a determinant whose first pivot is zero."""
+    for name, operation, shape in (("det", "Det", []), ("relu", "Relu", [2, 2])):
+        values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])]
+        results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
+        graph = helper.make_graph([helper.make_node(operation, ["x"], ["y"])], "main", values, results)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / f"{name}.onnx"
+        )
+    path = tmp_path / "models.yaml"
+    run = 'run: {inputs: ["2x2xf32=0 3 -2 4"], reference: {onnxruntime: true}}'
+    path.write_text(f"name: models\ninput: '*.onnx'\ntarget: {{backend: llvm-cpu}}\n{run}\n")
+    answers = {entry["case"]: entry for entry in json_answer(triage, "run", path, "-t", "3.13.0", code=1)["results"]}
+    assert answers["models[file=relu]"]["status"] == "passed"
+    failure = answers["models[file=det]"]["failure"]
+    assert (failure["class"], failure["details"]["expected"], failure["details"]["nan"]) == ("wrong-result", 6, 1)
+
+
+@pytest.mark.parametrize("words", ["onnxruntime: true, toolchain: 3.12.0", "onnxruntime: true"])
+def test_onnxruntime_is_a_reference_for_onnx_models_alone(triage: Triage, home: Path, tmp_path: Path, words: str) -> None:
+    (tmp_path / "a.mlir").write_text("module {}")
+    path = tmp_path / "a.yaml"
+    path.write_text(f"name: a\ninput: a.mlir\ntarget: {{backend: llvm-cpu}}\nrun: {{reference: {{{words}}}}}\n")
+    done = triage("recipe", "validate", path)
+    assert done.returncode == 2
+    assert "onnxruntime" in done.stderr

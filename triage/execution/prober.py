@@ -25,6 +25,7 @@ from triage.execution.claims import Claims
 from triage.execution.environment import settings
 from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
 from triage.execution.judge import DISPATCHES, judge, judge_goldens, judge_import, judge_run, needs_pass, rules_of
+from triage.execution.onnxruntime_reference import onnxruntime_key, onnxruntime_results
 from triage.execution.process import StopSignal, is_running, run
 from triage.execution.run_stage import RunPlanner, RunTask
 from triage.model.case import Case, Flag, InputKind, Library, Reference, RunSpec
@@ -401,6 +402,8 @@ class Prober:
         """
         assert case.run is not None
         stop = _AnyOf(self._stop, cancelled)
+        if reference.onnxruntime:
+            return self._onnxruntime_results(case, folder or self._results, stop)
         flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
         plain = replace(case, flags=flags, run=replace(case.run, reference=None, expected=()))
         base = toolchain
@@ -437,6 +440,20 @@ class Prober:
                 failed = f": {probe.outcome.failure.headline}" if isinstance(probe.outcome, Failed) else ""
                 return Untestable(Cause.RECIPE, f"{name} {reason}{failed}")
         return tuple(run_task.runner.saved(file) for file in files)
+
+    def _onnxruntime_results(self, case: Case, folder: Path, stop: StopSignal) -> tuple[str, ...] | Untestable:
+        runner = self.compilers[case.compiler].runner()
+        assert runner  # the case is run
+        key = onnxruntime_key(case, runner)
+        if isinstance(key, Untestable):
+            return key
+        if _intact_files(folder / key) is None:
+            with self._scratch.folder() as scratch:
+                results = onnxruntime_results(case, runner, scratch, stop)
+                if isinstance(results, Untestable):
+                    return results
+                _keep_results(results, folder / key)
+        return tuple(map(runner.saved, _intact_files(folder / key) or ()))
 
     def _recorded(self, task: CompileTask, record: Record, compiled: Probe | None = None) -> Probe:
         """Judge a new record, and keep it unless the machine was to blame. `compiled`: set when it is the record of a run."""

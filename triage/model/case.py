@@ -50,11 +50,12 @@ class Flag:
 @dataclass(frozen=True, slots=True)
 class Reference:
     """Another compile of a case, whose results are expected. toolchain: a REV, None for the same toolchain; flags: None for
-    the case's own.
+    the case's own; onnxruntime: what that computes for an ONNX model is expected instead.
     """
 
     toolchain: str | None = None
     flags: tuple[str, ...] | None = None
+    onnxruntime: bool = False
 
 
 class Generator(Protocol):

@@ -134,11 +134,13 @@ _MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
 def references_for(runner: ProbeRunner, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
     """Return what computes the expected results of drafts, and what may confirm them; nothing when nothing computes them.
 
-    The good toolchain, else the case's own reference. The same toolchain without optimisation confirms it, or another
-    release, the next older ones first.
+    The good toolchain, else the case's own reference, else onnxruntime for an ONNX model. The same toolchain without
+    optimisation confirms it, or another release, the next older ones first.
     """
     run = request.case.run
     first = Reference(good.revision.name) if good else run.reference if run else None
+    if first is None and request.case.input.kind is InputKind.ONNX:
+        first = Reference(onnxruntime=True)
     if first is None:
         return []
     programs = runner.prober.compilers[request.case.compiler].runner()

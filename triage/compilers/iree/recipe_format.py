@@ -85,14 +85,18 @@ class ReferenceFormat(MappingFormat):
         default=None, description="Its compiler flags instead of the recipe's.", examples=[["--iree-opt-level=O0"]]
     )
 
+    onnxruntime: bool = Field(default=False, description="What onnxruntime computes for an ONNX model is expected.")
+
     @model_validator(mode="after")
     def _differs(self) -> Self:
-        if self.toolchain is None and self.flags is None:
+        if self.onnxruntime and (self.toolchain is not None or self.flags is not None):
+            raise advice("onnxruntime compiles nothing; remove `toolchain` and `flags`, or `onnxruntime`.", "onnxruntime")
+        if self.toolchain is None and self.flags is None and not self.onnxruntime:
             raise advice("a reference needs another toolchain or other flags: write `{toolchain: 3.12.0}`.")
         return self
 
     def value(self) -> Reference:
-        return Reference(self.toolchain, None if self.flags is None else tuple(self.flags))
+        return Reference(self.toolchain, None if self.flags is None else tuple(self.flags), self.onnxruntime)
 
 
 class RunFormat(MappingFormat):
@@ -182,6 +186,9 @@ class IreeFormat(RecipeFormat):
     def _runs_whole_programs(self) -> Self:
         if self.run is not None and self.phase not in (None, "end"):
             raise advice("a compile that stops early cannot be run; remove `phase` or `run`.", "phase")
+        reference = self.run.reference if self.run else None
+        if reference and reference.onnxruntime and not str(self.input).endswith(".onnx"):
+            raise advice("onnxruntime runs only ONNX models; name an .onnx file under `input`, or another reference.", "run")
         return self
 
     @model_validator(mode="after")

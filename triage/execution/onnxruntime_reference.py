@@ -1,0 +1,52 @@
+"""What onnxruntime computes for a model, as the expected results of a case."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from triage.compilers.base import Runner
+from triage.execution.inputs import digest_of
+from triage.execution.process import StopSignal, run
+from triage.model.case import Case
+from triage.model.outcome import Cause, Untestable
+
+_WORKER = Path(__file__).with_name("onnxruntime_worker.py")
+
+
+def onnxruntime_key(case: Case, runner: Runner) -> str | Untestable:
+    """Return what decides the results, as a name; why they cannot be computed otherwise."""
+    assert case.run is not None
+    try:
+        parts = [version("onnxruntime"), digest_of(case.input.path, is_artifact=False), *map(runner.identity, case.run.inputs)]
+    except PackageNotFoundError:
+        advice = "install it with `pip install 'iree-triage[onnxruntime]'`"
+        return Untestable(Cause.ENVIRONMENT, f"onnxruntime, the reference of {case.name}, is not installed; {advice}")
+    except OSError as error:
+        return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
+    return sha256("\0".join(["onnxruntime", *parts]).encode()).hexdigest()
+
+
+def onnxruntime_results(case: Case, runner: Runner, scratch: Path, stop: StopSignal) -> Sequence[Path] | Untestable:
+    """Run a case's model on its inputs and write the results to files in `scratch`."""
+    assert case.run is not None
+    inputs = []
+    for index, text in enumerate(case.run.inputs):
+        array = runner.read(text)
+        if array is None:
+            return Untestable(Cause.RECIPE, f"onnxruntime cannot be given the value {text}")
+        inputs.append(scratch / f"input-{index}.npy")
+        np.save(inputs[-1], array, allow_pickle=False)
+    argv = [sys.executable, str(_WORKER), str(case.input.path), str(scratch), *map(str, inputs)]
+    execution = run(argv, case.run.limits, scratch, env=dict(case.env), stop=stop)
+    files = sorted(scratch.glob("[0-9]*.npy"), key=lambda file: int(file.stem))
+    if execution.ok and files:
+        return files
+    return Untestable(
+        Cause.RECIPE, f"onnxruntime does not run the model: {execution.stderr.last_line[:200] or execution.ending}"
+    )
