@@ -110,3 +110,10 @@ def test_importing_the_package_is_cheap() -> None:
     code = "import sys, triage.classify; print(*({'pydantic', 'requests', 'yaml', 'git', 'rich'} & {*sys.modules}))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.split() == []
+
+
+def test_a_regex_that_a_later_python_may_read_otherwise_is_a_mistake(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(BadFiles) as error:
+        load_rules([write_rules(tmp_path, OWN.replace("purple level (?P<level>", "purple level [[](?P<level>"))])
+    assert [problem.line for problem in error.value.problems][:1] == [8]
+    assert not recwarn.list

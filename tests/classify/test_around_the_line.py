@@ -1,0 +1,79 @@
+"""Messages that stand above or below the line that reveals the failure are found, however the stream is cut."""
+
+import pytest
+
+from tests.classify.samples import scan_output
+from triage.classify import Scanner, packaged_rules
+
+IR = "    %1 = arith.addi %0, %0 : index\n"
+ABOVE = "unhandled address space\nUNREACHABLE executed at /b/llvm/Cost.cpp:61!\n"
+BELOW = """\
+Traceback (most recent call last):
+  File "/w/lower.py", line 4, in lower
+    verify(module)
+ValueError: cannot lower with verifier errors:
+\t'stablehlo.custom_call' op result shardings don't match number of values: 1 shardings vs 2 values
+"""
+EXCERPT = """\
+Traceback (most recent call last):
+  File "/w/compiler.py", line 81, in make_ir
+    return ast_to_ttir(self.fn, self)
+triton.compiler.errors.CompilationError: at 34:46:
+def kernel(x_ptr, E: tl.constexpr):
+{source}    offs = tl.arange(0, E)
+                   ^
+ValueError("arange's range must be a power of 2")
+"""
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
+@pytest.mark.parametrize("indentation", [0, 4100, 1 << 16])
+def test_a_message_above_is_found_however_the_stream_is_cut(size: int, indentation: int) -> None:
+    log = (IR * (indentation // len(IR)) + ABOVE).encode()
+    scanner = Scanner(packaged_rules())
+    for start in range(0, len(log), size):
+        scanner.feed(log[start : start + size])
+    (failure,) = scanner.finish()
+    assert failure.signature == "assertion:Cost.cpp unhandled address space"
+    assert "unhandled address space" in failure.headline
+
+
+def test_a_message_far_above_is_another_one() -> None:
+    (failure,) = scan_output(ABOVE.replace("\n", "\n" + IR * 20, 1).encode())
+    assert failure.signature == "assertion:Cost.cpp"
+
+
+def test_an_exception_is_classified_by_the_diagnostic_below_it() -> None:
+    (failure,) = scan_output(BELOW.encode())
+    assert failure.failure_class == "verifier"
+    assert failure.details["op"] == "stablehlo.custom_call"
+    assert "result shardings don't match" in failure.headline
+
+
+@pytest.mark.parametrize("lines", [0, 50])
+def test_the_reason_below_a_kernels_source_identifies_the_failure(lines: int) -> None:
+    (failure,) = scan_output(EXCERPT.format(source="    x = tl.load(x_ptr)\n" * lines).encode())
+    assert failure.signature == 'kernel-language:CompilationError ValueError("arange\'s range must be a power of #")'
+    assert failure.headline.endswith('at 34:46: ValueError("arange\'s range must be a power of 2")')
+
+
+def test_an_exception_is_classified_by_the_message_that_it_passes_on() -> None:
+    log = b'jax.errors.JaxRuntimeError: INTERNAL: failed to verify module: loc("f"): error: \'scf.if\' op source type is odd\n'
+    (failure,) = scan_output(log)
+    assert (failure.failure_class, failure.details["op"]) == ("verifier", "scf.if")
+
+
+def test_a_compiler_of_source_code_reports_no_invalid_operation() -> None:
+    (failure,) = scan_output(b"/w/lib/Foo.cpp:12:3: error: cannot convert 'mlir::Value' to 'mlir::Type'\n")
+    assert failure.failure_class == "build-error"
+
+
+def test_an_exception_says_more_than_an_earlier_log_line_of_its_class() -> None:
+    log = b"""\
+2023-06-23 22:11:30.900649: E external/xla/cuda_driver.cc:625] failed to get kernel: CUDA_ERROR_NOT_FOUND: named symbol not found
+Traceback (most recent call last):
+  File "train.py", line 20, in <module>
+    out = render(images[0])
+RuntimeError: Internal: Could not find the corresponding function
+"""
+    assert scan_output(log)[0].signature == "run-failure:Internal Could not find the corresponding function"
