@@ -58,7 +58,7 @@ def test_the_reason_below_a_kernels_source_identifies_the_failure(lines: int) ->
 
 
 def test_an_exception_is_classified_by_the_message_that_it_passes_on() -> None:
-    log = b'jax.errors.JaxRuntimeError: INTERNAL: failed to verify module: loc("f"): error: \'scf.if\' op source type is odd\n'
+    log = b"jax.errors.JaxRuntimeError: INTERNAL: failed to verify module: loc(\"f\"): error: 'scf.if' op source type is odd\n"
     (failure,) = scan_output(log)
     assert (failure.failure_class, failure.details["op"]) == ("verifier", "scf.if")
 

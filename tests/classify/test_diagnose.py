@@ -238,7 +238,7 @@ def test_the_headline_of_an_assertion_has_the_function_name() -> None:
     )
     (failure,) = diagnosed(ran(line, ending=Ending.SIGNALLED, signal=6)).failures
     assert (
-        failure.headline == "LinearLayout::reshapeOuts (LinearLayout.cpp): assertion `total == std::accumulate( a, b)' failed"
+        failure.headline == "LinearLayout::reshapeOuts (LinearLayout.cpp): Assertion `total == std::accumulate( a, b)' failed"
     )
     (plain,) = diagnosed(ran("a.out: x.c:3: main: Assertion `x > 0' failed.\n", ending=Ending.SIGNALLED, signal=6)).failures
     assert plain.headline == "main (x.c): assertion `x > 0' failed"

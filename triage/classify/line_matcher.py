@@ -13,7 +13,7 @@ from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_o
 
 EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
-    r"(?:[A-Za-z_]\w*\.)*OutOfResources|Exception)(?:: ?(?P<message>.*))?\Z"
+    r"(?:[A-Za-z_]\w*\.)*OutOfResources|(?:[a-z_]\w*\.)*(?:exc|errors?|exceptions?|errors_impl)\.[A-Z]\w*|Exception)(?:: ?(?P<message>.*))?\Z"
 )
 """The last line of a Python traceback."""
 
@@ -21,7 +21,8 @@ LOOSE_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: ?(?P<me
 """The same where a traceback was read, so that an exception may have any name."""
 
 _DIGITS = re.compile(r"\d+")
-_PARTS = re.compile(r": (?:loc\([^()]{0,200}\): )?error: |(?<=\w): (?=[^a-z])|(?<=[A-Z]): |(?<=raised:) ")
+_NESTED = re.compile(r"[\w.]+: (?P<exception>(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .+)")
+_PARTS = re.compile(r"(?<=[\w)]): |(?<=raised:) ")
 _REMEMBERED_MATCHES = 4096
 
 # Kinds of lines, as the scopes of the patterns that apply to them.
@@ -79,6 +80,10 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatc
         if match := pattern.search(f"{text}\n{trace}"):
             found = RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
             diagnosed = ": error: " in text
+            if rule.consequence and (nested := _NESTED.match(text)):
+                inner = match_exception(rules, nested["exception"], files)
+                if inner and not inner.rule.consequence:
+                    return RuleMatch(inner.rule, inner.scope, text[:HEADLINE], inner.captures)
             return (
                 (rule.consequence or diagnosed or "status" in found.captures)
                 and _match_passed_on(rules, text, rule.rank + diagnosed)
@@ -88,10 +93,11 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatc
 
 def _match_passed_on(rules: RuleSet, text: str, rank: int) -> RuleMatch | None:
     """Match the message of an exception as if the compiler had printed it. rank: of the rule that matches any exception."""
-    diagnosed = ": error: " in text
-    for part in reversed(_PARTS.split(text)):
+    head, error, diagnosed = text.rpartition(": error: ")
+    parts = [(part, False) for part in reversed(_PARTS.split(head or text))]
+    for part, certain in [(diagnosed, True), *parts] if error else parts:
         for _, _, rule, pattern in _choices(rules, _ERROR):
-            if rule.rank >= rank or pattern.scope is MatchScope.CRASH or (rule.loose and not diagnosed):
+            if rule.rank >= rank or pattern.scope is MatchScope.CRASH or (rule.loose and not certain):
                 continue
             if match := pattern.search(part):
                 return RuleMatch(rule, MatchScope.EXCEPTION, text[:HEADLINE], captures_of(match))

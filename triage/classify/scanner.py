@@ -33,6 +33,7 @@ _TRACEBACK = re.compile(
 )
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?')
+_CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
 _MARKS = re.compile(r"[~^ ]+\Z")  # below a source line of a traceback
 _ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")  # the message is below the exception
@@ -56,6 +57,8 @@ _BEGINNINGS = (
     "PLEASE submit",
     "Please report",
     "Traceback (most",
+    'File "',
+    "torch._dynamo.exc.",
     "Compiler crash traceback",
     "##[group]",
     "##[endgroup]",
@@ -352,7 +355,7 @@ class Scanner:
         if frame is None and not stack_dump.surrounds_stack(text):
             return False
         self._settle()
-        self._prefilter.follow = max(self._prefilter.follow, 2)
+        self._prefilter.follow = max(self._prefilter.follow, 3)
         if self._crash is None:
             self._crash = self._unnamed_crash(number)
         if self._crash and (running := stack_dump.running_pass(text)):
@@ -380,6 +383,9 @@ class Scanner:
             self._trace, self._trace_lines, self._trace_indent, self._frame = [], 0, line.indent, ["", ""]
             self._prefilter.follow = 4
             return True
+        if self._trace is None and _CALL.match(line.text):  # the header of the traceback is missing
+            self._settle()
+            self._trace, self._trace_lines, self._trace_indent = [], 0, max(0, line.indent - 2)
         if self._trace is None:
             return False
         self._trace_lines += 1
