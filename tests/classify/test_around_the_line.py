@@ -70,7 +70,7 @@ def test_a_compiler_of_source_code_reports_no_invalid_operation() -> None:
 
 def test_an_exception_says_more_than_an_earlier_log_line_of_its_class() -> None:
     log = b"""\
-2023-06-23 22:11:30.900649: E external/xla/cuda_driver.cc:625] failed to get kernel: CUDA_ERROR_NOT_FOUND: named symbol not found
+2023-06-23 22:11:30.900649: E xla/cuda_driver.cc:625] failed to get kernel: CUDA_ERROR_NOT_FOUND: named symbol not found
 Traceback (most recent call last):
   File "train.py", line 20, in <module>
     out = render(images[0])

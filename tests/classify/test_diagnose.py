@@ -241,7 +241,7 @@ def test_the_headline_of_an_assertion_has_the_function_name() -> None:
         failure.headline == "LinearLayout::reshapeOuts (LinearLayout.cpp): Assertion `total == std::accumulate( a, b)' failed"
     )
     (plain,) = diagnosed(ran("a.out: x.c:3: main: Assertion `x > 0' failed.\n", ending=Ending.SIGNALLED, signal=6)).failures
-    assert plain.headline == "main (x.c): assertion `x > 0' failed"
+    assert plain.headline == "main (x.c): Assertion `x > 0' failed"
 
 
 def test_the_compilers_own_suggestion_for_an_unknown_flag_is_in_the_reason() -> None:

@@ -13,7 +13,8 @@ from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_o
 
 EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
-    r"(?:[A-Za-z_]\w*\.)*OutOfResources|(?:[a-z_]\w*\.)*(?:exc|errors?|exceptions?|errors_impl)\.[A-Z]\w*|Exception)(?:: ?(?P<message>.*))?\Z"
+    r"(?:[A-Za-z_]\w*\.)*OutOfResources|"
+    r"(?:[a-z_]\w*\.)*(?:exc|errors?|exceptions?|errors_impl)\.[A-Z]\w*|Exception)(?:: ?(?P<message>.*))?\Z"
 )
 """The last line of a Python traceback."""
 

@@ -18,7 +18,8 @@ _WINDOWS = re.compile(r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
 _TRAILER = re.compile(
     r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|"
-    r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|\*\*\* Check failure stack trace"
+    r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|"
+    r"Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|\*\*\* Check failure stack trace"
 )
 _RUNNING = re.compile(r"\d+\.\s+Running pass '(?P<name>[^']+)' on (?:function|basic block|loop)")
 _STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
