@@ -107,7 +107,7 @@ def read_value(text: str) -> Array | None:
             return _widened(array) if element == "bf16" else array
         numbers = [_NUMBERS.get(word, word) for word in _SEPARATOR.split(value.literal) if word] or ["0"]
         kind = np.dtype("f4" if element == "bf16" else _ELEMENTS[element])
-        elements = np.array([float(word) if kind.kind == "f" else int(word) for word in numbers]).astype(kind)
+        elements = np.array([float(word) if kind.kind == "f" else int(word) for word in numbers], dtype=kind)
         return np.full(shape, elements[0]) if elements.size == 1 else elements.reshape(shape)
     except (OSError, ValueError, OverflowError, EOFError):
         return None
