@@ -60,7 +60,8 @@ def richer(night: Night, monkeypatch: pytest.MonkeyPatch) -> list[Night]:
 def test_each_new_signature_is_reduced_once_and_told_at_once(richer: list[Night]) -> None:
     assert [len(one.examples) for one in richer] == [1, 2, 3]
     last = richer[-1]
-    assert {pair.name: example.result.case.name for pair in last.pairs if (example := last.example_of(pair))} == {
+    clusters = record_of(last).clusters_by_case()
+    assert {name: cluster.representative for name, cluster in clusters.items()} == {
         "one": "one",
         "two": "one",
         "other": "other",

@@ -162,11 +162,6 @@ class Night:
         pairs = (*self.of(CaseChangeKind.REGRESSED), *self.of(CaseChangeKind.CHANGED))
         return tuple(pair for pair in pairs if not pair.quarantined)
 
-    def example_of(self, pair: Pair) -> Example | None:
-        """Return the reduction with the failure of a regressed case, if there is one."""
-        signature = pair.failure.signature if pair.failure and pair.change is CaseChangeKind.REGRESSED else None
-        return next((example for example in self.examples if example.signature == signature), None)
-
     def compiled(self, pace: Pace) -> tuple[tuple[str, CompileTimes], ...]:
         """Return the cases whose compile times were measured again with this verdict, the slowest first."""
         rows = [(pair.name, pair.compiles) for pair in self.pairs if pair.compiles and pair.compiles.pace is pace]
