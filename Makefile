@@ -45,6 +45,7 @@ help:
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
 	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make bench-histories                    20,000 simulated histories: wrong answers that are called confirmed"
+	@echo "make bench-suite SUITE=DIR CONFIG=FILE  iree-test-suites' onnx_ops with its own harness, triage and the native binaries"
 	@echo "make bench-pace                         equal compilers over 200 programs: false verdicts on run time (about an hour)"
 	@echo "make bench-site                         the site of 10,000 cases and 365 nights: time and size (minutes)"
 	@echo "make fuzz SECONDS=60                    feed damaged inputs to every parser; what fails is saved in tests/fuzz/corpus/"
@@ -157,6 +158,10 @@ bench-pace: setup
 # Exit code 1 means that a limit is exceeded. WORDS='--cases 1000 --nights 100' for less.
 bench-site: setup
 	$(BIN)/python -m benchmarks.site $(WORDS)
+
+# Both cores for a quarter of an hour with all 1,156 tests. WORDS are options of benchmarks.suite; results are in docs/research.md.
+bench-suite: setup
+	$(BIN)/python -m benchmarks.suite $(SUITE) --suite-config $(CONFIG) $(WORDS)
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
