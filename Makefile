@@ -155,7 +155,7 @@ bench-histories: setup
 bench-pace: setup
 	$(BIN)/python -m benchmarks.pace $(WORDS)
 
-# Exit code 1 means that a limit is exceeded. WORDS='--cases 1000 --nights 100' for less.
+# Exit code 1 means that a limit is exceeded. WORDS='--cases 1000 --nights 100' for less. Figures are in docs/research.md.
 bench-site: setup
 	$(BIN)/python -m benchmarks.site $(WORDS)
 
