@@ -87,14 +87,14 @@ def _passed_case(stored: StoredCase) -> CaseRecord:
 
 
 def _files(night: NightRecord, folder: Path | None, inputs: Mapping[str, Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield the texts that a night names: logs, reproducers and their inputs, drafts of issues, pages about the IR."""
+    """Yield the texts that a night names: reproducers and their inputs, drafts of issues, pages about the IR."""
     if folder is None:
         return
     for case in dict.fromkeys(cluster.representative for cluster in night.clusters if cluster.reproducer):
         path = inputs.get(case or "")
         if path and path.suffix in (".mlir", ".py") and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
             yield input_name(str(case)), path.read_bytes()
-    names = [case.log for case in night.cases] + [cluster.issue for cluster in night.clusters]
+    names = [cluster.issue for cluster in night.clusters]
     names += [cluster.attribution.page for cluster in night.clusters if cluster.attribution]
     names += [str(file) for cluster in night.clusters for file in _in_reproducer(cluster.reproducer, folder)]
     for name in dict.fromkeys(filter(None, names)):
