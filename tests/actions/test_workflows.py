@@ -122,7 +122,7 @@ def test_the_nightly_runs_shards_joins_them_and_opens_an_issue(
                 step["with"] |= {"toolchain": "1.6.0", "baseline": "1.1.0"}  # the loopback index has no nightlies
         shard.run(jobs["shard"]["steps"])
         assert not shard.failed, shard.results
-        assert (shard.temp / "installed").read_text() == f"{ROOT}[github,notify]\n"
+        assert (shard.temp / "installed").read_text() == f"{ROOT}[github,notify,site]\n"
         saved = [result.values["key"] for result in shard.results if result.uses == "actions/cache/save"]
         assert saved == [f"triage-Linux-shard-{number}-7-1"]
     merge = machine(tmp_path, served, "merge", **{"github.token": "secret", "secrets.TRIAGE_NOTIFY": ""})

@@ -95,7 +95,8 @@ class Machine:
         self.environment["GITHUB_ACTION_PATH"] = str(ROOT)
         self.run(action["runs"]["steps"])
         outputs = {name: self.context.get(_plain(entry["value"])[4:-3], "") for name, entry in action["outputs"].items()}
-        self.context = outer | {f"outputs.{name}": value for name, value in outputs.items()}
+        variables = {name: value for name, value in self.context.items() if name.startswith("env.")}
+        self.context = outer | variables | {f"outputs.{name}": value for name, value in outputs.items()}
 
     def _shell(self, step: dict[str, Any]) -> None:
         files = {name: self.temp / f"{name}-{uuid.uuid4().hex}" for name in ("OUTPUT", "ENV", "PATH", "STEP_SUMMARY")}
