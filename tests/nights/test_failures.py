@@ -9,13 +9,13 @@ import pytest
 
 from tests.nights.documents import nights
 from triage.nights.failures import failure_lives, new_failures
-from triage.nights.history import History, load_history
+from triage.nights.history import NightsHistory, load_history
 from triage.nights.steps import find_steps
 from triage.nights.store import NightStore
 from triage.report.stored_nights import stored_night
 
 
-def history_of(tmp_path: Path, **histories: str) -> History:
+def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
     store = NightStore(tmp_path)
     for record in nights(histories):
         store.add(stored_night(record, None, ""))

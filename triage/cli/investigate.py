@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.cli.context import failure_names
 from triage.investigate.budget import Budget
-from triage.investigate.steps import Setting
+from triage.investigate.steps import InvestigationSetting
 from triage.investigate.workflow import Investigation
 from triage.model.case import Case
 from triage.nightly.night import NightRun
@@ -36,5 +36,7 @@ def investigation(
         return [str(path), *(["--case", case.name] if case.name != case.recipe else [])]
 
     again = shlex.join(["triage", *sys.argv[1:]])
-    setting = Setting(run.runner, run.finder(repo, project), run.cases, out, words, again, frozenset(failure_names()))
+    setting = InvestigationSetting(
+        run.runner, run.finder(repo, project), run.cases, out, words, again, frozenset(failure_names())
+    )
     return Investigation(setting, Budget(seconds))

@@ -36,7 +36,7 @@ from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.outcome import Cause
-from triage.nightly.journal import Journal
+from triage.nightly.journal import NightJournal
 from triage.nightly.night import NightRun, shard
 from triage.nightly.quarantine import quarantined
 from triage.report.forecast import forecast
@@ -194,7 +194,7 @@ class NightReports:
     run: NightRun
     out: Path | None
     publisher: Publisher
-    journal: Journal | None = None
+    journal: NightJournal | None = None
     add: Callable[[NightRecord], NightRecord] = lambda night: night
 
     def __post_init__(self) -> None:
@@ -202,7 +202,7 @@ class NightReports:
         if self.out:
             run = self.run
             names = (run.toolchain.revision.name, run.baseline.revision.name)
-            self.journal = run.runner.observer = Journal(run.runner, self.out, [case.name for case in run.cases], names)
+            self.journal = run.runner.observer = NightJournal(run.runner, self.out, [case.name for case in run.cases], names)
 
     def begin(self, phase: str) -> None:
         """Note that a phase begins."""

@@ -14,10 +14,10 @@ from triage.cli.screen import print_stderr
 from triage.execution.cache import Evidence
 from triage.model.errors import BadInput
 from triage.nights.failures import investigations
-from triage.nights.history import History, load_history
+from triage.nights.history import NightsHistory, load_history
 from triage.nights.record import status_in
 from triage.report.case_facts import log_of, records_of, states_of
-from triage.report.case_history import CaseHistoryReport, CaseHistoryShape, CaseRunShape
+from triage.report.case_history import CaseHistoryReport, KnownCaseShape, CaseRunShape
 from triage.report.night_record import cluster_id
 from triage.report.registry import write_report
 from triage.toolchains.home import open_home
@@ -47,7 +47,7 @@ def show(
     clusters = {run.cluster for run in runs}
     failing = next((run.toolchain.name for run in runs if run.signature), "")
     known = investigations(store, history.nights) if any(clusters) else {}
-    shape = CaseHistoryShape(
+    shape = KnownCaseShape(
         case=name,
         suite="" if row is None else history.suite_of(row),
         facts={} if row is None else dict(history.facts[row]),
@@ -61,7 +61,7 @@ def show(
     return Exit.OK
 
 
-def _name(history: History, text: str) -> str:
+def _name(history: NightsHistory, text: str) -> str:
     """Return the case that a text names. Raises BadInput for a part of several names."""
     if text in history.numbers:
         return text
@@ -72,7 +72,7 @@ def _name(history: History, text: str) -> str:
     return names[0] if names else text
 
 
-def _runs(history: History, row: int) -> Iterator[CaseRunShape]:
+def _runs(history: NightsHistory, row: int) -> Iterator[CaseRunShape]:
     for run in reversed(history.runs[row]):
         status, flaky = status_in(run.code)
         kind = history.kind_of(row, run.last)

@@ -20,7 +20,7 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.compare import CaseChangeKind, Pair
-from triage.nightly.origin import Origin, OriginFinder
+from triage.nightly.origin import CaseOrigin, OriginFinder
 from triage.reduce.reproducer import open_reproducers, replay, reproducer_of, slug
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
@@ -43,7 +43,7 @@ class StepFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Setting:
+class InvestigationSetting:
     """What all steps share.
 
     cases: of the night; out: folder of the reports; words: those of a command line that name a case; again: the line that
@@ -108,31 +108,31 @@ class ClusterInWork:
         return isinstance(outcome, Failed) and not outcome.flaky and same_signature(self.failure)(outcome.failure)
 
 
-class Step(ABC):
+class InvestigationStep(ABC):
     """A step by its name. is_free: it compiles nothing, and is done even when the budget is spent."""
 
     name: str
     is_free = False
 
-    def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         """Return why a cluster does not need this step; None when it does."""
         return None
 
     @abstractmethod
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         """Return the cluster's record with what this step found. Raises StepFailed when that is nothing."""
 
     @abstractmethod
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         """Return the command line that does this step by itself."""
 
 
-class Bisect(Step):
+class Bisect(InvestigationStep):
     """Find the culprit; first try the culprits of other clusters, with two probes each."""
 
     name = "bisect"
 
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         record = cluster.record
         if cluster.representative.change is CaseChangeKind.CHANGED:
             raise StepFailed(f"it fails on {setting.baseline.revision.name} too, in another way; only regressions are bisected")
@@ -157,43 +157,43 @@ class Bisect(Step):
             raise StepFailed(found.culprit.reason or "no answer")
         return found
 
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         repo = ["--repo", str(setting.finder.repo)] if setting.finder.repo else []
         ends = ["--good", rev_text(setting.baseline), "--bad", rev_text(setting.toolchain)]
         return setting.command("bisect", cluster.representative, *ends, *repo)
 
 
-class Confirm(Step):
+class Confirm(InvestigationStep):
     """Probe the other cases of a cluster before and at the culprit."""
 
     name = "confirm"
 
-    def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         return "it has no other case" if len(cluster.pairs) == 1 else _without_culprit(cluster)
 
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         cases = [pair.probe.case for pair in cluster.pairs if pair is not cluster.representative]
         confirmed = _changes_between(setting, cluster, cases, _known_ends(setting, cluster))
         different = [case.name for case in cases if case.name not in confirmed]
         return replace(cluster.record, confirmed=confirmed, different=different)
 
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         return setting.again
 
 
-class Attribute(Step):
+class Attribute(InvestigationStep):
     """Find the pass after which the IR before and at the culprit diverges."""
 
     name = "attribute"
 
-    def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         if setting.runner.prober.compilers[cluster.case.compiler].ir() is None:
             return f"the IR of {cluster.case.compiler} cannot be printed"
         if cluster.failure.stage is not Stage.COMPILE:
             return f"it fails in the stage {cluster.failure.stage.value}"
         return _stands_for(cluster) or _without_culprit(cluster)
 
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         ends, depth = _known_ends(setting, cluster), Depth(phases=False, patience=_PATIENCE)
         found = attribute(setting.runner, cluster.case, *ends, setting.repository, depth)
         if found.status is ComparisonResult.INCONCLUSIVE:
@@ -210,22 +210,22 @@ class Attribute(Step):
         )
         return replace(cluster.record, attribution=answer)
 
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         culprit = cluster.record.culprit
         pair = (culprit.before, culprit.after) if culprit else (None, None)
         good, bad = (end.name if end else rev_text(ref) for end, ref in zip(pair, _night_ends(setting), strict=True))
         return setting.command("attribute", cluster.representative, "--good", good, "--bad", bad)
 
 
-class Remedy(Step):
+class FindRemedies(InvestigationStep):
     """Find flags or input changes that work around the failure."""
 
     name = "remedy"
 
-    def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         return _stands_for(cluster)
 
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         siblings = [case for case in setting.cases if case.source == cluster.case.source]
         good = setting.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
         request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings)
@@ -236,20 +236,20 @@ class Remedy(Step):
             raise StepFailed(f"none of {found.tried} candidates works")
         return replace(cluster.record, remedies=[remedy_shape(remedy) for remedy in found.found])
 
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         good, bad = map(rev_text, _night_ends(setting))
         return setting.command("remedy", cluster.representative, "-t", bad, "--good", good)
 
 
-class Reduce(Step):
+class Reduce(InvestigationStep):
     """Reduce the representative and write its reproducer."""
 
     name = "reduce"
 
-    def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         return _stands_for(cluster)
 
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         good = setting.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
         request = ReductionRequest(cluster.case, setting.toolchain, good, same_signature, resume=True)
         result = reduce_case(setting.runner, request)
@@ -260,22 +260,22 @@ class Reduce(Step):
         size = result.after
         return replace(cluster.record, reproducer=str(folder), operations=size.operations, size=str(size))
 
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         good, bad = map(rev_text, _night_ends(setting))
         old = ["--good", good] if cluster.representative.change is CaseChangeKind.REGRESSED else []
         out = ["--out", str(setting.out / "reproducers"), "--resume"]
         return setting.command("reduce", cluster.representative, "-t", bad, *old, *out)
 
 
-class ReplayReproducer(Step):
+class ReplayReproducer(InvestigationStep):
     """Compile the reproducer, as it was written, on all installed releases and on the new toolchain."""
 
     name = "replay"
 
-    def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         return None if cluster.record.reproducer else "it has no reproducer"
 
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         reproducers = open_reproducers([Path(cluster.record.reproducer or "")], setting.failure_names or None)
         family = cluster.case.compiler
         names = [ref.revision.name for ref in setting.runner.registry.installed_releases(family)]
@@ -284,36 +284,44 @@ class ReplayReproducer(Step):
         replays = {probe.revision.name: replayed.state(probe).value for probe in replayed.probes}
         return replace(cluster.record, replays=replays)
 
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         return shlex.join(
             ["triage", "replay", cluster.record.reproducer or str(setting.out / "reproducers" / slug(cluster.case))]
         )
 
 
-class DraftIssue(Step):
+class DraftIssue(InvestigationStep):
     """Write the draft of an issue with what is known."""
 
     name = "issue"
     is_free = True
 
-    def skipped(self, setting: Setting, cluster: ClusterInWork) -> str | None:
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         return _stands_for(cluster)
 
-    def run(self, setting: Setting, cluster: ClusterInWork) -> ClusterRecord:
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         file = setting.out / "issues" / f"{slug(cluster.case)}.md"
         revisions = (setting.runner.registry.revision(ref) for ref in _night_ends(setting))
         write_issue(file, cluster.record, *revisions)
         return replace(cluster.record, issue=str(file))
 
-    def command(self, setting: Setting, cluster: ClusterInWork) -> str:
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         return setting.again
 
 
 # The cheap ones first; each may use what those before it found.
-STEPS: tuple[Step, ...] = (Bisect(), Confirm(), Attribute(), Remedy(), Reduce(), ReplayReproducer(), DraftIssue())
+STEPS: tuple[InvestigationStep, ...] = (
+    Bisect(),
+    Confirm(),
+    Attribute(),
+    FindRemedies(),
+    Reduce(),
+    ReplayReproducer(),
+    DraftIssue(),
+)
 
 
-def _night_ends(setting: Setting) -> tuple[ToolchainRef, ToolchainRef]:
+def _night_ends(setting: InvestigationSetting) -> tuple[ToolchainRef, ToolchainRef]:
     return setting.baseline, setting.toolchain
 
 
@@ -335,11 +343,11 @@ def _is_commit(cluster: ClusterInWork) -> bool:
     return bool(culprit.after.commit and culprit.after.commit.startswith(culprit.after.name))
 
 
-def _ends(origin: Origin) -> tuple[ToolchainRef, ToolchainRef] | None:
+def _ends(origin: CaseOrigin) -> tuple[ToolchainRef, ToolchainRef] | None:
     return (origin.before, origin.after) if origin.before and origin.after else None
 
 
-def _known_ends(setting: Setting, cluster: ClusterInWork) -> tuple[ToolchainRef, ToolchainRef]:
+def _known_ends(setting: InvestigationSetting, cluster: ClusterInWork) -> tuple[ToolchainRef, ToolchainRef]:
     """Return the toolchains before and at the culprit, also where an earlier run found it."""
     culprit = cluster.record.culprit
     if cluster.ends is None and culprit and culprit.before and culprit.after:
@@ -357,7 +365,7 @@ def _known_ends(setting: Setting, cluster: ClusterInWork) -> tuple[ToolchainRef,
 
 
 def _changes_between(
-    setting: Setting,
+    setting: InvestigationSetting,
     cluster: ClusterInWork,
     cases: Sequence[Case],
     ends: tuple[ToolchainRef, ToolchainRef],

@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.execution.inputs import Prepared
 from triage.investigate.budget import Budget
 from triage.investigate.kept import KeptClusters
-from triage.investigate.steps import STEPS, ClusterInWork, Setting, Step, StepFailed
+from triage.investigate.steps import STEPS, ClusterInWork, InvestigationSetting, InvestigationStep, StepFailed
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.outcome import Failed
 from triage.nightly.compare import CaseChangeKind, Night, Pair
@@ -25,7 +25,7 @@ class Investigation:
     step begins.
     """
 
-    setting: Setting
+    setting: InvestigationSetting
     budget: Budget
     started: Callable[[str, str], None] = lambda _step, _case: None
     clusters: list[ClusterInWork] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Investigation:
                 self._kept.save(cluster.path, cluster.record)
                 yield
 
-    def _waiting(self) -> list[tuple[ClusterInWork, Step]]:
+    def _waiting(self) -> list[tuple[ClusterInWork, InvestigationStep]]:
         return [(cluster, step) for cluster in self.clusters for step in STEPS if not self._is_done(cluster, step)]
 
     def _add(self, cluster: ClusterRecord, pairs: Sequence[Pair], *, fresh: bool = False) -> None:
@@ -114,7 +114,7 @@ class Investigation:
     def _kept(self) -> KeptClusters:
         return KeptClusters(self.setting.runner.registry.home)
 
-    def _take(self, cluster: ClusterInWork, step: Step) -> None:
+    def _take(self, cluster: ClusterInWork, step: InvestigationStep) -> None:
         """Do a step, or record why it is not done."""
         if self.budget.is_over and not step.is_free:
             self._note(cluster, step, "left", "the budget is spent")
@@ -129,7 +129,7 @@ class Investigation:
             if step.name == "bisect" and status == "done":
                 self._group_by_culprit(cluster)
 
-    def _attempt(self, cluster: ClusterInWork, step: Step) -> tuple[str, str | None]:
+    def _attempt(self, cluster: ClusterInWork, step: InvestigationStep) -> tuple[str, str | None]:
         """Do a step; return its status, and the reason where it has no result."""
         runner = self.setting.runner
         try:
@@ -152,7 +152,9 @@ class Investigation:
             runner.stop.clear()  # a search that fails sets it, to end its other compiles
         return answer
 
-    def _note(self, cluster: ClusterInWork, step: Step, status: str, reason: str | None, began: float | None = None) -> None:
+    def _note(
+        self, cluster: ClusterInWork, step: InvestigationStep, status: str, reason: str | None, began: float | None = None
+    ) -> None:
         seconds = 0.0 if began is None else round(time.monotonic() - began, 2)
         command = step.command(self.setting, cluster) if status == "left" else None
         outdated = {step.name, "issue"} if status == "done" else {step.name}  # the draft says what is known
@@ -167,10 +169,10 @@ class Investigation:
                     same = dict.fromkeys([*one.record.same_culprit, two.record.id])
                     one.record = replace(one.record, same_culprit=list(same))
 
-    def _is_done(self, cluster: ClusterInWork, step: Step) -> bool:
+    def _is_done(self, cluster: ClusterInWork, step: InvestigationStep) -> bool:
         return any(other.step == step.name and other.status != "left" for other in cluster.record.steps)
 
-    def _left(self, cluster: ClusterInWork, step: Step) -> str | None:
+    def _left(self, cluster: ClusterInWork, step: InvestigationStep) -> str | None:
         """Return why a step is not done yet; None when it is, or is not needed."""
         if self._is_done(cluster, step):
             return None
@@ -202,7 +204,7 @@ def _is_in(folder: Path, path: str) -> bool:
     return Path(path).exists() and Path(path).absolute().is_relative_to(folder.absolute())
 
 
-def _urgency(entry: tuple[ClusterInWork, Step]) -> tuple[bool, int, float]:
+def _urgency(entry: tuple[ClusterInWork, InvestigationStep]) -> tuple[bool, int, float]:
     """Return the order of steps: new failures first, then cheap steps, then fast cases."""
     cluster, step = entry
     return not cluster.is_new, STEPS.index(step), cluster.representative.probe.measured.seconds

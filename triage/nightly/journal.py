@@ -20,7 +20,7 @@ JOURNAL = "nightly.events.jsonl"
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Journal:
+class NightJournal:
     """Writes the events of a night below a folder. Safe for several threads. An older journal is replaced."""
 
     def __init__(self, runner: ProbeRunner, out: Path, cases: Collection[str], revisions: tuple[str, str]) -> None:

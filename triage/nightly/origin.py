@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # numpy is slow to import
 
 
 @dataclass(frozen=True)
-class Origin:
+class CaseOrigin:
     """A bisect of a change, with the toolchains around it where they are known."""
 
     bisection: Bisection
@@ -44,27 +44,27 @@ class OriginFinder:
     repo: Path | None = None
     project_file: Path | None = None
 
-    def find(self, case: Case) -> tuple[Origin, ...]:
+    def find(self, case: Case) -> tuple[CaseOrigin, ...]:
         """Bisect a regression of a case, and its fix where the newest release has one."""
         regression, fix = self.bisect(case), self.find_fix(case)
         return (regression, fix) if fix else (regression,)
 
-    def find_fix(self, case: Case) -> Origin | None:
+    def find_fix(self, case: Case) -> CaseOrigin | None:
         """Bisect the fix of a failure after the toolchain; None where the newest release has none."""
         fix = self.bisect(case, BisectKind.FIX) if self.fixes.refs else None
         return fix if fix and fix.bisection.after is not None else None
 
-    def bisect(self, case: Case, kind: BisectKind = BisectKind.REGRESSION) -> Origin:
+    def bisect(self, case: Case, kind: BisectKind = BisectKind.REGRESSION) -> CaseOrigin:
         """Bisect a regression of a case, or its fix. Without an answer the bisection has the reason."""
         from triage.bisect.search import run_search
 
         search = self.search(case, kind)
         if isinstance(search, Bisection):
-            return Origin(search)
+            return CaseOrigin(search)
         bisection = run_search(search)
         refs = {search.range.revision(index).name: search.range.ref(index) for index in range(len(search.range))}
         before, after = (refs.get(revision.name) if revision else None for revision in (bisection.before, bisection.after))
-        return Origin(bisection, before, after)
+        return CaseOrigin(bisection, before, after)
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect where the run of a function became slower, or without one the compile.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triage.model.outcome import Status
-from triage.nights.history import History, StateRun
+from triage.nights.history import NightsHistory, StateRun
 from triage.nights.record import Json, StoredNight, status_in
 from triage.nights.store import NightStore
 
@@ -70,7 +70,7 @@ class FailureLife:
         return all(status_in(failing.run.code)[0] is Status.XFAIL for failing in self.runs if failing.is_open)
 
 
-def failure_lives(history: History) -> tuple[FailureLife, ...]:
+def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
     """Return all failures, the one that is open for the shortest time first, those that are gone last."""
     runs: dict[int, list[FailingRun]] = {}
     for case, of_case in enumerate(history.runs):
@@ -85,7 +85,7 @@ def failure_lives(history: History) -> tuple[FailureLife, ...]:
     return tuple(sorted(lives, key=lambda life: (not life.open_cases, -life.since, -len(life.cases), life.signature)))
 
 
-def new_failures(history: History) -> Mapping[int, StateRun]:
+def new_failures(history: NightsHistory) -> Mapping[int, StateRun]:
     """Return the cases that fail since the last night of their suite and did not before, by row."""
     new = {}
     for case, runs in enumerate(history.runs):
@@ -123,7 +123,7 @@ def investigations(store: NightStore, nights: Iterable[StoredNight]) -> dict[str
     return known
 
 
-def _life(history: History, signature: int, runs: tuple[FailingRun, ...]) -> FailureLife:
+def _life(history: NightsHistory, signature: int, runs: tuple[FailingRun, ...]) -> FailureLife:
     newest = max(runs, key=lambda failing: failing.run.last)
     kind = history.kind_of(newest.case, newest.run.last)
     return FailureLife(history.signatures[signature], kind, runs)

@@ -22,7 +22,7 @@ Matrix = NDArray[Any]
 @dataclass(frozen=True, slots=True)
 class StateRun:
     """Nights in which a case has the same state and signature: `nights[first]` to `nights[last]`. code: as in `state_code`;
-    signature: its number in `History.signatures`, 0 for none.
+    signature: its number in `NightsHistory.signatures`, 0 for none.
     """
 
     first: int
@@ -36,7 +36,7 @@ class StateRun:
 
 
 @dataclass(frozen=True)
-class History:
+class NightsHistory:
     """Cases x nights. states: as in `state_code`, 0 where a night has no result of a case; failures: numbers in `kinds`.
 
     kinds: failures as JSON, the first is empty; facts: the newest of each case; metrics: by name, NaN where not measured.
@@ -117,7 +117,7 @@ class History:
             yield StateRun(int(present[first]), int(present[end - 1]), int(states[first]), int(signatures[first]))
 
 
-def load_history(store: NightStore) -> History:
+def load_history(store: NightStore) -> NightsHistory:
     """Read all nights. Raises what the store raises."""
     nights, columns = [], []
     for night in store.heads():
@@ -127,7 +127,7 @@ def load_history(store: NightStore) -> History:
     return _aligned(tuple(nights), columns, store.texts())
 
 
-def _aligned(nights: tuple[StoredNight, ...], columns: list[Columns], texts: Mapping[int, str]) -> History:
+def _aligned(nights: tuple[StoredNight, ...], columns: list[Columns], texts: Mapping[int, str]) -> NightsHistory:
     cases = sorted({case for column in columns for case in set(column.cases)}, key=lambda number: texts.get(number, ""))
     rows = np.zeros(max(cases, default=0) + 1, np.int64)
     rows[cases] = np.arange(len(cases))
@@ -145,7 +145,7 @@ def _aligned(nights: tuple[StoredNight, ...], columns: list[Columns], texts: Map
                 metrics[name] = np.full(shape, np.nan, np.float32)
             metrics[name][at, night] = values
     used, kinds = np.unique(np.append(failures.ravel(), 0), return_inverse=True)
-    return History(
+    return NightsHistory(
         nights=nights,
         cases=tuple(texts[number] for number in cases),
         states=states,

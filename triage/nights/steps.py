@@ -18,7 +18,7 @@ _OUTLIER = 3.0  # standard deviations
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MetricStep:
     """A lasting change. row: of the matrix; before, at: the nights on both sides; old, new: medians."""
 
     row: int
@@ -37,7 +37,7 @@ def is_available() -> bool:
     return find_spec("ruptures") is not None
 
 
-def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[Step]:
+def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[MetricStep]:
     """Yield the steps in each row of a matrix whose columns are nights; NaN stands for no value.
 
     least: the smallest relative change that counts; least_by: the smallest absolute one.
@@ -50,7 +50,7 @@ def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[
         for start, at, end in _segments(series, least):
             old, new = float(np.median(series[start:at])), float(np.median(series[at:end]))
             if max(new / old, old / new) >= 1 + least and abs(new - old) >= least_by:
-                yield Step(row, int(measured[at - 1]), int(measured[at]), old, new)
+                yield MetricStep(row, int(measured[at - 1]), int(measured[at]), old, new)
 
 
 def _segments(series: Values, least: float) -> Iterator[tuple[int, int, int]]:

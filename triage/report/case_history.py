@@ -36,7 +36,7 @@ class CaseRunShape(Shape):
 
 
 @dataclass(frozen=True)
-class CaseHistoryShape(Shape):
+class KnownCaseShape(Shape):
     """JSON of `triage show`. runs: the newest first; states: its last result on each toolchain that it ran on.
 
     investigations: What nights found out about its failures, by cluster: culprit, fix, reproducer, remedies, issue.
@@ -56,9 +56,9 @@ class CaseHistoryShape(Shape):
 class CaseHistoryReport(Report):
     """Everything that is known of a case."""
 
-    history: CaseHistoryShape
+    history: KnownCaseShape
 
-    def shape(self) -> CaseHistoryShape:
+    def shape(self) -> KnownCaseShape:
         return self.history
 
     def blocks(self) -> Iterable[RenderableType]:

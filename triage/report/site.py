@@ -18,8 +18,8 @@ from markupsafe import Markup
 from triage.execution.cache import Evidence
 from triage.model.errors import BadInput
 from triage.nights.failures import NOTHING_KNOWN, FailureLife, failure_lives, investigations, new_failures
-from triage.nights.history import History, load_history
-from triage.nights.steps import Step, find_steps, is_available
+from triage.nights.history import NightsHistory, load_history
+from triage.nights.steps import MetricStep, find_steps, is_available
 from triage.nights.store import NightStore
 from triage.report.case_facts import log_of, records_of, states_of, version_key
 from triage.report.elements import plural
@@ -60,8 +60,8 @@ class Site:
     evidence: Evidence | None = None
     title: str = "triage"
     sizes: list[int] = field(default_factory=list)
-    history: History = field(init=False)
-    steps: dict[str, list[Step]] = field(init=False)
+    history: NightsHistory = field(init=False)
+    steps: dict[str, list[MetricStep]] = field(init=False)
 
     def write(self) -> SiteShape:
         """Write all pages. Raises BadInput when there are no nights, or the folder has other files."""
@@ -106,7 +106,7 @@ class Site:
             self._file(f"assets/{name}", Path(str(charts.locate_file(f"uplot/static/{name}"))).read_bytes())
         return []
 
-    def _steps(self) -> dict[str, list[Step]]:
+    def _steps(self) -> dict[str, list[MetricStep]]:
         if not is_available():
             return {}
         return {
@@ -173,7 +173,7 @@ class Site:
             known_here = known.get(cluster_id(life.signature), {})
             page(f"failures/{cluster_id(life.signature)}.html", "failure.html.j2", life=life, **self._texts(known_here))
 
-    def _trends(self) -> list[tuple[Any, Step]]:
+    def _trends(self) -> list[tuple[Any, MetricStep]]:
         titled = {metric.name: metric for metric in METRICS}
         rows = [(titled[name], step) for name, steps in self.steps.items() for step in steps]
         return sorted(rows, key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio)))))[: 10 * _MOST_ROWS]

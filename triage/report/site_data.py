@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from triage.nights.history import History, StateRun
+from triage.nights.history import NightsHistory, StateRun
 from triage.nights.record import status_in
-from triage.nights.steps import Step
+from triage.nights.steps import MetricStep
 from triage.report.night_record import cluster_id
 from triage.report.printable import visible
 
@@ -48,7 +48,7 @@ def data_file(name: str, value: object) -> str:
     return f"triageData({json.dumps(name)},{text});\n"
 
 
-def night_rows(history: History) -> list[list[object]]:
+def night_rows(history: NightsHistory) -> list[list[object]]:
     """Return for each night: number, begin in seconds, toolchain, commit, baseline, suite, counts, whether it is partial."""
     return [
         [
@@ -65,7 +65,7 @@ def night_rows(history: History) -> list[list[object]]:
     ]
 
 
-def grid(history: History) -> dict[str, object]:
+def grid(history: NightsHistory) -> dict[str, object]:
     """Return the grid: cases as [name, suite, backend, flaky], their runs as [first, last, letter, signature, ...]."""
     suites, backends, classes = _Words(), _Words(), _Words()
     classes.number("")
@@ -91,7 +91,7 @@ def grid(history: History) -> dict[str, object]:
     }
 
 
-def case_files(history: History, steps: Mapping[str, list[Step]], facts: Facts) -> Iterator[tuple[str, str]]:
+def case_files(history: NightsHistory, steps: Mapping[str, list[MetricStep]], facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of the files with everything about each case. facts: further values of a case."""
     by_case: dict[int, list[list[object]]] = {}
     for metric, of_metric in steps.items():
@@ -115,12 +115,12 @@ def case_files(history: History, steps: Mapping[str, list[Step]], facts: Facts) 
         yield f"cases-{number}", data_file(f"cases-{number}", files.get(number, {}))
 
 
-def case_file_count(history: History) -> int:
+def case_file_count(history: NightsHistory) -> int:
     """Return the number of files with cases."""
     return max(1, math.ceil(len(history.cases) / _CASES_IN_A_FILE))
 
 
-def _series(history: History, metric: str, row: int) -> list[object]:
+def _series(history: NightsHistory, metric: str, row: int) -> list[object]:
     """Return the first night with a value, then the values; null where a night has none."""
     if metric not in history.metrics:
         return []
