@@ -17,7 +17,7 @@ from triage.nights.failures import investigations
 from triage.nights.history import NightsHistory, load_history
 from triage.nights.record import status_in
 from triage.report.case_facts import log_of, records_of, states_of
-from triage.report.case_history import CaseHistoryReport, KnownCaseShape, CaseRunShape
+from triage.report.case_history import CaseHistoryReport, CaseRunShape, KnownCaseShape
 from triage.report.night_record import cluster_id
 from triage.report.registry import write_report
 from triage.toolchains.home import open_home
