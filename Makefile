@@ -12,8 +12,11 @@ SITUATIONS := sharded-updates-short sharded-kv-cache sharded-llama-undeclared-de
   llama-attention-aggressive-fusion dynamic-matmul static-matmul paged-gather
 RECIPES ?= $(SITUATIONS:%=recipes/%.yaml)
 TRITON_RECIPES ?= recipes/triton-delta-rule.yaml recipes/triton-softmax.yaml
+RUN_RECIPES ?= recipes/masked-mean.yaml recipes/determinant.yaml recipes/row-sum.yaml
 NEW    ?= 3.3.0
 OLD    ?= 3.2.0
+RUN_NEW ?= 3.13.0
+RUN_OLD ?= 3.10.0
 TRITON_NEW ?= 3.2.0
 TRITON_OLD ?= 3.1.0
 KILLS ?= 200
@@ -25,7 +28,8 @@ TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on a few recipes, bisect and reduce regressions; reports in $(OUT)/"
-	@echo "                    and Triton $(TRITON_NEW) with $(TRITON_OLD); reports in $(OUT)/triton/"
+	@echo "                    Triton $(TRITON_NEW) with $(TRITON_OLD); reports in $(OUT)/triton/"
+	@echo "                    and results and run times of IREE $(RUN_NEW) with $(RUN_OLD); reports in $(OUT)/runs/, all in $(OUT)/site/"
 	@echo "make test           run the tests; the first run downloads released compilers and says how many"
 	@echo "make test-offline   run the tests that need no download"
 	@echo "make test-browser   run the tests of the site in Chromium; installs Debian's when it is missing"
@@ -63,6 +67,8 @@ $(VENV)/.ready: pyproject.toml
 triage: setup
 	$(BIN)/triage nightly $(RECIPES) --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
 	$(BIN)/triage nightly $(TRITON_RECIPES) --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
+	$(BIN)/triage nightly $(RUN_RECIPES) --toolchain $(RUN_NEW) --baseline $(RUN_OLD) --bench --bench-time 10s --out $(OUT)/runs || [ $$? -eq 1 ]
+	$(BIN)/triage site --out $(OUT)/site
 
 # Write a small reproducer for each recipe in reproducers/orders.txt, with its status on every release.
 reproducers: setup
