@@ -20,7 +20,11 @@ from tests.bisect.small_compiler import SmallCompiler
 
 @pytest.mark.parametrize(
     ("source", "first", "last"),
-    [("build", 141, 159), ("script", 141, 159), pytest.param("build", 100, 199, marks=pytest.mark.slow)],
+    [
+        pytest.param("build", 141, 159, marks=pytest.mark.slow),
+        ("script", 141, 159),
+        pytest.param("build", 100, 199, marks=pytest.mark.slow),
+    ],
 )
 def test_killed_at_every_step(
     misleading: SmallCompiler,

@@ -17,7 +17,7 @@ def heavy(tmp_path: Path, recipe: Path) -> Path:
     return recipe
 
 
-@pytest.mark.parametrize("spelling", ["commit:", ""])
+@pytest.mark.parametrize("spelling", ["commit:", pytest.param("", marks=pytest.mark.slow)])
 def test_the_commit_that_made_the_artifact_grow(
     small: SmallCompiler,
     heavy: Path,
