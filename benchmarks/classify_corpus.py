@@ -19,7 +19,12 @@ from triage.classify import Scanner, packaged_rules
 from triage.model.outcome import Failure
 
 CORPUS = Path(__file__).parent / "classify_corpus"
-FILES = {"second_held_out": "second held out", "development": "development", "third_held_out": "third held out"}
+FILES = {
+    "second_held_out": "second held out",
+    "development": "development",
+    "third_held_out": "third held out",
+    "fourth_held_out": "fourth held out",
+}
 """Parts that are a file each."""
 PARTS = ("first", "held out", *FILES.values())
 

@@ -95,6 +95,12 @@ def test_repeated_failures_are_counted() -> None:
     assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:6:8")
 
 
+def test_a_count_of_errors_is_a_failure_unless_it_is_zero() -> None:
+    none = "[ERROR] count: 0\n" * 200
+    assert scan_output(none.encode()) == ()
+    assert [failure.line for failure in scan_output(f"{none}[ERROR] count: 7\n".encode())] == [201]
+
+
 def test_a_consequence_is_reported_only_without_a_cause() -> None:
     assert classes_in(TRANSLATION) == ["translation-failed"]
     assert classes_in(TRANSLATION + LEGALIZE) == ["legalization"]

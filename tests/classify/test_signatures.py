@@ -108,6 +108,9 @@ def test_normalised_message(message: str, expected: str) -> None:
         ),
         ("mlir::run(int)::$_2::operator()(int) const lib.cc:0:0", "mlir::run"),
         ("raise + 22", "raise"),
+        ("std::ostream& mlir::Printer::operator<< <int>(int)", "mlir::Printer::operator<<"),
+        ("bool ns::operator<(ns::A<int> const&, ns::B const&)", "ns::operator<"),
+        ("mlir::Iterator<X>::operator->() const", "mlir::Iterator::operator->"),
         ("", ""),
     ],
 )

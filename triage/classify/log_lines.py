@@ -18,7 +18,8 @@ _PREFIX = re.compile(
     r"\[\d+/\d+\]\s|\d{1,6}:\s|(?P<pytest>E)\s{2,}|>\s{1,3}|\|\s|"
     r"\[(?:rank\d+|build|ctest|test|stderr|stdout|proc \d+|repro)\]:?\s?|"
     r"\((?:\w+ )?pid=\d+\)\s|(?P<level>INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: )|"
-    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+:\d+\]\s|"
+    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+:\d+\]\s|"
+    r"(?:!!! )?Exception (?:caught|during|in|occurred|while)\b[\w ]{0,40}(?:!!!|:) (?=[\w.]*(?:Error|Exception): )|"
     r"[EC]\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w./-]+\.py:\d+\] (?:\[\d+/\d+\] )?|"
     r"(?:FAILED|ERROR) [\w./-]+\.py(?:::\S+)* - (?=[\w.]+:))"
 )
@@ -46,7 +47,11 @@ _FUSED_LOCATION = re.compile(r"loc\((?:[^()]++|\([^()]*\))*+\):\s*")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
 # Words that test runners and loggers print where a compiler prints a file or its own name.
 _NOT_A_PROGRAM = re.compile(r"(?:PASS|PASSED|OK|XFAIL|SKIP|INFO|DEBUG|ok|expected|test\w*|note|summary|Checking)\Z", re.I)
-_NO_ERROR = re.compile(r"(?:0\b|none\b|no errors?\b|null\b|false\b|ok\b|pip's dependency resolver)|[\W\d]*\Z", re.I)
+_NO_ERROR = re.compile(
+    r"(?:0\b|none\b|no errors?\b|null\b|false\b|ok\b|pip's dependency resolver)|[\W\d]*\Z|"
+    r"[\w ]{0,20}\b(?:counts?|total|errors?|failures?|found)\s*[:=]\s*0\W*\Z",
+    re.I,
+)
 
 HEADLINE = 500
 """Characters kept of a message."""

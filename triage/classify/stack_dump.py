@@ -32,7 +32,8 @@ _CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.[\w.]+\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
 _LAMBDA = re.compile(r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}")
-_OPERATORS = re.compile(r"operator\s*(?:<<|>>|<=>|<=|>=|->\*?|<|>)")
+_OPERATORS = re.compile(r"operator\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)")
+_HIDE_ANGLES, _SHOW_ANGLES = str.maketrans("<>", "\1\2"), str.maketrans("\1\2", "<>")
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(r"(?:^|::)(?P<name>\w+(?:Pass|\w))::runOnOperation\Z")
 
@@ -191,14 +192,19 @@ def symbol_of(text: str) -> str:
     """Return the qualified name in a demangled signature, without arguments, template arguments, file and return type."""
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
     text = text.removeprefix("decltype(auto) ").replace("(anonymous namespace)::", "").replace("`anonymous namespace'::", "")
-    text = _OPERATORS.sub("operator", _LAMBDA.sub("lambda", text)).replace("->", "")
+    text = _OPERATORS.sub(_hide_angles, _LAMBDA.sub("lambda", text)).replace("->", "")
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)
         if not replaced:
             break
     text = text.replace("operator()", "call")
     name = text.split("(", 1)[0].split("<", 1)[0].strip()
-    return name.rsplit(" ", 1)[-1].lstrip("*&")
+    return name.rsplit(" ", 1)[-1].lstrip("*&").translate(_SHOW_ANGLES)
+
+
+def _hide_angles(match: re.Match[str]) -> str:
+    """Return an operator's name so that its brackets are not taken for template arguments."""
+    return match[0].replace(" ", "").translate(_HIDE_ANGLES)
 
 
 def signal_name(value: str) -> str | None:
