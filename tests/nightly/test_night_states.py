@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -28,12 +29,17 @@ from triage.report.night_record import ClusterRecord, NightRecord
 HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF", "apart": "PF"}
 
 
-def night(unsteady: set[tuple[str, int]] = frozenset(), apart: frozenset[str] = frozenset(), **histories: str) -> Night:  # type: ignore[assignment]
+def night(
+    unsteady: Collection[tuple[str, int]] = (),
+    apart: frozenset[str] = frozenset(),
+    flaky: Collection[str] = (),
+    **histories: str,
+) -> Night:
     runner = HistoryRunner(histories or HISTORIES)
     runner.unsteady = set(unsteady)
     old, new = release_refs(2)
     cases = [case_named(name, *([Expectation("class-F")] if name == "healed" else [])) for name in runner.histories]
-    run = NightRun(runner, cases, new, old, quarantined=apart)  # type: ignore[arg-type]
+    run = NightRun(runner, cases, new, old, quarantined=apart, is_flaky=flaky.__contains__)  # type: ignore[arg-type]
     run.compare()
     return run.night()
 
@@ -50,6 +56,12 @@ def results(record: NightRecord) -> dict[str, str]:
         case.get("name", ""): next((child.tag for child in case if child.tag != "system-out"), "passed")
         for case in suite.iter("testcase")
     }
+
+
+def test_a_case_that_earlier_nights_call_flaky_begins_nothing() -> None:
+    record = record_of(night(flaky={"worse", "fine"}))
+    assert (changes(record)["worse"], changes(record)["fine"]) == ("flaky", "passing")
+    assert {name for cluster in record.clusters for name in cluster.cases} == {"other", "unsteady", "apart"}
 
 
 def test_flaky_cases_and_those_in_quarantine_are_apart_and_begin_nothing() -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.nights.documents import night, nights
+from triage.cli.nights import flaky_in_nights, open_nights
 from triage.model.errors import EnvironmentFailure
+from triage.model.revision import Revision
 from triage.nights.history import load_history
 from triage.nights.store import NightStore
 from triage.report.night_record import ClusterRecord
@@ -53,6 +55,18 @@ def test_a_history_has_the_runs_of_equal_states(store: NightStore) -> None:
     assert history.kind_of(history.numbers["breaks"], 2)["signature"] == "legalize:x"
     assert history.facts[history.numbers["late"]]["backend"] == "llvm-cpu"
     assert history.metrics["cpu_seconds"][history.numbers["stable"]].tolist() == [1.5] * 5
+
+
+def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_HOME", str(tmp_path))
+    store = open_nights()
+    letters = {"flaky": "PFPF", "edited": "FFPP", "classified": "FGFG", "steady": "FFFF", "skipped": "PUPU"}
+    for day in range(4):
+        record = night(day + 1, {name: states[day] for name, states in letters.items()})
+        assert store.add(stored_night(replace(record, toolchain=Revision("path:build", "a" * 40)), None, AT))
+    is_flaky = flaky_in_nights()
+    assert [name for name in (*letters, "unknown") if is_flaky(name)] == ["flaky"]
+    assert not load_history(store).is_unsteady("flaky", nights=2)
 
 
 def test_a_case_is_flaky_if_only_its_result_changes(tmp_path: Path) -> None:

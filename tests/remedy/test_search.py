@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,19 @@ def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> No
 
 def trials(runner: FlagRunner, budget: int = 60) -> Trials:
     return Trials(runner, a_case(), a_place(), failed().failure, budget)  # type: ignore[arg-type]
+
+
+def test_candidates_after_the_deadline_are_not_tried() -> None:
+    runner = FlagRunner(lambda flags, name: failed())
+    first, second = [single(GiveFlag("--a"))], [single(GiveFlag(f"--b{number}")) for number in range(9)]
+    search(in_time := replace(trials(runner), deadline=inf), first, second)
+    assert (in_time.tried, in_time.is_out_of_time) == (10, False)
+    search(late := replace(trials(runner), deadline=-inf), first, second)
+    assert (late.tried, late.is_out_of_time) == (0, True)
+    request = RemedyRequest(a_case(), a_place(), seconds=0.0)
+    answer = find_remedies(runner, request)  # type: ignore[arg-type]
+    assert isinstance(answer, Remedies)
+    assert (answer.tried, answer.is_out_of_time) == (0, True)
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])

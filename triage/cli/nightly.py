@@ -13,7 +13,7 @@ import typer
 
 from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
-from triage.cli.nights import store_night
+from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
     AfterOption,
     ForecastOption,
@@ -136,7 +136,7 @@ def nightly(
             steps = "then those of --bisect, --reduce and --investigate for each new failure"
             write_report(forecast(runner, planned, what=steps if bisect or reduce or investigate else None), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, apart)
+        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, apart, flaky_in_nights())
         reports = NightReports(run, out, publisher)
         with reports.partial():
             run.compare()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -28,6 +29,9 @@ from triage.report.registry import write_report
 from triage.report.stored_nights import record_in, stored_night
 from triage.toolchains.home import open_home
 
+if TYPE_CHECKING:  # numpy is slow to import
+    from triage.nights.history import NightsHistory
+
 app = typer.Typer(no_args_is_help=True, help="List, compare, import and prune stored nights.")
 _NIGHT = "A night's number, its date, `latest` or `previous`"
 
@@ -47,6 +51,22 @@ def store_night(night: NightRecord, folder: Path | None, cases: Sequence[Case] =
         open_nights().add(stored_night(night, folder, _now(), {case.name: case.input.path for case in cases}))
     except (TriageError, OSError) as error:
         print_stderr(f"the night is not stored for `triage site`: {error}")
+
+
+def flaky_in_nights() -> Callable[[str], bool]:
+    """Return what says whether stored nights show that a case is flaky. They are read when it is first asked."""
+
+    @cache
+    def history() -> NightsHistory | None:
+        from triage.nights.history import load_history
+
+        try:
+            return load_history(open_nights())
+        except (TriageError, OSError) as error:
+            print_stderr(f"earlier nights cannot be searched for flaky cases: {error}")
+            return None
+
+    return lambda case: (nights := history()) is not None and nights.is_unsteady(case)
 
 
 @app.command("list")

@@ -26,6 +26,11 @@ class Budget:
         """Seconds since the start."""
         return time.monotonic() - self._started
 
+    @property
+    def left(self) -> float | None:
+        """Seconds until the end; None without a limit."""
+        return None if self.seconds is None else max(0.0, self.seconds - self.spent)
+
     @contextmanager
     def running(self, stop: threading.Event) -> Iterator[None]:
         """Start the budget; set `stop` when it is over."""

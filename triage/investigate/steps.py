@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 from triage.attribute.divergence import Depth, attribute
@@ -40,6 +41,10 @@ _PATIENCE = 120.0  # seconds for each compile that prints its IR
 
 class StepFailed(Exception):
     """A step has no result, for a reason that another run would not change."""
+
+
+class StepUnfinished(Exception):
+    """A step used its share of the budget without a result."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,8 @@ class InvestigationSetting:
 @dataclass
 class ClusterInWork:
     """A cluster with its probes. representative: the case that stands for it; path: of the file that keeps the record.
-    ends: the toolchains before and at the culprit, once they are known.
+    ends: the toolchains before and at the culprit, once they are known; all: the clusters of the night; allowance: seconds
+    that a step may take of a budget.
     """
 
     record: ClusterRecord
@@ -87,7 +93,8 @@ class ClusterInWork:
     path: Path
     is_new: bool = True
     ends: tuple[ToolchainRef, ToolchainRef] | None = None
-    others: list[ClusterInWork] = field(default_factory=list, repr=False)
+    all: Sequence[ClusterInWork] = field(default=(), repr=False)
+    allowance: float | None = None
 
     @property
     def case(self) -> Case:
@@ -101,7 +108,8 @@ class ClusterInWork:
     @property
     def same_commit(self) -> ClusterInWork | None:
         """An earlier cluster with the same culprit commit, which stands for this one."""
-        return next((other for other in self.others if other.record.id in self.record.same_culprit and _is_commit(other)), None)
+        earlier = takewhile(lambda other: other is not self, self.all)
+        return next((other for other in earlier if other.record.id in self.record.same_culprit and _is_commit(other)), None)
 
     def has_failure(self, outcome: Outcome) -> bool:
         """Return whether an outcome is this failure, and not only sometimes."""
@@ -136,13 +144,10 @@ class Bisect(InvestigationStep):
         record = cluster.record
         if cluster.representative.change is CaseChangeKind.CHANGED:
             raise StepFailed(f"it fails on {setting.baseline.revision.name} too, in another way; only regressions are bisected")
-        for other in cluster.others:
-            if (
-                other.ends
-                and other.record.culprit
-                and _changes_between(setting, cluster, [cluster.case], other.ends, fresh=True)
-            ):
-                cluster.ends = other.ends
+        for other in cluster.all:
+            ends = _ends_of(setting, other) if other is not cluster else None
+            if ends and other.record.culprit and _changes_between(setting, cluster, [cluster.case], ends, fresh=True):
+                cluster.ends = ends
                 culprit = replace(other.record.culprit, case=cluster.case.name, probes=2, rounds=1, cached=0)
                 same = [other.record.id, *other.record.same_culprit]
                 fixed = setting.finder.find_fix(cluster.case)
@@ -228,11 +233,13 @@ class FindRemedies(InvestigationStep):
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         siblings = [case for case in setting.cases if case.source == cluster.case.source]
         good = setting.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
-        request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings)
+        request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings, seconds=cluster.allowance)
         found = find_remedies(setting.runner, request)
         if isinstance(found, NothingToRemedy):
             raise StepFailed(found.reason)
         if not found.found:
+            if found.is_out_of_time:
+                raise StepUnfinished(f"none of {found.tried} candidates works; {found.left} are left")
             raise StepFailed(f"none of {found.tried} candidates works")
         return replace(cluster.record, remedies=[remedy_shape(remedy) for remedy in found.found])
 
@@ -348,7 +355,14 @@ def _ends(origin: CaseOrigin) -> tuple[ToolchainRef, ToolchainRef] | None:
 
 
 def _known_ends(setting: InvestigationSetting, cluster: ClusterInWork) -> tuple[ToolchainRef, ToolchainRef]:
-    """Return the toolchains before and at the culprit, also where an earlier run found it."""
+    """Return the toolchains before and at the culprit. Raises StepFailed where they are not known."""
+    if (ends := _ends_of(setting, cluster)) is None:
+        raise StepFailed("its culprit is not known")
+    return ends
+
+
+def _ends_of(setting: InvestigationSetting, cluster: ClusterInWork) -> tuple[ToolchainRef, ToolchainRef] | None:
+    """Return the toolchains before and at the culprit, also where an earlier run found it; None where they are not known."""
     culprit = cluster.record.culprit
     if cluster.ends is None and culprit and culprit.before and culprit.after:
         refs = {ref.revision.name: ref for ref in setting.finder.between.refs}
@@ -359,8 +373,6 @@ def _known_ends(setting: InvestigationSetting, cluster: ClusterInWork) -> tuple[
                 refs = {search.range.revision(index).name: search.range.ref(index) for index in range(len(search.range))}
         if set(names) <= refs.keys():
             cluster.ends = refs[names[0]], refs[names[1]]
-    if cluster.ends is None:
-        raise StepFailed("its culprit is not known")
     return cluster.ends
 
 

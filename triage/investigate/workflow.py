@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.execution.inputs import Prepared
 from triage.investigate.budget import Budget
 from triage.investigate.kept import KeptClusters
-from triage.investigate.steps import STEPS, ClusterInWork, InvestigationSetting, InvestigationStep, StepFailed
+from triage.investigate.steps import STEPS, ClusterInWork, InvestigationSetting, InvestigationStep, StepFailed, StepUnfinished
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.outcome import Failed
 from triage.nightly.compare import CaseChangeKind, Night, Pair
@@ -67,7 +67,7 @@ class Investigation:
         start = replace(cluster, representative=case.name)
         if known is not None:
             start = _continued(start, known, self.setting.out)
-        work = ClusterInWork(start, tuple(pairs), representative, path, self._kept.is_new(path), others=list(self.clusters))
+        work = ClusterInWork(start, tuple(pairs), representative, path, self._kept.is_new(path), all=self.clusters)
         self.clusters.append(work)
         if work.record.different:
             self._split(work, fresh=fresh)
@@ -124,10 +124,16 @@ class Investigation:
             began = time.monotonic()
             self.setting.runner.progress.note(f"{step.name}: {cluster.case.name}")
             self.started(step.name, cluster.case.name)
+            cluster.allowance = self._allowance(step)
             status, reason = self._attempt(cluster, step)
             self._note(cluster, step, status, reason, began)
             if step.name == "bisect" and status == "done":
                 self._group_by_culprit(cluster)
+
+    def _allowance(self, step: InvestigationStep) -> float | None:
+        """Return the seconds of a cluster for a step that need not end: a third of the budget's rest is for all clusters."""
+        left = self.budget.left
+        return None if left is None else left / 3 / sum(not self._is_done(cluster, step) for cluster in self.clusters)
 
     def _attempt(self, cluster: ClusterInWork, step: InvestigationStep) -> tuple[str, str | None]:
         """Do a step; return its status, and the reason where it has no result."""
@@ -140,7 +146,7 @@ class Investigation:
             return "left", "the budget is spent"
         except (StepFailed, BadInput) as error:
             answer = "failed", str(error)
-        except EnvironmentFailure as error:  # another run may succeed
+        except (StepUnfinished, EnvironmentFailure) as error:  # another run may succeed
             answer = "left", str(error)
         except OSError:
             raise

@@ -39,7 +39,8 @@ class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
     phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, strict, scope: as in
-    `Night`; quarantined: names of cases that never fail the night.
+    `Night`; quarantined: names of cases that never fail the night; is_flaky: whether earlier nights show that a case is
+    flaky.
     """
 
     runner: ProbeRunner
@@ -51,6 +52,7 @@ class NightRun:
     shard: str | None = None
     strict: bool = False
     quarantined: frozenset[str] = frozenset()
+    is_flaky: Callable[[str], bool] = lambda _: False
     phase: str = "comparison"
     scope: str | None = None
     _probes: list[Probe] = field(default_factory=list)
@@ -106,11 +108,12 @@ class NightRun:
         )
 
     def _steady(self, pair: Pair) -> Pair:
-        """Return a pair whose change is flaky where one of its results also ended in another way, with nothing changed."""
+        """Return a pair whose change is flaky where a result, or the case in earlier nights, changed with nothing changed."""
         if pair.change not in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED):
             return pair
         jobs = [ProbeJob(pair.probe.case, ref) for ref in (self.baseline, self.toolchain)]
-        return replace(pair, change=CaseChangeKind.FLAKY) if any(map(self.runner.is_unsteady, jobs)) else pair
+        is_flaky = any(map(self.runner.is_unsteady, jobs)) or self.is_flaky(pair.name)
+        return replace(pair, change=CaseChangeKind.FLAKY) if is_flaky else pair
 
     def bench(self, threshold: float, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.

@@ -17,6 +17,7 @@ from triage.nights.record import Json, StoredNight, status_in
 from triage.nights.store import Columns, NightStore
 
 Matrix = NDArray[Any]
+_EXTREMES = {Status.PASSED, Status.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +97,33 @@ class NightsHistory:
     @cached_property
     def flaky(self) -> Mapping[str, int]:
         """How often each case changed its state although the compiler was the same; cases that never did are left out."""
-        compilers = [night.toolchain.commit or night.toolchain.name for night in self.nights]
         found = {}
         for case, runs in enumerate(self.runs):
             changes = sum(status_in(run.code)[1] for run in runs)
             for before, after in pairwise(runs):
                 testable = Status.UNTESTABLE not in (status_in(before.code)[0], status_in(after.code)[0])
-                changes += testable and compilers[before.last] == compilers[after.first]
+                changes += testable and self._compilers[before.last] == self._compilers[after.first]
             if changes:
                 found[self.cases[case]] = changes
         return found
+
+    def is_unsteady(self, case: str, nights: int = 30) -> bool:
+        """Return whether a case passed and failed in turn in the last nights although the compiler was the same.
+
+        One change is not enough: an edit of the recipe or its input makes one.
+        """
+        if (row := self.numbers.get(case)) is None:
+            return False
+        statuses = [
+            (self._compilers[night], status_in(int(self.states[row, night]))[0])
+            for night in np.flatnonzero(self.states[row])
+            if night >= len(self.nights) - nights
+        ]
+        return sum(old[0] == new[0] and {old[1], new[1]} == _EXTREMES for old, new in pairwise(statuses)) > 1
+
+    @cached_property
+    def _compilers(self) -> tuple[str, ...]:
+        return tuple(night.toolchain.commit or night.toolchain.name for night in self.nights)
 
     def _runs_of(self, case: int) -> Iterator[StateRun]:
         present = np.flatnonzero(self.states[case])

@@ -74,7 +74,8 @@ class Reproducer:
     def good(self) -> Revision | None:
         """The revision that still compiles it, as the probes describe it."""
         named = portable(self.reduced.good) if self.reduced.good else None
-        return next((probe.revision for probe in self.probes if named and probe.revision.name == named.name), named)
+        others = (probe.revision for probe in self.probes if probe is not self.bad)  # which may have the same name
+        return next((revision for revision in others if named and revision.name == named.name), named)
 
     @property
     def slug(self) -> str:
@@ -104,8 +105,9 @@ def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> R
         command = runner.prober.run_command(probe.case, toolchain, run, MODULE_PLACE)
         reduced = replace(reduced, case=replace(reduced.case, run=run))
     clean = without_paths(names, names[prepared.path])
-    probes = tuple(_clean_probe(other, clean) for other in in_order(reduced.evidence))
-    failing = next(other for other in probes if other.revision.name == portable(reduced.bad).name)
+    ordered = in_order(reduced.evidence)
+    probes = tuple(_clean_probe(other, clean) for other in ordered)
+    failing = probes[ordered.index(probe)]
     assert isinstance(failing.outcome, Failed)
     return Reproducer(
         reduced=reduced,
@@ -244,8 +246,13 @@ class VersionSpan:
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
-    """Sort probes by version, those without a version last."""
-    return tuple(sorted(probes, key=lambda probe: ((version := _version(probe)) is None, version or Version("0"))))
+    """Sort probes by version, those without a version last. Of local builds with one version, that which compiles is first."""
+
+    def key(probe: Probe) -> tuple[bool, Version, bool]:
+        version = _version(probe)
+        return version is None, version or Version("0"), not isinstance(probe.outcome, Compiled)
+
+    return tuple(sorted(probes, key=key))
 
 
 def span_around(probes: Sequence[Probe], bad: Probe, signature: str) -> VersionSpan:

@@ -67,7 +67,8 @@ class Remedy:
 class Remedies:
     """The remedies of a failing case, the cheapest first, and the changes that lead to another failure (`promising`).
 
-    `tried` counts the candidates that were tried, cached answers included; `left` those that exceed the budget.
+    `tried` counts the candidates that were tried, cached answers included; `left` those that exceed the budget;
+    `is_out_of_time`: the time for them was over.
     """
 
     case: Case
@@ -78,6 +79,7 @@ class Remedies:
     left: int = 0
     promising: tuple[tuple[CaseChange, Failure], ...] = ()
     notes: tuple[str, ...] = ()
+    is_out_of_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

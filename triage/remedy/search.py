@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ _MAX_PARTNERS = 8  # first-tier candidates that a promising change is paired wit
 class Trials:
     """The candidates that were tried for a case on one toolchain.
 
-    `budget` limits their number. Cached answers count too, so that a resumed search tries the same candidates.
+    `budget` limits their number. Cached answers count too, so that a resumed search tries the same candidates. `deadline` is
+    a moment of the monotonic clock, None for no limit; `longest` is the duration of the longest batch, in seconds.
     """
 
     runner: CaseProber
@@ -28,15 +30,28 @@ class Trials:
     ref: ToolchainRef
     failure: Failure
     budget: int
+    deadline: float | None = None
+    longest: float = 0.0
     probes: dict[str, Probe] = field(default_factory=dict)
     changes: dict[str, CaseChange] = field(default_factory=dict)
 
     def attempt(self, changes: Sequence[CaseChange], what: str) -> None:
         """Try the changes that were not tried yet, as far as the budget reaches."""
         new = [change for change in changes if change.text not in self.probes][: max(0, self.budget - len(self.probes))]
-        for change, probe in self.compiled(new, what):
-            self.changes[change.text] = change
-            self.probes[change.text] = probe
+        size = max(1, len(new) if self.deadline is None else self.runner.jobs)
+        for start in range(0, len(new), size):
+            began = time.monotonic()
+            if self.is_out_of_time:
+                return
+            for change, probe in self.compiled(new[start : start + size], what):
+                self.changes[change.text] = change
+                self.probes[change.text] = probe
+            self.longest = max(self.longest, time.monotonic() - began)
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether another batch would end after the deadline, if it takes as long as the longest so far."""
+        return self.deadline is not None and time.monotonic() + self.longest > self.deadline
 
     def compiled(self, changes: Sequence[CaseChange], what: str) -> Iterator[tuple[CaseChange, Probe]]:
         """Yield each change and its probe, in the given order."""
@@ -95,7 +110,7 @@ def pairs(promising: Sequence[tuple[CaseChange, Failure]], first: Sequence[CaseC
 def _in_batches(trials: Trials, changes: Sequence[CaseChange], what: str) -> None:
     size = 2 * trials.runner.jobs
     for start in range(0, len(changes), size):
-        if trials.solved or trials.tried >= trials.budget:
+        if trials.solved or trials.tried >= trials.budget or trials.is_out_of_time:
             return
         trials.attempt(changes[start : start + size], what)
 

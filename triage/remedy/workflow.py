@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
@@ -29,7 +30,7 @@ class RemedyRequest:
     """The case to remedy, which fails on `bad` and not on `good`.
 
     `budget` is the maximum number of candidates; `siblings` are the recipe's cases; `run` measures the run time of the
-    compiled programs if they run on this machine.
+    compiled programs if they run on this machine; `seconds` is the time that trying candidates may take.
     """
 
     case: Case
@@ -38,6 +39,7 @@ class RemedyRequest:
     budget: int = 100
     siblings: Sequence[Case] = ()
     run: bool = False
+    seconds: float | None = None
 
 
 def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | NothingToRemedy:
@@ -46,14 +48,17 @@ def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | Not
     Raises:
         EnvironmentFailure: A compiler cannot be obtained.
     """
+    began = time.monotonic()
     failing = runner.probe(request.case, request.bad)
     failures = _failures(failing)
     if isinstance(failures, NothingToRemedy):
         return failures
     situation = situation_of(runner, request, failures)
-    trials = Trials(runner, request.case, request.bad, failures[0], request.budget)
+    deadline = None if request.seconds is None else began + request.seconds
+    trials = Trials(runner, request.case, request.bad, failures[0], request.budget, deadline, failing.measured.seconds)
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
+    is_out_of_time = trials.is_out_of_time
     remedies = [
         Remedy(*with_smallest_value(trials, change, probe)) if change.limit else Remedy(change, probe)
         for change, probe in trials.working
@@ -73,6 +78,7 @@ def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | Not
         left=0 if trials.solved else len(known - trials.probes.keys()),
         promising=trials.promising,
         notes=tuple(notes),
+        is_out_of_time=is_out_of_time,
     )
 
 
