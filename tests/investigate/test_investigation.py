@@ -60,6 +60,7 @@ def culprits(night: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return pairs
 
 
+@pytest.mark.slow
 def test_each_cluster_ends_with_culprit_reproducer_and_issue(releases: FakeReleases, tmp_path: Path) -> None:
     done = run(tmp_path, releases, *NIGHTLY)
     assert done.returncode == 1, done.stderr
