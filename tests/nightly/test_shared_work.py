@@ -6,12 +6,15 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.torture.fake_releases import environment, fake_releases, write_case
 
 CASES = {f"case{number}": ("breaks-2",) if number % 2 else () for number in range(6)}
 WORDS = ("-t", "1.2.0", "-b", "1.1.0", "--jobs", "2", "--format", "json")
 
 
+@pytest.mark.slow
 def test_each_case_is_compiled_by_one_of_two_nightlies(tmp_path: Path) -> None:
     for name, words in CASES.items():
         write_case(tmp_path / "cases", name, *words)

@@ -331,6 +331,10 @@ class Prober:
         prepared = self._prepared(case, toolchain)
         if not isinstance(prepared, Prepared):
             return prepared
+        try:
+            case = replace(case, run=case.run and case.run.with_arguments())
+        except ValueError as error:
+            return Untestable(Cause.RECIPE, str(error))
         compiler = self.compilers[case.compiler]
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, Untestable):

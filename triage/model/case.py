@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -73,6 +73,13 @@ class Artifact:
     source: str | Generator
 
 
+class ArgumentSource(Protocol):
+    """Arguments that depend on a program that may have to be obtained first."""
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """The files of the arguments. ValueError says why there are none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Library:
     """A program that a run loads beside the case's own, compiled with flags of its own."""
@@ -91,7 +98,8 @@ class RunSpec:
     element type, or `relative`, -> largest accepted difference; reference: whose results are expected; libraries: loaded after
     the case's own program; parameters: scope -> file of weights; artifacts: files to obtain first; measured: the run time
     is measured, and nothing compared; closeness: accepted relative and absolute difference, and whether NaN equals NaN, for
-    results that are compared by this program; name: of a benchmark that is not called as its function.
+    results that are compared by this program; name: of a benchmark that is not called as its function; arguments: the inputs,
+    when they are known only once the program is there.
     """
 
     device: str | None = None
@@ -108,6 +116,15 @@ class RunSpec:
     measured: bool = False
     closeness: tuple[float, float, bool] | None = None
     name: str | None = None
+    arguments: ArgumentSource | None = None
+
+    def with_arguments(self) -> RunSpec:
+        """The run with inputs, once the program has been obtained. ValueError says why they cannot be known."""
+        if self.arguments is None:
+            return self
+        files = self.arguments.artifacts()
+        inputs = tuple(f"@{file.path}" for file in files)
+        return replace(self, inputs=inputs, artifacts=(*self.artifacts, *files), arguments=None)
 
     @property
     def label(self) -> str:

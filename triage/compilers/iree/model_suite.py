@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -26,9 +26,9 @@ from triage.model.execution import Limits
 
 _TEST = FileKind("model test", 'write {"type": "compstat", "markers": [], "module": "modules/NAME"}')
 _MODULE = FileKind("module", 'write {"mlir": "https://…/model.mlir", "compiler_flags": […]}')
-_LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes
-_TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
-_STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
+LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes
+TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
+STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
 
 Format = TypeVar("Format", bound=MappingFormat)
 
@@ -154,7 +154,7 @@ class ModelTests:
         if kind not in _FORMATS:
             self._problems.append(document.problem(("type",), f'"{kind}" is not a type of test: write {", ".join(_FORMATS)}.'))
             return None
-        test = _checked(document, _FORMATS[kind], self._problems)
+        test = checked(document, _FORMATS[kind], self._problems)
         if test is None:
             return None
         names = [test.module] if isinstance(test, StatisticsFormat) else test.modules
@@ -167,18 +167,17 @@ class ModelTests:
             run = replace(run, libraries=tuple(library for library in others if library))
         backend, chip = target_of([flag.text for flag in first.flags])
         place = path.absolute()
-        name = place.relative_to(self._modules) if place.is_relative_to(self._modules) else Path(place.name)
         timed = (replace(run, flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_"))),) if run else ()
         return Case(
             recipe=str(kind),
-            name=name.with_suffix("").as_posix(),
+            name=self.name(place),
             summary=" ".join(test.markers),
             compiler=IREE.name,
             source=place,
             input=first.input,
             target=Target(backend or "llvm-cpu", chip),
             flags=first.flags,
-            limits=_LIMITS,
+            limits=LIMITS,
             run=run,
             benchmarks=timed if kind == "benchmark" else (),
             artifacts=first.artifacts,
@@ -195,31 +194,34 @@ class ModelTests:
         return self._known[name]
 
     def _read_module(self, file: Path) -> Library | None:
-        document = self._document(file, _MODULE)
-        module = _checked(document, ModuleFormat, self._problems) if document else None
+        document = self.document(file, _MODULE)
+        module = checked(document, ModuleFormat, self._problems) if document else None
         if module is None or document is None:
             return None
-        path, artifacts = self._file(module.mlir, document, ("mlir",))
+        return self.program(module.mlir, module.compiler_flags, document, ("mlir",))
+
+    def program(self, place: str, flags: Sequence[str], document: ConfigDocument, loc: tuple[str | int, ...]) -> Library | None:
+        """A program by its URL or path, with its flags; None when it is none."""
+        path, artifacts = self.file(place, document, loc)
         kind = IREE.inputs.get(path.suffix)
         if kind is None:
             wanted = ", ".join(IREE.inputs)
-            self._problems.append(document.problem(("mlir",), f'"{path.name}" is not a program: name a file of {wanted}.'))
+            self._problems.append(document.problem(loc, f'"{path.name}" is not a program: name a file of {wanted}.'))
             return None
-        flags = (Flag(flag) for flag in module.compiler_flags if not flag.startswith(_STATISTICS))
-        return Library(Input(path, kind), tuple(flags), artifacts)
+        return Library(Input(path, kind), tuple(Flag(flag) for flag in flags if not flag.startswith(STATISTICS)), artifacts)
 
     def _run(self, test: QualityFormat | TimeFormat, document: ConfigDocument) -> RunSpec:
         inputs = [self._value(value, document, ("inputs", index)) for index, value in enumerate(test.inputs)]
         outputs = test.expected_outputs if isinstance(test, QualityFormat) else []
         expected = [self._value(value, document, ("expected_outputs", index)) for index, value in enumerate(outputs)]
         weights = [self._weights(entry, document, ("weights", index)) for index, entry in enumerate(test.weights)]
-        tolerances = {match[1]: float(match[2]) for flag in test.run_args if (match := _TOLERANCE.match(flag))}
+        tolerances = {match[1]: float(match[2]) for flag in test.run_args if (match := TOLERANCE.match(flag))}
         return RunSpec(
             inputs=tuple(text for text, _ in inputs),
             expected=tuple(text for text, _ in expected),
-            flags=tuple(flag for flag in test.run_args if not _TOLERANCE.match(flag)),
+            flags=tuple(flag for flag in test.run_args if not TOLERANCE.match(flag)),
             tolerances=tuple(tolerances.items()),
-            limits=_LIMITS,
+            limits=LIMITS,
             parameters=tuple((entry.scope, path) for entry, (path, _) in zip(test.weights, weights, strict=True)),
             artifacts=tuple(artifact for _, artifacts in (*inputs, *expected, *weights) for artifact in artifacts),
             measured=isinstance(test, TimeFormat),
@@ -229,12 +231,11 @@ class ModelTests:
         self, entry: WeightsFormat, document: ConfigDocument, loc: tuple[str | int, ...]
     ) -> tuple[Path, tuple[Artifact, ...]]:
         if entry.url is not None:
-            return self._file(entry.url, document, (*loc, "url"))
+            return self.file(entry.url, document, (*loc, "url"))
         module = self._module(entry.module or "", document, (*loc, "module"))
         if module is None:
             return Path(), ()
-        name = sha256(f"{module.input.path}\0{entry.seed}".encode()).hexdigest()[:16]
-        path = self._downloads / name / "random.safetensors"
+        path = self.generated(f"{module.input.path}\0{entry.seed}", "random.safetensors")
         return path, (*module.artifacts, Artifact(path, RandomWeights(module.input.path, entry.seed or 0)))
 
     def _value(
@@ -242,19 +243,23 @@ class ModelTests:
     ) -> tuple[str, tuple[Artifact, ...]]:
         """A value in the notation of the runtime: `TYPE`, `TYPE=@FILE`, `@FILE`, or a literal."""
         if value.url is not None:
-            path, artifacts = self._file(value.url, document, (*loc, "url"))
+            path, artifacts = self.file(value.url, document, (*loc, "url"))
             return str(ValueText(value.value or "", str(path), "")), artifacts
+        return self.value(value.value or "", document, (*loc, "value"))
+
+    def value(self, text: str, document: ConfigDocument, loc: tuple[str | int, ...]) -> tuple[str, tuple[Artifact, ...]]:
+        """A value in the notation of the runtime, with the path of its file."""
         try:
-            parts = split_value(value.value or "")
+            parts = split_value(text)
         except ValueError as error:
-            self._problems.append(document.problem((*loc, "value"), str(error)))
+            self._problems.append(document.problem(loc, str(error)))
             return "", ()
         if parts.file is None:
             return str(parts), ()
-        path, artifacts = self._file(parts.file, document, (*loc, "value"))
+        path, artifacts = self.file(parts.file, document, loc)
         return str(replace(parts, file=str(path))), artifacts
 
-    def _file(self, place: str, document: ConfigDocument, loc: tuple[str | int, ...]) -> tuple[Path, tuple[Artifact, ...]]:
+    def file(self, place: str, document: ConfigDocument, loc: tuple[str | int, ...]) -> tuple[Path, tuple[Artifact, ...]]:
         """The path of a URL, with the artifact to download, or of a file beside the document."""
         if re.match(r"https?://[^/]+/.", place):
             name = PurePosixPath(urlsplit(place).path).name or "file"
@@ -265,7 +270,17 @@ class ModelTests:
             self._problems.append(document.problem(loc, f'there is no file "{place}"; write a URL or a path beside this file.'))
         return path, ()
 
-    def _document(self, file: Path, kind: FileKind) -> ConfigDocument | None:
+    def generated(self, content: str, name: str) -> Path:
+        """Where a file is kept that is generated. content: what decides it."""
+        return self._downloads / sha256(content.encode()).hexdigest()[:16] / name
+
+    def name(self, path: Path) -> str:
+        """The name of a test: its path below the folder of modules."""
+        name = path.relative_to(self._modules) if path.is_relative_to(self._modules) else Path(path.name)
+        return name.with_suffix("").as_posix()
+
+    def document(self, file: Path, kind: FileKind) -> ConfigDocument | None:
+        """Read a file; None when it has mistakes."""
         try:
             return read_json5(str(file), read_text(file, kind), kind)
         except BadFiles as error:
@@ -273,8 +288,10 @@ class ModelTests:
             return None
 
 
-def model_tests(paths: Sequence[Path], problems: list[Problem]) -> Iterator[tuple[Path, ConfigDocument]]:
-    """Read the files of tests. Of a folder, those below it that have a type; its other files are modules."""
+def model_tests(
+    paths: Sequence[Path], is_test: Callable[[Any], bool], problems: list[Problem]
+) -> Iterator[tuple[Path, ConfigDocument]]:
+    """Read the files of tests. Of a folder, those below it whose content is a test; its other files are modules."""
     for path in paths:
         for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
             try:
@@ -282,12 +299,12 @@ def model_tests(paths: Sequence[Path], problems: list[Problem]) -> Iterator[tupl
             except BadFiles as error:
                 problems += error.problems
                 continue
-            if path.is_dir() and not (isinstance(document.data, dict) and "type" in document.data):
+            if path.is_dir() and not is_test(document.data):
                 continue
             yield file, document
 
 
-def _checked(document: ConfigDocument, form: type[Format], problems: list[Problem]) -> Format | None:
+def checked(document: ConfigDocument, form: type[Format], problems: list[Problem]) -> Format | None:
     """The content of a file; None when it has mistakes, which are added to `problems`."""
     answer = None
     try:

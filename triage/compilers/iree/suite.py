@@ -13,7 +13,9 @@ from pydantic import BeforeValidator, Field, ValidationError
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.model_suite import ModelTests, model_tests
+from triage.compilers.iree.onnx_model_suite import is_onnx_models, onnx_model_cases
 from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.sharktank_suite import SharktankTests, is_sharktank
 from triage.compilers.iree.torch_suite import TORCH_VALUES, read_torch_test
 from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
 from triage.config.json_lists import ListEdit, edit_lists
@@ -81,8 +83,8 @@ def suite_cases(
 ) -> tuple[Case, ...]:
     """The cases of a suite: each test below `folder` with each config that does not skip it, in the order of their names.
 
-    A config with a `type` is a test of a whole model itself, and `folder` has its modules. A folder stands for the tests of
-    this kind below it.
+    A config that is a test of a whole model itself names its modules by their path in `folder`. A folder stands for the tests
+    of this kind below it.
 
     downloads: where files from URLs are kept; note: receives which listed tests do not exist.
 
@@ -91,28 +93,39 @@ def suite_cases(
         BadInput: there is no test below a folder.
     """
     problems: list[Problem] = []
-    models = [path for path in configs if path.is_dir() or _is_model_test(path)]
-    tests = ModelTests(folder.absolute(), downloads, problems)
-    cases = [case for file, document in model_tests(models, problems) if (case := tests.case(file, document)) is not None]
+    models = [path for path in configs if path.is_dir() or _is_model_test(_data(path))]
+    typed = ModelTests(folder.absolute(), downloads, problems)
+    sharktank = SharktankTests(folder.absolute(), typed, problems)
+    cases = []
+    for file, document in model_tests(models, _is_model_test, problems):
+        case = (sharktank if is_sharktank(document.data) else typed).case(file, document)
+        cases += [case] if case else []
     if models and not cases and not problems:
-        raise BadInput(f'{models[0]}: no file below it is a test: a test is a JSON file with the key "type"')
-    known = [config for path in configs if path not in models and (config := _read(path, problems)) is not None]
-    if len(models) < len(configs):
+        raise BadInput(f'{models[0]}: no file below it is a test: a test is a JSON file with the key "type" or "run_function"')
+    lists = [path for path in configs if path not in models and is_onnx_models(_data(path))]
+    documents = [read_json5(str(path), read_text(path, _KIND), _KIND) for path in lists]
+    cases += onnx_model_cases(folder, documents, downloads, problems)
+    own = [path for path in configs if path not in (*models, *lists)]
+    known = [config for path in own if (config := _read(path, problems)) is not None]
+    if own:
         cases += _folder_cases(folder, known, downloads, problems)
     if problems:
-        raise BadFiles(problems)
+        raise BadFiles(list(dict.fromkeys(problems)))  # a quality test is read for its benchmark as well
     for config in known:
         for problem in config.missing(_names([folder])):
             note(f"{problem}; `triage expect update --prune` removes it")
     return tuple(cases)
 
 
-def _is_model_test(path: Path) -> bool:
+def _data(path: Path) -> Any:
     try:
-        data = read_json5(str(path), read_text(path, _KIND), _KIND).data
+        return read_json5(str(path), read_text(path, _KIND), _KIND).data
     except BadFiles:  # reported where the file is read as a config
-        return False
-    return isinstance(data, dict) and "type" in data
+        return None
+
+
+def _is_model_test(data: Any) -> bool:
+    return is_sharktank(data) or (isinstance(data, dict) and "type" in data)
 
 
 def _folder_cases(folder: Path, known: Sequence[SuiteConfig], downloads: Path, problems: list[Problem]) -> Iterator[Case]:
@@ -151,7 +164,10 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
 
     Raises:
         BadFiles: the file cannot be read, or the comments in a list cannot be kept.
+        BadInput: the file has no lists.
     """
+    if is_onnx_models(data := _data(path)) or _is_model_test(data):
+        raise BadInput(f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; edit this file by hand")
     problems: list[Problem] = []
     config = _read(path, problems)
     if config is None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 # A global whose initial value is a parameter, in the custom and in the generic form of MLIR.
 _PARAMETER = re.compile(rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : tensor<((?:\d+x)*)(\w+)>')
-_DEVIATION = 0.01  # of the normal distribution that floats are drawn from
 _CHUNK = 1 << 24  # elements that are drawn at once
 _INTEGERS = {f"{sign}i{bits}": f"{'u' if sign == 'u' else ''}int{bits}" for sign in ("", "s", "u") for bits in (8, 16, 32, 64)}
 _FLOATS = {"f16": "float16", "f32": "float32", "f64": "float64"}
@@ -32,20 +31,21 @@ _CODES = {"f": "F", "i": "I", "u": "U"}
 
 @dataclass(frozen=True, slots=True)
 class RandomWeights:
-    """Weights for all parameters of a program, in the order in which it names them."""
+    """Weights for all parameters of a program, in the order in which it names them. deviation: of floats; 0 for zeros alone."""
 
     program: Path
     seed: int
+    deviation: float = 0.01
 
     def write(self, target: Path) -> None:
-        """Write a file in the `safetensors` format, which the runtime reads. ValueError when the program has none."""
+        """Write a file in the `safetensors` format, which the runtime reads. ValueError when there is nothing to draw."""
         import numpy as np
 
         shapes = {
             name.decode(): (tuple(map(int, shape.split(b"x")[:-1])), kind.decode())
             for name, shape, kind in _PARAMETER.findall(self.program.read_bytes())
         }
-        if not shapes:
+        if not shapes and self.deviation:
             raise ValueError(f"{self.program}: the program names no parameters that random weights could replace")
         header: dict[str, dict[str, object]] = {}
         offset = 0
@@ -63,7 +63,9 @@ class RandomWeights:
                 item, _ = _stored(self.program, kind)
                 left = int(np.prod(shape, dtype=np.int64))
                 while left > 0:
-                    _random(random, min(left, _CHUNK), item).tofile(file)
+                    count = min(left, _CHUNK)
+                    drawn = _random(random, count, item, self.deviation) if self.deviation else np.zeros(count, item)
+                    drawn.tofile(file)
                     left -= _CHUNK
 
 
@@ -85,13 +87,13 @@ def _stored(program: Path, kind: str) -> tuple[np.dtype[Any], str]:
     return item, f"{_CODES[item.kind]}{8 * item.itemsize}"
 
 
-def _random(random: np.random.Generator, count: int, item: np.dtype[Any]) -> Array:
+def _random(random: np.random.Generator, count: int, item: np.dtype[Any], deviation: float) -> Array:
     import numpy as np
 
     if item.kind in "iu":
         limits = np.iinfo(item)
         return random.integers(limits.min, limits.max, size=count, dtype=item)
-    return random.normal(0.0, _DEVIATION, size=count).astype(item)
+    return random.normal(0.0, deviation, size=count).astype(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +125,24 @@ class RandomTensor:
         except TypeError as error:
             raise ValueError(f"random values of the type {formula.dtype} cannot be made: {error}") from error
         np.save(target, array)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomArgument:
+    """A `.npy` file with random numbers: from 0 to 1, integers that are 0 or 1. dtype: as numpy names it."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    seed: int
+
+    def write(self, target: Path) -> None:
+        """Draw the numbers and write them. ValueError for a type that numpy does not have."""
+        import numpy as np
+
+        random = np.random.default_rng(self.seed)
+        try:
+            floats = np.dtype(self.dtype).kind == "f"
+        except TypeError as error:
+            raise ValueError(f"random values of the type {self.dtype} cannot be made: {error}") from error
+        array = random.random(self.shape) if floats else random.integers(0, 2, self.shape)
+        np.save(target, np.asarray(array).astype(self.dtype))
