@@ -300,7 +300,7 @@ def judge_goldens(case: Case, metrics: Mapping[str, float], stage: Stage) -> Fai
 
 def _above(name: str, value: float, largest: float, stage: Stage = Stage.COMPILE) -> Failed:
     details = {"value": f"{value:.4g}", "threshold": f"{largest:.4g}"}
-    if value.is_integer() and largest.is_integer():
+    if value == int(value) and largest == int(largest):
         details = {"value": f"{value:.0f}", "threshold": f"{largest:.0f}"}
     headline = f"{name} is {details['value']}, above {details['threshold']}"
     return Failed(Failure("metric", "metric", f"metric:{name}", headline, details=details, stage=stage))
