@@ -21,14 +21,15 @@ from triage.nights.failures import NOTHING_KNOWN, FailureLife, failure_lives, in
 from triage.nights.history import NightsHistory, load_history
 from triage.nights.steps import MetricStep, find_steps, is_available
 from triage.nights.store import NightStore
-from triage.report.case_facts import log_of, records_of, states_of, version_key
+from triage.reduce.reproducer import without_paths
+from triage.report.case_facts import LogExcerpt, excerpt, log_of, records_of, states_of, version_key
 from triage.report.elements import plural
 from triage.report.housekeeping import HousekeepingReport
 from triage.report.night_record import cluster_id
 from triage.report.printable import visible
 from triage.report.shapes import Shape, as_json
 from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows
-from triage.report.stored_nights import input_name
+from triage.report.stored_nights import input_name, log_name
 from triage.toolchains.home import disk_errors, write_whole
 
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
@@ -129,9 +130,22 @@ class Site:
     def _case_facts(self, row: int) -> dict[str, Any]:
         records = records_of(self.evidence, self.history.cases[row])
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
-        log = log_of(records, self.history.nights[last].toolchain.name)
+        log = log_of(records, self.history.nights[last].toolchain.name) or self._stored_log(row, last)
         states = [as_json(state) for state in states_of(records)]
         return {"states": states, "log": as_json(log) if log else None}
+
+    def _stored_log(self, row: int, night: int) -> LogExcerpt | None:
+        """Return the output that was stored with the last or the first night of a failure; None where neither has it."""
+        run = next(run for run in self.history.runs[row] if run.last == night)
+        for number in dict.fromkeys((run.last, run.first)):
+            stored = self.history.nights[number]
+            content = self.store.file(log_name(self.history.cases[row]), stored.number)
+            if content is not None:
+                text = without_paths({}, "input")(content.decode("utf-8", "replace"))
+                headline = str(self.history.kind_of(row, number).get("headline"))
+                root = next((at for at, line in enumerate(text.splitlines(), 1) if headline in line), None)
+                return excerpt(text, root, stored.toolchain.name, "")
+        return None
 
     def _pages(self, lives: tuple[FailureLife, ...], known: Mapping[str, Mapping[str, Any]], *, has_charts: bool) -> None:
         history, environment = self.history, _environment()
@@ -141,6 +155,7 @@ class Site:
             "night": lambda number: history.nights[number],
             "known": lambda signature: known.get(cluster_id(signature), NOTHING_KNOWN),
             "id": cluster_id,
+            "pages": {cluster_id(life.signature) for life in lives},
             "has_charts": has_charts,
             "has_steps": is_available(),
             "last": history.nights[-1],

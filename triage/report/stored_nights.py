@@ -14,6 +14,7 @@ from triage.report.night_record import CaseRecord, NightRecord, ResultRecord, Ta
 from triage.report.shapes import as_json
 
 _LARGEST_FILE = 256 << 10  # bytes of a file that is stored with a night
+_LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
 _FACTS = ("recipe", "suite", "compiler", "summary", "stages")
 
 
@@ -87,13 +88,19 @@ def _passed_case(stored: StoredCase) -> CaseRecord:
 
 
 def _files(night: NightRecord, folder: Path | None, inputs: Mapping[str, Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield the texts that a night names: reproducers and their inputs, drafts of issues, pages about the IR."""
+    """Yield the texts that a night names: reproducers and their inputs, drafts of issues, pages about the IR, and the output of
+    new failures.
+    """
     if folder is None:
         return
     for case in dict.fromkeys(cluster.representative for cluster in night.clusters if cluster.reproducer):
         path = inputs.get(case or "")
         if path and path.suffix in (".mlir", ".py") and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
             yield input_name(str(case)), path.read_bytes()
+    for record in night.cases:
+        log = (folder / record.log).resolve() if record.log and record.counts else None
+        if log and log.is_relative_to(folder.resolve()) and log.is_file():  # not any file that an imported report names
+            yield log_name(record.case), _shortened(log.read_bytes())
     names = [cluster.issue for cluster in night.clusters]
     names += [cluster.attribution.page for cluster in night.clusters if cluster.attribution]
     names += [str(file) for cluster in night.clusters for file in _in_reproducer(cluster.reproducer, folder)]
@@ -106,6 +113,18 @@ def _files(night: NightRecord, folder: Path | None, inputs: Mapping[str, Path]) 
 def input_name(case: str) -> str:
     """Return the name under which the program of a case is stored with a night."""
     return f"input of {case}"
+
+
+def log_name(case: str) -> str:
+    """Return the name under which the output of a case is stored with a night."""
+    return f"log of {case}"
+
+
+def _shortened(content: bytes) -> bytes:
+    """Return a log without its middle where it is long."""
+    if len(content) <= 2 * _LOG_PART:
+        return content
+    return content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]
 
 
 def _in_reproducer(reproducer: str | None, folder: Path) -> list[Path]:

@@ -276,6 +276,7 @@ function showLog(section, log) {
   section.hidden = false;
   $("p", section).textContent = `On ${log.toolchain}.${log.left_out ? ` ${log.left_out} lines are left out.` : ""}`;
   $(".command", section).textContent = log.command;
+  $(".command", section).hidden = !log.command;
   const marked = log.root === null ? null : element("mark", log.lines[log.root], {id: "root-cause"});
   $(".to-root", section).parentElement.hidden = !marked;
   $(".to-root", section).onclick = event => { event.preventDefault(); marked.scrollIntoView({block: "center"}); };
