@@ -132,6 +132,7 @@ def test_tests_of_models_are_run_as_they_are(shared_home: Path, triage: Triage, 
     assert {entry["case"] for entry in again if not entry["cached"]} == {"tests/no-program"}
 
 
+@pytest.mark.slow
 def test_tests_in_the_form_of_sharktank_are_run_as_they_are(
     shared_home: Path, triage: Triage, files: Path, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def _weights() -> bytes:
     return len(header).to_bytes(8, "little") + header + WEIGHTS.tobytes()
 
 
+@pytest.mark.slow
 def test_listed_onnx_models_are_compared_with_onnxruntime(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     for name, operation, shape in (("relu", "Relu", [2, 2]), ("unknown", "NoSuchOperation", [])):
         values = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 2])]
