@@ -18,6 +18,8 @@ from triage.cli.app import app
 from triage.issues.plan import Action, ActionCause, ActionKind, plan
 from triage.issues.tracked import IssueComment
 from triage.model.revision import Revision
+from triage.nights.failures import investigations
+from triage.nights.store import NightStore
 from triage.report.issues import issue_text, result_of
 from triage.report.night import write_reports
 from triage.report.night_building import record_of
@@ -44,7 +46,9 @@ def sync(hub: LoopbackIssues, report: Path, *words: str, token: str = TOKEN) -> 
     return answer.exit_code, json.loads(answer.stdout or "{}"), answer.stderr
 
 
-def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(hub: LoopbackIssues, night: NightRecord, tmp_path: Path) -> None:
+def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(
+    hub: LoopbackIssues, night: NightRecord, tmp_path: Path, home: Path
+) -> None:
     write_reports(night, tmp_path)
     code, answer, _ = sync(hub, tmp_path)
     assert (code, answer["applied"], hub.writes()) == (0, False, [])
@@ -60,6 +64,8 @@ def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(hub: LoopbackIssu
     code, answer, _ = sync(hub, tmp_path, "--apply")
     assert ([each["issue"] for each in answer["changes"]], answer["left"]) == ([2], [])
     assert [issue["title"].partition(":")[0] for issue in hub.issues.values()] == ["class-F", "class-G"]
+    known = investigations(NightStore(home), ())
+    assert [known[cluster.id]["tracker"] for cluster in night.clusters] == ["o/r#1", "o/r#2"]
 
 
 def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues, tmp_path: Path) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from triage.cli.exit_codes import Exit, command
+from triage.cli.nights import open_nights
 from triage.cli.options import format_option
+from triage.cli.screen import print_stderr
 from triage.issues.plan import Action, plan
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.report.issues import IssuesReport, issue_text, result_of
 from triage.report.night_merge import read_night
+from triage.report.night_record import cluster_id
 from triage.report.registry import write_report
 
 app = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")
@@ -72,6 +76,15 @@ def sync(
             number = hub.apply(action, issue_text(action, source.night, source.folder))
             done.append((action, number))
     finally:
+        _store(repository, done)
         left = planned.actions[len(done) :] + planned.left
         write_report(IssuesReport(repository, apply, tuple(done), left, planned.notes), output)
     return Exit.OK
+
+
+def _store(repository: str, done: Sequence[tuple[Action, int | None]]) -> None:
+    """Store the issues with the nights, for `triage site`. Issues that cannot be stored are no failure of the command."""
+    try:
+        open_nights().add_issues({cluster_id(action.signature): f"{repository}#{number}" for action, number in done if number})
+    except (TriageError, OSError) as error:
+        print_stderr(f"the issues are not stored for `triage site`: {error}")

@@ -98,7 +98,7 @@ def new_failures(history: NightsHistory) -> Mapping[int, StateRun]:
 
 def investigations(store: NightStore, nights: Iterable[StoredNight]) -> dict[str, dict[str, Any]]:
     """Return what nights say about each failure, by the id of its cluster: of every field the newest value, and under
-    `nights` the number of the night that it comes from. tracker: the issue that a recipe names.
+    `nights` the number of the night that it comes from. tracker: the issue that a recipe names, or that was opened for it.
     """
     known: dict[str, dict[str, Any]] = {}
 
@@ -120,6 +120,9 @@ def investigations(store: NightStore, nights: Iterable[StoredNight]) -> dict[str
                 for bisection in case.get("bisections", ()):
                     side = "culprit" if bisection["kind"] == "regression" else "fix"
                     of_cluster[side] = of_cluster[side] or bisection
+    for cluster_id, issue in store.issues().items():
+        of_cluster = entry(cluster_id)
+        of_cluster["tracker"] = of_cluster["tracker"] or issue
     return known
 
 

@@ -38,9 +38,13 @@ def _create(db: sqlite3.Connection, _: Path) -> None:
         db.execute(table)
 
 
+def _add_issues(db: sqlite3.Connection, _: Path) -> None:
+    db.execute("CREATE TABLE issues (cluster TEXT PRIMARY KEY, issue TEXT NOT NULL) WITHOUT ROWID")
+
+
 _SCHEMA = Schema(
     name="history of nights",
-    migrations=(_create,),
+    migrations=(_create, _add_issues),
     probe="SELECT id, digest, at, suite, head, report FROM nights LIMIT 0",
     advice="update triage, or use another TRIAGE_HOME",
     keep_damaged=True,
@@ -107,6 +111,14 @@ class NightStore:
         """Return the paths of a night's files."""
         rows = self._file.run(lambda db: db.execute("SELECT path FROM files WHERE night = ?", (night,)).fetchall())
         return tuple(path for (path,) in rows)
+
+    def add_issues(self, issues: Mapping[str, str]) -> None:
+        """Store the issue of each cluster, as `owner/repository#number`."""
+        self._file.run(lambda db: db.executemany("REPLACE INTO issues VALUES (?, ?)", list(issues.items())))
+
+    def issues(self) -> dict[str, str]:
+        """Return the issues by the id of their cluster."""
+        return dict(self._file.run(lambda db: db.execute("SELECT cluster, issue FROM issues").fetchall()))
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove nights, and what only they use."""
