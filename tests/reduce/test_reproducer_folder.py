@@ -21,7 +21,7 @@ from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import Failed, Failure
-from triage.reduce.reproducer import Replay, _without_paths, open_reproducers, slug
+from triage.reduce.reproducer import Replay, open_reproducers, slug, without_paths
 from triage.report import reproducer as folders
 from triage.report.replay import ReplayReport
 from triage.report.reproducer import folder_for, reproducer_files, write_folder, write_reproducer
@@ -188,7 +188,7 @@ def test_a_local_build_is_not_named() -> None:
 
 def test_paths_of_the_machine_become_names(tmp_path: Path) -> None:
     program = tmp_path / "a home" / "reductions" / "reduced-34.mlir"
-    mend = _without_paths({program: "input.mlir"}, "input.mlir")
+    mend = without_paths({program: "input.mlir"}, "input.mlir")
     assert mend(f"{program}:2:3: error: x\n see {program}") == "input.mlir:2:3: error: x\n see input.mlir"
     assert mend("/other/my files/same.mlir:2:3: error: x\n  y\n/a/b.mlir:1:1: note: z") == (
         "input.mlir:2:3: error: x\n  y\ninput.mlir:1:1: note: z"
