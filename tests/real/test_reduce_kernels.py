@@ -54,6 +54,7 @@ def run_script(folder: Path, root: Path, python: str) -> int:
     return subprocess.run([folder / "repro.sh"], env=env, capture_output=True, check=False, cwd="/").returncode
 
 
+@pytest.mark.slow
 def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "rule.py").write_text(LOOP)
     (tmp_path / "rule.yaml").write_text(
