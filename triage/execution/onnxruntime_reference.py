@@ -8,8 +8,6 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import numpy as np
-
 from triage.compilers.base import Runner
 from triage.execution.inputs import digest_of
 from triage.execution.process import StopSignal, run
@@ -34,6 +32,8 @@ def onnxruntime_key(case: Case, runner: Runner) -> str | Untestable:
 
 def onnxruntime_results(case: Case, runner: Runner, scratch: Path, stop: StopSignal) -> Sequence[Path] | Untestable:
     """Run a case's model on its inputs and write the results to files in `scratch`."""
+    import numpy as np  # slow to import, and only this reference needs it
+
     assert case.run is not None
     inputs = []
     for index, text in enumerate(case.run.inputs):
