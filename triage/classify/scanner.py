@@ -378,7 +378,8 @@ class Scanner:
             self._prefilter.follow = 4
             return True
         if _TRACEBACK.search(line.text):
-            self._open = None if _OF_CRASH.match(line.text) else self._open  # the exception says more
+            if _OF_CRASH.match(line.text) and self._open and self._open.rule.consequence:
+                self._open = None  # the exception says more
             self._settle()
             self._trace, self._trace_lines, self._trace_indent, self._frame = [], 0, line.indent, ["", ""]
             self._prefilter.follow = 4
