@@ -150,7 +150,7 @@ class Database:
     def __init__(
         self, path: Path, schema: Schema, stop: threading.Event | None = None, warn: Callable[[str], None] = lambda _: None
     ) -> None:
-        """`stop`: ends waiting for other processes, with Interrupted. `warn` is told of a file that is set aside."""
+        """`stop`: ends waiting for other processes, with Interrupted. `warn` reports a file that is set aside."""
         self.path = path
         self._schema = schema
         self._stop = stop or threading.Event()

@@ -271,7 +271,7 @@ def _is_rocm(path: Path) -> bool:
 
 
 def _chip() -> str:
-    """The chip that tests for ROCm are compiled for, as their harness is told it."""
+    """The chip that tests for ROCm are compiled for, from the environment variable that their harness reads."""
     return os.environ.get("ROCM_CHIP", "gfx942")
 
 
