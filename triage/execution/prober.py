@@ -332,7 +332,8 @@ class Prober:
         if not isinstance(prepared, Prepared):
             return prepared
         try:
-            case = replace(case, run=case.run and case.run.with_arguments())
+            if case.run and (run := case.run.with_arguments()) != case.run:  # searches know their cases by identity
+                case = replace(case, run=run)
         except ValueError as error:
             return Untestable(Cause.RECIPE, str(error))
         compiler = self.compilers[case.compiler]
