@@ -332,15 +332,14 @@ class Prober:
         if not isinstance(prepared, Prepared):
             return prepared
         try:
-            if case.run and (run := case.run.with_arguments()) != case.run:  # searches know their cases by identity
-                case = replace(case, run=run)
+            resolved = replace(case, run=case.run.with_arguments()) if case.run else case
         except ValueError as error:
             return Untestable(Cause.RECIPE, str(error))
         compiler = self.compilers[case.compiler]
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, Untestable):
             return invocation
-        planned = self._planned_run(case, toolchain)
+        planned = self._planned_run(resolved, toolchain)
         return CompileTask(case, toolchain, compiler, prepared, invocation, planned)
 
     def _planned_run(self, case: Case, toolchain: Toolchain) -> RunTask | Untestable | Failed | None:
