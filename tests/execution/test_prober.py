@@ -14,7 +14,7 @@ from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence
 from triage.execution.prober import Naming, Prober, Scratch
-from triage.model.case import Case, Flag, Input, InputKind, Target
+from triage.model.case import Artifact, Case, Flag, Input, InputKind, RunSpec, Target
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Execution, Limits
 from triage.model.outcome import Cause, Compiled, Failed, Untestable
@@ -121,6 +121,21 @@ def test_a_probe_is_recalled(lab: Laboratory) -> None:
     assert (first.cached, again.cached, len(lab.runs)) == (False, True, 1)
     assert first.measured.metrics == {"artifact_bytes": len("artifact\n")}
     assert lab.prober.recall(lab.case(), lab.toolchain) == again
+
+
+@dataclass(frozen=True)
+class NoArguments:
+    """The arguments of a program that has none, which is known only once it is there."""
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        return ()
+
+
+@pytest.mark.parametrize("run", [None, RunSpec(), RunSpec(arguments=NoArguments())])
+def test_a_probe_has_the_case_that_was_asked_for(lab: Laboratory, run: RunSpec | None) -> None:
+    lab.plan(COMPILES)
+    case = replace(lab.case(), run=run)
+    assert lab.prober.probe(case, lab.toolchain).case is case  # searches match their candidates with it
 
 
 def test_a_fresh_probe_runs_again(lab: Laboratory) -> None:
