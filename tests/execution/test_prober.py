@@ -13,7 +13,8 @@ from triage.classify import FailingPass
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Evidence
-from triage.execution.prober import Naming, Prober, Scratch
+from triage.execution.prober import Naming, Prober
+from triage.execution.scratch import Scratch
 from triage.model.case import Artifact, Case, Flag, Input, InputKind, RunSpec, Target
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Execution, Limits

@@ -6,36 +6,34 @@ import os
 import shlex
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
-from hashlib import file_digest
 from pathlib import Path
-from tempfile import mkdtemp
 
 from triage.classify import NO_PASS, FailingPass, PassScanner
 from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.artifacts import Artifacts, Download
-from triage.execution.cache import Evidence, Record, key_of
+from triage.execution.cache import Evidence, Record
 from triage.execution.claims import Claims
-from triage.execution.environment import settings
+from triage.execution.compile_task import CompileTask
 from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
-from triage.execution.judge import DISPATCHES, judge, judge_goldens, judge_import, judge_run, needs_pass, rules_of
+from triage.execution.judge import DISPATCHES, judge, judge_import, needs_pass, rules_of
 from triage.execution.onnxruntime_reference import onnxruntime_key, onnxruntime_results
-from triage.execution.process import StopSignal, is_running, run
+from triage.execution.process import StopSignal, run
+from triage.execution.result_files import intact_results, keep_results
 from triage.execution.run_stage import RunPlanner, RunTask
+from triage.execution.scratch import Scratch
 from triage.model.case import Case, Flag, InputKind, Library, Reference, RunSpec
 from triage.model.errors import TriageError
-from triage.model.execution import Ending, Execution, Limits, Stage
+from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
-_CHECKSUMS = "sha256.txt"  # beside the results of a reference
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
 _REMEMBERED = 20  # results of one compile that show whether it is steady
 # Endings that one run does not prove.
@@ -53,30 +51,6 @@ class Naming(StrEnum):
 
     NEVER = "never"
     AT_ONCE = "at once"
-
-
-class Scratch:
-    """A folder of folders that exist while a process works in them. Each is named for its process."""
-
-    def __init__(self, root: Path) -> None:
-        """Create the folder, and remove what killed processes left in it."""
-        self._root = root
-        with disk_errors("make room for compiles"):
-            root.mkdir(parents=True, exist_ok=True)
-            for folder in root.iterdir():
-                owner = folder.name.partition("-")[0]
-                if owner.isdigit() and not is_running(int(owner)):
-                    shutil.rmtree(folder, ignore_errors=True)
-
-    @contextmanager
-    def folder(self) -> Iterator[Path]:
-        """Make a new folder and remove it afterwards."""
-        with disk_errors("make room for a compile"):
-            folder = Path(mkdtemp(prefix=f"{os.getpid()}-", dir=self._root))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Prober:
@@ -131,22 +105,6 @@ class Prober:
 
     def _executed(self, task: CompileTask) -> Probe:
         """Compile a task, run what was compiled where the case asks for it, and record both."""
-        ran: list[tuple[Execution, int]] = []
-
-        def run_compiled(module: Path) -> None:
-            if isinstance(task.run, RunTask):
-                with self._alone() if task.run.spec.measured else nullcontext():
-                    ran.append(task.run.execute(module, module.parent, self._stop, partial(_result, case=task.case)))
-
-        record = self._run_until_sure(task, run_compiled if isinstance(task.run, RunTask) else None)
-        probe = self._recorded(task, record)
-        if not isinstance(probe.outcome, Compiled) or task.run is None:
-            return probe
-        if not isinstance(task.run, RunTask):
-            return replace(probe, outcome=task.run)
-        execution, disagreements = ran[-1]
-        run_record = replace(task.record(task.run.key(task.key()), execution, None), disagreements=disagreements)
-        return self._recorded(task, run_record, probe)
         return self._compiled_and_run(task, task.key(), self._stop, partial(self._run_until_sure, task))
 
     def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
@@ -423,7 +381,7 @@ class Prober:
             return Untestable(Cause.RECIPE, f"the reference cannot be run: {reason}")
         target = (folder or self._results) / run_task.key(task.key())
         name = f"the reference on {base.revision.name}"
-        files = _intact_files(target)
+        files = intact_results(target)
         if files is None:
             problem: list[str] = []
 
@@ -434,11 +392,11 @@ class Prober:
                 elif folder and not run_task.is_defined(module, files, module.parent, stop):
                     problem.append("reads memory that was never written to")
                 else:
-                    _keep_results(files, target)
+                    keep_results(files, target)
 
             probe = task.probe(task.record("", self._run(task, stop, on_output=keep), None), cached=False)
             made(probe)
-            files = _intact_files(target)
+            files = intact_results(target)
             if problem or files is None:
                 reason = problem[0] if problem else "does not compile"
                 failed = f": {probe.outcome.failure.headline}" if isinstance(probe.outcome, Failed) else ""
@@ -451,13 +409,13 @@ class Prober:
         key = onnxruntime_key(case, runner)
         if isinstance(key, Untestable):
             return key
-        if _intact_files(folder / key) is None:
+        if intact_results(folder / key) is None:
             with self._scratch.folder() as scratch:
                 results = onnxruntime_results(case, runner, scratch, stop)
                 if isinstance(results, Untestable):
                     return results
-                _keep_results(results, folder / key)
-        return tuple(map(runner.saved, _intact_files(folder / key) or ()))
+                keep_results(results, folder / key)
+        return tuple(map(runner.saved, intact_results(folder / key) or ()))
 
     def _recorded(self, task: CompileTask, record: Record, compiled: Probe | None = None) -> Probe:
         """Judge a new record, and keep it unless the machine was to blame. `compiled`: set when it is the record of a run."""
@@ -520,37 +478,6 @@ class Prober:
         return scanner.finish() or NO_PASS
 
 
-def _keep_results(files: Sequence[Path], target: Path) -> None:
-    """Move the files of a reference's results to their folder, which is replaced in one step."""
-    if not files:
-        return
-    draft = files[0].parent / "results"
-    draft.mkdir()
-    for file in files:
-        file.rename(draft / file.name)
-    (draft / _CHECKSUMS).write_text("".join(f"{_sha256(draft / file.name)} {file.name}\n" for file in files))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):  # another thread or process was faster
-        if _intact_files(target) is None:
-            target.rename(files[0].parent / "damaged")
-    with suppress(OSError):
-        draft.rename(target)
-
-
-def _intact_files(folder: Path) -> list[Path] | None:
-    """Return the files of a reference's results in order; None when they are missing or damaged."""
-    try:
-        lines = [line.split(" ", 1) for line in (folder / _CHECKSUMS).read_text("utf-8").splitlines()]
-        return [folder / name for _, name in lines] if all(_sha256(folder / name) == digest for digest, name in lines) else None
-    except (OSError, ValueError):
-        return None
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as source:
-        return file_digest(source, "sha256").hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class _AnyOf:
     """Set as soon as one of two stop signals is."""
@@ -593,98 +520,3 @@ def _not_compiled(case: Case, toolchain: Toolchain, reason: Untestable | FailedI
 def _without_input(failed: FailedImport, case: Case) -> Untestable:
     failure = judge_import(failed.execution, rules_of(case)).failure
     return Untestable(Cause.RECIPE, f"the model cannot be imported: {failure.headline}", failure)
-
-
-@dataclass(frozen=True, slots=True)
-class CompileTask:
-    """A compile that can be made: the input is prepared and the version knows every flag. run: what follows it, None when
-    the case is compiled only.
-    """
-
-    case: Case
-    toolchain: Toolchain
-    compiler: Compiler
-    prepared: Prepared
-    invocation: Invocation
-    run: RunTask | Untestable | Failed | None = None
-
-    @property
-    def counts(self) -> bool:
-        """Whether the compile counts dispatches."""
-        return any(name == DISPATCHES for name, _ in self.case.goldens)
-
-    def key(self, *marks: str) -> str:
-        """Return the content address in the evidence. `marks` distinguish other ways to run the same task."""
-        limits = (self.case.limits.timeout, self.case.limits.memory)
-        # Nothing is added for the defaults, so that results from before these keys existed are still found.
-        output = [] if self.case.limits.output == Limits().output else [f"output {self.case.limits.output}"]
-        variables = [f"env {setting}" for setting in settings(dict(self.case.env))]
-        counted = [DISPATCHES] if self.counts else []
-        options = (*self.invocation.options, *marks, *output, *variables, *counted)
-        return key_of(self.toolchain.identity, self.prepared.digest, options, limits)
-
-    @property
-    def env(self) -> dict[str, str | None]:
-        """The variables of the family and of the recipe, which take precedence."""
-        return {**self.invocation.env, **dict(self.case.env)}
-
-    def with_pass_reporting(self, *, crashed: bool) -> CompileTask:
-        """Return the same task, printing which pass failed."""
-        return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation, crashed=crashed))
-
-    def argv(self, output: Path) -> list[str]:
-        return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
-
-    def record(self, key: str, execution: Execution, failing_pass: FailingPass | None) -> Record:
-        """Return the facts of a run, for the evidence."""
-        size = {} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}
-        return Record(
-            key=key,
-            case_name=self.case.name,
-            toolchain=self.toolchain.revision.name,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            execution=replace(execution, argv=tuple(self._portable(execution.argv))),
-            failing_pass=failing_pass,
-            metrics={**execution.metrics, **size},
-        )
-
-    def probe(self, record: Record, *, cached: bool) -> Probe:
-        """Judge a record."""
-        execution = record.execution
-        outcome = judge(execution, rules_of(self.case), record.failing_pass, flaky=record.disagreements > 0)
-        if isinstance(outcome, Compiled):
-            outcome = judge_goldens(self.case, record.metrics, Stage.COMPILE) or outcome
-        return Probe(
-            case=self.case,
-            revision=self.toolchain.revision,
-            version=self.toolchain.version,
-            outcome=outcome,
-            measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
-            cached=cached,
-        )
-
-    def ran(self, record: Record, compiled: Probe, *, cached: bool) -> Probe:
-        """Judge the record of the run that followed a compile."""
-        assert isinstance(self.run, RunTask)
-        outcome = judge_run(
-            record.execution, rules_of(self.case), self.run.runner, record.metrics, flaky=record.disagreements > 0
-        )
-        if isinstance(outcome, Compiled):
-            outcome = judge_goldens(self.case, record.metrics, Stage.BENCHMARK) or outcome
-        metrics = {**compiled.measured.metrics, **record.metrics}
-        return replace(compiled, outcome=outcome, measured=replace(compiled.measured, metrics=metrics), cached=cached)
-
-    def _portable(self, argv: tuple[str, ...]) -> Iterator[str]:
-        """Yield the command line without paths of this machine."""
-        root = self.toolchain.root
-        for word in argv:
-            if word == str(self.toolchain.program):
-                yield self.toolchain.program.name
-            elif word.startswith(f"{root}{os.sep}"):
-                yield f"toolchain{word.removeprefix(str(root))}"
-            elif word == str(self.prepared.path):
-                yield f"input:{self.prepared.digest[:12]}"
-            elif word.endswith("/out"):
-                yield "out"
-            else:
-                yield word

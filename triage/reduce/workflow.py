@@ -15,8 +15,9 @@ from triage.compilers.invocation import flag_name
 from triage.execution.inputs import Prepared
 from triage.execution.judge import Match, Metric, MetricThreshold, same_signature, same_wrong_result, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.prober import Naming, Scratch
+from triage.execution.prober import Naming
 from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.scratch import Scratch
 from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from triage.report.printable import visible
 
@@ -110,7 +110,7 @@ def plain_templates() -> Environment:
 
 def _environment(escape: Callable[[str], str]) -> Environment:
     def finalize(value: object) -> object:
-        return escape(value) if isinstance(value, str) and not isinstance(value, Undefined) else value
+        return escape(value) if isinstance(value, str) else value
 
     return Environment(  # noqa: S701 - finalize escapes
         loader=PackageLoader("triage.report"), undefined=StrictUndefined, keep_trailing_newline=True, finalize=finalize

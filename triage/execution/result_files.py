@@ -1,0 +1,41 @@
+"""The results of a reference on disk: a folder of files beside their checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import file_digest
+from pathlib import Path
+
+_CHECKSUMS = "sha256.txt"
+
+
+def keep_results(files: Sequence[Path], target: Path) -> None:
+    """Move the files of a reference's results to their folder, which is replaced in one step."""
+    if not files:
+        return
+    draft = files[0].parent / "results"
+    draft.mkdir()
+    for file in files:
+        file.rename(draft / file.name)
+    (draft / _CHECKSUMS).write_text("".join(f"{_sha256(draft / file.name)} {file.name}\n" for file in files))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # another thread or process was faster
+        if intact_results(target) is None:
+            target.rename(files[0].parent / "damaged")
+    with suppress(OSError):
+        draft.rename(target)
+
+
+def intact_results(folder: Path) -> list[Path] | None:
+    """Return the files of a reference's results in order; None when they are missing or damaged."""
+    try:
+        lines = [line.split(" ", 1) for line in (folder / _CHECKSUMS).read_text("utf-8").splitlines()]
+        return [folder / name for _, name in lines] if all(_sha256(folder / name) == digest for digest, name in lines) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as source:
+        return file_digest(source, "sha256").hexdigest()
