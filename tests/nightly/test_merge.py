@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.bisect.letters import case_named
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
-from triage.nightly.night import shard
+from triage.nightly.shards import shard
 from triage.report.formats import JsonFormat
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
@@ -23,24 +24,31 @@ from triage.report.night_record import InvestigationRecord, NightRecord, StepRec
 
 FOUND_OUT = InvestigationRecord(budget_seconds=60.0, seconds=12.0)
 HISTORIES = {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "PP", "f": "FP", "g": "UU"}
+CASES = [case_named(name) for name in HISTORIES]
+COSTS = {"a": 1.0, "b": 90.0, "c": 30.0, "d": 30.0, "e": 20.0, "f": 15.0}
 
 
 def whole() -> NightRecord:
     return record_of(night_of(HISTORIES, old=0, new=1))
 
 
-def shards(count: int = 3) -> list[ShardResult]:
+def shards(count: int = 3, costs: Mapping[str, float] = {}) -> list[ShardResult]:
     """Return what the shards of a nightly report, the last one first."""
     results = []
     for number in range(count, 0, -1):
-        names = [case for case in HISTORIES if case in shard(list(HISTORIES), f"{number}/{count}")]  # type: ignore[arg-type]
+        names = [case.name for case in shard(CASES, f"{number}/{count}", costs)]
         night = record_of(night_of({name: HISTORIES[name] for name in names}, old=0, new=1))
-        results.append(ShardResult(Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}")))
+        positions = {name: list(HISTORIES).index(name) for name in names} if costs else {}
+        total = len(positions) and len(CASES)
+        results.append(
+            ShardResult(Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}", positions=positions, total=total))
+        )
     return results
 
 
-def test_merged_shards_are_the_night_of_one_machine() -> None:
-    merged, expected = merge(shards()), whole()
+@pytest.mark.parametrize("costs", [{}, COSTS])
+def test_merged_shards_are_the_night_of_one_machine(costs: Mapping[str, float]) -> None:
+    merged, expected = merge(shards(costs=costs)), whole()
     assert merged.cases == expected.cases, "in the order of the recipes"
     assert [(cluster.signature, set(cluster.cases)) for cluster in merged.clusters] == [
         (cluster.signature, set(cluster.cases)) for cluster in expected.clusters
@@ -75,6 +83,20 @@ def change(number: int, alter: Callable[[NightRecord], NightRecord]) -> list[Sha
 def test_what_does_not_belong_together_is_refused(results: list[ShardResult], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         merge(results)
+
+
+def test_shards_of_machines_with_different_costs_are_refused() -> None:
+    own, other = shards(costs=COSTS), shards(costs={**COSTS, "f": 200.0})
+    with pytest.raises(BadInput, match="the same --costs"):
+        merge([other[0], *own[1:]])
+    lost = [replace(result, night=replace(result.night, cases=result.night.cases[:1])) for result in own]
+    lost = [
+        replace(result, night=replace(result.night, positions={case.case: result.night.positions[case.case]}))
+        for result in lost
+        for case in result.night.cases
+    ]
+    with pytest.raises(BadInput, match="4 cases are in no shard"):
+        merge(lost)
 
 
 def test_a_missing_or_stopped_shard_makes_the_night_partial() -> None:

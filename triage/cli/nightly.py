@@ -37,11 +37,13 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.outcome import Cause
 from triage.nightly.journal import NightJournal
-from triage.nightly.night import NightRun, shard
+from triage.nightly.night import NightRun
 from triage.nightly.quarantine import quarantined
+from triage.nightly.shards import shard
 from triage.report.forecast import forecast
 from triage.report.night import NightReport, write_reports
 from triage.report.night_building import record_of, with_logs
+from triage.report.night_merge import read_night
 from triage.report.night_record import NightRecord
 from triage.report.registry import write_report
 
@@ -96,6 +98,13 @@ def nightly(
         Path | None, typer.Option(metavar="DIR", help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
     ] = None,
     part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N shards.")] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT",
+            help="With --shard: balance by the times in this nightly.json of an earlier night (default: every N-th case).",
+        ),
+    ] = None,
     github: GitHubOption = False,
     notify: NotifyOption = None,
     jobs: JobsOption = None,
@@ -119,7 +128,7 @@ def nightly(
     publisher = Publisher(output, github, notify)
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
-    cases = shard(selection.cases, part)
+    cases, positions = _shard_of(selection.cases, part, costs)
     if investigate or reduce:
         _check_out(cases, out)
     bench_seconds = duration_of("--bench-time", bench_time)
@@ -137,6 +146,7 @@ def nightly(
             write_report(forecast(runner, planned, what=steps if bisect or reduce or investigate else None), output)
             return Exit.OK
         run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, apart, flaky_in_nights())
+        run.positions, run.total = positions, len(selection.cases) if part else 0
         reports = NightReports(run, out, publisher)
         with reports.partial():
             run.compare()
@@ -248,6 +258,15 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
     if revs and len(revs) > 1:
         raise BadInput(f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run it once for each")
     return revs[0] if revs else default
+
+
+def _shard_of(cases: Sequence[Case], part: str | None, costs: Path | None) -> tuple[Sequence[Case], dict[str, int]]:
+    """Return the cases of a shard and their positions among all. Raises BadInput for a shard or costs that cannot be used."""
+    if costs and part is None:
+        raise BadInput("--costs balances shards; pass --shard I/N")
+    chosen = shard(cases, part, read_night(costs).night.costs() if costs else {})
+    names = {case.name for case in chosen} if part else set()
+    return chosen, {case.name: position for position, case in enumerate(cases) if case.name in names}
 
 
 def _check_out(cases: Sequence[Case], out: Path | None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -132,9 +132,10 @@ class Example:
 class Night:
     """The result of a nightly. `compiles`: compiles made; `cached`: cache hits.
 
-    started: ISO 8601 in UTC; shard: `I/N`, None for all cases. stopped: why the nightly ended early, None when it is complete;
-    not_compared: cases without a result on both toolchains; fail_on_slower: slower compiles and runs count as regressions;
-    strict: unexpected passes do, too. scope: what bisects can search between both toolchains, None without bisects.
+    started: ISO 8601 in UTC; shard: `I/N`, None for all cases; positions: of its cases among the `total` of all shards.
+    stopped: why the nightly ended early, None when it is complete; not_compared: cases without a result on both toolchains;
+    fail_on_slower: slower compiles and runs count as regressions; strict: unexpected passes do, too. scope: what bisects can
+    search between both toolchains, None without bisects.
     """
 
     toolchain: Revision
@@ -151,6 +152,8 @@ class Night:
     started: str | None = None
     shard: str | None = None
     scope: str | None = None
+    positions: Mapping[str, int] = field(default_factory=dict)
+    total: int = 0
 
     def of(self, change: CaseChangeKind | str) -> tuple[Pair, ...]:
         """Return the pairs with one kind of change, in the order of the recipes."""

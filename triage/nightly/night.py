@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,23 +24,13 @@ from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.toolchains.registry import ToolchainRef
 
 
-def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
-    """Return the cases of shard `I/N`, I from 1; every case is in exactly one shard. Raises BadInput for other texts."""
-    if text is None:
-        return tuple(cases)
-    number, _, count = text.partition("/")
-    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise BadInput(f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4")
-    return tuple(cases[int(number) - 1 :: int(count)])
-
-
 @dataclass
 class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
-    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, strict, scope: as in
-    `Night`; quarantined: names of cases that never fail the night; is_flaky: whether earlier nights show that a case is
-    flaky.
+    phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, strict, scope,
+    positions, total: as in `Night`; quarantined: names of cases that never fail the night; is_flaky: whether earlier
+    nights show that a case is flaky.
     """
 
     runner: ProbeRunner
@@ -55,6 +45,8 @@ class NightRun:
     is_flaky: Callable[[str], bool] = lambda _: False
     phase: str = "comparison"
     scope: str | None = None
+    positions: Mapping[str, int] = field(default_factory=dict)
+    total: int = 0
     _probes: list[Probe] = field(default_factory=list)
     _pairs: tuple[Pair, ...] | None = None  # None until every case is compared
     _examples: dict[str, Example] = field(default_factory=dict)
@@ -89,6 +81,8 @@ class NightRun:
             strict=self.strict,
             started=self._started_at.isoformat(timespec="seconds"),
             shard=self.shard,
+            positions=self.positions,
+            total=self.total,
             scope=self.scope,
         )
 

@@ -44,6 +44,8 @@ def record_of(night: Night, explain: Callable[[str, Exception], Untestable] | No
         compiles=night.compiles,
         cached=night.cached,
         shard=night.shard,
+        positions=dict(night.positions),
+        total=night.total,
         scope=night.scope,
         cases=[_case_record(pair, explain) for pair in night.pairs],
         clusters=[_cluster_record(night, *cluster) for cluster in night.clusters],

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from triage.report.night_record import ClusterRecord, InvestigationRecord, Night
 from triage.toolchains.home import disk_errors
 
 T = TypeVar("T")
+_SAME = "the same recipes and the same --costs to all shards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
     if missing and not allow_missing:
         raise BadInput(f"{missing}; pass its folder, or --allow-missing for a partial report")
     _check_apart(shards)
+    if not missing:
+        _check_complete(shards)
     nights = [shard.night for shard in shards]
     stopped = [f"{night.shard or shard.folder}: {night.stopped}" for shard in shards if (night := shard.night).stopped]
     return replace(
@@ -72,14 +76,16 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
         compiles=sum(night.compiles for night in nights),
         cached=sum(night.cached for night in nights),
         shard=None,
-        cases=_in_turn(nights, lambda night: night.cases),
+        positions={},
+        total=0,
+        cases=_in_order(nights, lambda night: night.cases),
         clusters=_clusters(nights),
         investigation=_investigation(nights),
-        slower=_in_turn(nights, lambda night: night.slower),
-        maybe_slower=_in_turn(nights, lambda night: night.maybe_slower),
-        run_times=_in_turn(nights, lambda night: night.run_times),
+        slower=_in_order(nights, lambda night: night.slower),
+        maybe_slower=_in_order(nights, lambda night: night.maybe_slower),
+        run_times=_in_order(nights, lambda night: night.run_times),
         stopped="; ".join([*stopped, *([missing] if missing else [])]) or None,
-        not_compared=_in_turn(nights, lambda night: night.not_compared),
+        not_compared=_in_order(nights, lambda night: night.not_compared),
         strict=any(night.strict for night in nights),
         fail_on_slower=any(night.fail_on_slower for night in nights),
         reports={},
@@ -137,21 +143,36 @@ def _check_apart(shards: Iterable[ShardResult]) -> None:
     for shard in shards:
         for name in (*(case.case for case in shard.night.cases), *shard.night.not_compared):
             if name in owner:
-                raise BadInput(f"case {name} is in {owner[name]} and in {shard.folder}; merge each case once")
+                raise BadInput(f"case {name} is in {owner[name]} and in {shard.folder}; merge each case once, and pass {_SAME}")
             owner[name] = shard.folder
 
 
-def _in_turn(nights: Iterable[NightRecord], of: Callable[[NightRecord], list[T]]) -> list[T]:
-    """Return the lists of all nights as they were before every N-th entry went to a shard."""
+def _check_complete(shards: Iterable[ShardResult]) -> None:
+    """Raises BadInput when a case is in no shard, because the machines divided the cases in different ways."""
+    totals = [shard.night.total for shard in shards]
+    lost = max(totals, default=0) - sum(len(shard.night.positions) for shard in shards)
+    if lost > 0:
+        cases = "1 case is" if lost == 1 else f"{lost} cases are"
+        raise BadInput(f"{cases} in no shard; pass {_SAME}")
+
+
+def _in_order(nights: Sequence[NightRecord], of: Callable[[NightRecord], list[T]]) -> list[T]:
+    """Return the lists of all nights in the order of the recipes. Of nights without positions every N-th entry is a shard's."""
     missing = object()
     rows = zip_longest(*map(of, nights), fillvalue=missing)
-    return [entry for entry in chain.from_iterable(rows) if entry is not missing]  # type: ignore[misc]
+    positions = {name: position for night in nights for name, position in night.positions.items()}
+    entries: list[T] = [entry for entry in chain.from_iterable(rows) if entry is not missing]  # type: ignore[misc]
+    return sorted(entries, key=lambda entry: positions.get(_case_of(entry), inf))
 
 
-def _clusters(nights: Iterable[NightRecord]) -> list[ClusterRecord]:
+def _case_of(entry: object) -> str:
+    return entry.cases[0] if isinstance(entry, ClusterRecord) else str(getattr(entry, "case", entry))
+
+
+def _clusters(nights: Sequence[NightRecord]) -> list[ClusterRecord]:
     """Join clusters with one signature. What was found out comes from the first shard that investigated it."""
     joined: dict[str, ClusterRecord] = {}
-    for cluster in _in_turn(nights, lambda night: night.clusters):
+    for cluster in _in_order(nights, lambda night: night.clusters):
         known = joined.get(cluster.signature)
         if known is None:
             joined[cluster.signature] = cluster

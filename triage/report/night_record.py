@@ -230,8 +230,8 @@ class NightRecord(Shape):
     started: ISO 8601 in UTC, null in documents of schema 1. unlisted: Cases that are only counted, in documents of schema 1.
     stopped: Why it ended early, null when it is complete; not_compared: cases without a result on both toolchains.
     slower: Compiles; maybe_slower: those whose times vary too much, or that take too long, for a verdict. run_times: With
-    --bench. shard: `1/4` for the first of four. scope: What bisects can search between both toolchains. strict: Unexpected
-    passes fail the night; fail_on_slower: so does slower code.
+    --bench. shard: `1/4` for the first of four; positions: Of its cases among the `total` of all shards. scope: What bisects
+    can search between both toolchains. strict: Unexpected passes fail the night; fail_on_slower: so does slower code.
     reports: Files by format.
     """
 
@@ -244,6 +244,8 @@ class NightRecord(Shape):
     compiles: int = 0
     cached: int = 0
     shard: str | None = None
+    positions: dict[str, int] = field(default_factory=dict)
+    total: int = 0
     scope: str | None = None
     cases: list[CaseRecord] = field(default_factory=list)
     clusters: list[ClusterRecord] = field(default_factory=list)
@@ -265,6 +267,15 @@ class NightRecord(Shape):
     def unexpected(self) -> list[str]:
         """Cases that pass on the new toolchain although a failure is expected there."""
         return [case.case for case in self.cases if case.status == Status.XPASS and not case.quarantined]
+
+    def costs(self) -> dict[str, float]:
+        """Return the seconds that each case took on both toolchains, where that is known."""
+        times = ("compile_seconds", "run_seconds")
+        seconds = {
+            case.case: sum(result.metrics.get(name, 0.0) for result in (case.baseline, case) for name in times)
+            for case in self.cases
+        }
+        return {name: total for name, total in seconds.items() if total > 0}
 
     def clusters_by_case(self) -> dict[str, ClusterRecord]:
         """Return the cluster of each case with a new failure, by the case's name."""
