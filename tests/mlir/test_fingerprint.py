@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.mlir.printed_ir import BODIES, WORDS, Op, changed, printed, program, read
+from triage.mlir.fingerprint import Fingerprint
 
 
 @settings(max_examples=50)
@@ -54,6 +57,52 @@ def test_known_renamings_are_ignored() -> None:
     old = Op("old.load", ("!old.tensor<readonly:tensor<4xf32>>",), ("memref<4xf32, #descriptor>",))
     new = Op("new.load", ("!new.tensor<readonly:tensor<4xf32>>",), ("memref<4xf32>",))
     assert read(printed(program((old,)))).functions == read(printed(program((new,)))).functions
+
+
+DETAILED = replace(
+    WORDS,
+    detailed=True,
+    constants=frozenset({"t.constant"}),
+    bookkeeping=re.compile(r"\((?:(?:index|i1)(?:, )?)*\) -> (?:index|i1)"),
+)
+
+
+def _details(*ops: Op) -> Fingerprint:
+    return read(printed(program(ops)), DETAILED).functions["main"]
+
+
+@settings(max_examples=50)
+@given(BODIES, st.integers(0, 2**32))
+def test_details_ignore_names_order_and_locations(body: tuple[Op, ...], seed: int) -> None:
+    plain, shuffled = (read(printed(program(body), dice), DETAILED) for dice in (None, random.Random(seed)))
+    assert plain.functions["main"].same_as(shuffled.functions["main"])
+
+
+@pytest.mark.parametrize("operation", ["t.constant", "t.compare"])
+def test_details_contain_constants_and_attributes(operation: str) -> None:
+    first, second = (_details(Op(operation, (), ("f32",), attributes={"value": text})) for text in ("1.0", "2.0"))
+    assert first.digest == second.digest
+    assert first.choice_differences(second) == ((f"{operation}.value", "1.0", "2.0"),)
+
+
+def test_details_contain_computations_of_single_bits() -> None:
+    first, second = (_details(Op(name, ("i1", "i1"), ("i1",))) for name in ("t.and", "t.or"))
+    assert first.choice_differences(second) == (("operation (i1, i1) -> i1", "t.and", "t.or"),)
+
+
+def test_details_contain_attributes_behind_regions() -> None:
+    text = printed(program((Op("t.loop", regions=((Op("t.store", ("f32",)),),)),)))
+    first, second = (read(text.replace("}) : ()", f"}}) {{kind = {kind}}} : ()", 1), DETAILED).whole for kind in "ab")
+    assert first.choice_differences(second) == (("t.loop.kind", "a", "b"),)
+
+
+def test_details_leave_sizes_and_attributes_of_one_version_out() -> None:
+    def ops(size: str, **added: str) -> tuple[Op, ...]:
+        return Op("t.constant", (), ("index",), attributes={"value": size}), Op(
+            "t.add", ("f32",), attributes={"a": "x", **added}
+        )
+
+    assert _details(*ops("4 : index")).same_as(_details(*ops("8 : index", fresh="y")))
 
 
 def _config(text: str) -> Op:

@@ -58,6 +58,26 @@ def test_the_stream_may_be_cut_anywhere(cuts: list[int]) -> None:
     assert dumps_of(TEXT, cuts) == dumps_of(TEXT)
 
 
+@pytest.mark.parametrize(
+    ("header", "name", "argument", "failed"),
+    [
+        ("CanonicalizerPass (canonicalize) //----- //", "CanonicalizerPass", "canonicalize", False),
+        (
+            "CanonicalizerPass: canonicalize{max-iterations=10 top-down=true} //----- //",
+            "CanonicalizerPass",
+            "canonicalize",
+            False,
+        ),
+        ("mlir::detail::OpPipelineAdaptorPass: t-adaptor //----- //", "OpPipelineAdaptorPass", "t-adaptor", False),
+        ("(anonymous namespace)::TilePass Failed: t-tile{} ('t.func' operation: @f) //----- //", "TilePass", "t-tile", True),
+        ("TilePass Failed (t-tile) //----- //", "TilePass", "t-tile", True),
+        ("TilePass //----- //", "TilePass", None, False),
+    ],
+)
+def test_headers_of_old_and_new_releases_name_the_pass(header: str, name: str, argument: str | None, failed: bool) -> None:
+    assert pass_in(f"// -----// IR Dump After {header}") == (PassName(name, argument), failed)
+
+
 @given(st.integers(0, len(TEXT)))
 def test_an_incomplete_dump_is_not_reported(length: int) -> None:
     whole = dumps_of(TEXT)

@@ -89,3 +89,13 @@ def test_a_folder_that_is_not_a_clone_is_bad_input(triage: Triage, shared_home: 
     done = triage("attribute", recipe, "--good", "3.2.0", "--bad", "3.3.0", "--repo", tmp_path)
     assert done.returncode == 2
     assert "git repository" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_wrong_constant_is_found_when_all_operations_agree(attributed: Any) -> None:
+    attribution = attributed("masked-mean", "3.13.0", "3.12.0", "--no-phases")
+    assert attribution["status"] == "parted"
+    assert attribution["pass"]["name"] == "ConvertTorchToLinalg"
+    assert {"name": "operation (i1, i1) -> i1", "good": "arith.cmpi arith.maxui", "bad": "arith.cmpi arith.maxsi"} in (
+        attribution["pass"]["choices"]
+    )

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from triage.attribute.align import AlignedPass, FunctionState, LocatedPass, Trace, TracePair, Tracer, follow
+from triage.attribute.align import AlignedPass, FollowedDivergence, FunctionState, LocatedPass, Trace, TracePair, Tracer, follow
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.compilers.analysis import Ir
@@ -19,11 +19,11 @@ from triage.compilers.invocation import Invocation
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.git_history import Repository
-from triage.mlir.fingerprint import Fingerprint, combined
+from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
 from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.execution import Ending, Execution
+from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Failed, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
@@ -117,9 +117,10 @@ class _Comparison:
 
     def run(self, depth: Depth) -> Attribution:
         """Trace both sides, then compare."""
-        (good, good_run), (bad, bad_run) = self._both(self._trace)
-        ended_early = (_ended_early(good, good_run), _ended_early(bad, bad_run))
-        found = follow(TracePair(good, bad, self.ir.words.passes, ended_early, self._failure_text()))
+        good, bad, found = self._followed(self.ir.words)
+        if found.persistent is None and self._shows_in_the_run():
+            self.notes.append("no operations or types differ for good, so constants and attributes were compared as well")
+            good, bad, found = self._followed(replace(self.ir.words, detailed=True))
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
         if status is ComparisonResult.SAME and isinstance(self.probes[1].outcome, Failed):
             status = ComparisonResult.FAILING
@@ -151,6 +152,17 @@ class _Comparison:
             printed=self.printed,
         )
 
+    def _followed(self, words: Vocabulary) -> tuple[Trace, Trace, FollowedDivergence]:
+        """Trace both sides, and find where they diverge in these words."""
+        (good, good_run), (bad, bad_run) = self._both(partial(self._trace, words=words))
+        ended_early = (_ended_early(good, good_run), _ended_early(bad, bad_run))
+        return good, bad, follow(TracePair(good, bad, words.passes, ended_early, self._failure_text()))
+
+    def _shows_in_the_run(self) -> bool:
+        """Return whether the bad side compiles to a program that fails."""
+        outcome = self.probes[1].outcome
+        return isinstance(outcome, Failed) and outcome.failure.stage in (Stage.RUN, Stage.COMPARE, Stage.BENCHMARK)
+
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both sides, in parallel if there are two workers."""
         with self.runner.threads(2) as pool:
@@ -174,9 +186,9 @@ class _Comparison:
         assert isinstance(execution, Execution)  # both sides are testable
         return execution
 
-    def _trace(self, toolchain: Toolchain) -> tuple[Trace, Execution]:
+    def _trace(self, toolchain: Toolchain, words: Vocabulary) -> tuple[Trace, Execution]:
         tracer = Tracer()
-        reader = DumpReader(self.ir.words, tracer.take)
+        reader = DumpReader(words, tracer.take)
         execution = self._compile(toolchain, self.ir.after_passes, reader.feed)
         if execution.ending in (Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT):
             self.notes.append(

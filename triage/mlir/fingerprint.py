@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 
+from triage.mlir.tree import UnbalancedError, closing, entries
+
 Spellings = tuple[tuple[re.Pattern[str], str], ...]
 
 _MODULUS = 1 << 128
@@ -25,6 +27,9 @@ _BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
 _BUFFER = re.compile(r"memref<((?:\d{1,19}x){1,64})[a-zA-Z]*?(\d{1,18})")
+_ATTRIBUTES = re.compile(r"<\{| \{")
+_SIZE = re.compile(r"\bindex\b")
+_MAX_DETAIL = 200  # characters of an attribute
 _LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _OPENERS, _CLOSERS = "([{<", ")]}>"
 
@@ -46,6 +51,9 @@ class Vocabulary:
         allocates: Operations that allocate buffers.
         shared: Pattern of the types of buffers in shared memory.
         sources: Class of a pass -> other files that hold its decisions, relative to the repository.
+        constants: The inert operations that hold constants.
+        descriptive: Attributes that describe a program or its target, not what it computes.
+        detailed: Whether constants, all other attributes and computations of single bits count as decisions, too.
     """
 
     functions: frozenset[str]
@@ -60,6 +68,9 @@ class Vocabulary:
     allocates: frozenset[str] = frozenset()
     shared: re.Pattern[str] | None = None
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    constants: frozenset[str] = frozenset()
+    descriptive: frozenset[str] = frozenset()
+    detailed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +161,8 @@ class FingerprintBuilder:
         self.name, self.symbol, self.sum = name, _symbol(line), 0
         self.operations: Counter[str] = Counter()
         self.choices: set[tuple[str, str]] = set(_choices(line, words))
+        if words.detailed:
+            self.choices.update(_details(name, line, "", words))
         self.shared = 0
         self.typed_counts: Counter[str] | None = Counter() if count_types else None
 
@@ -157,6 +170,8 @@ class FingerprintBuilder:
         """Add an operation without regions."""
         self.choices.update(_choices(line, words))
         types = _types(line, words)
+        if words.detailed:
+            self.choices.update(_details(name, line, types, words))
         if name in words.inert or (words.bookkeeping and words.bookkeeping.fullmatch(types)):
             return
         self._count(name, types)
@@ -177,6 +192,8 @@ class FingerprintBuilder:
         child.symbol = child.symbol or _symbol(line)
         child.choices.update(_choices(line, words))
         types = _types(line, words)
+        if words.detailed:
+            child.choices.update(_details(child.name, line, types, words))
         digest = _digest(f"{child.name}|{types}|{child.sum}")
         self.operations.update(child.operations)
         if self.typed_counts is not None:
@@ -244,6 +261,36 @@ def _choices(line: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
             for key, chosen in _CHOICE.findall(_normalised(value, words.spellings)):
                 yield f"{name}.{key}", chosen
             start = line.find(f"{name} = ", start + len(name) + 3 + len(value))
+
+
+def _details(name: str, line: str, types: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
+    """Yield (`operation.attribute`, value) for what an operation computes beyond its types.
+
+    Constants and operations of sizes and offsets are left out.
+    """
+    counts_sizes = words.bookkeeping is not None and words.bookkeeping.fullmatch(types) is not None
+    if (counts_sizes and _SIZE.search(types)) or name in words.inert - words.constants:
+        return
+    if counts_sizes and name not in words.constants:
+        yield f"operation {types}", name
+    for text in _dictionaries(line):
+        for key, value in entries(text).items():
+            if key not in words.descriptive and key not in words.decisions:
+                plain = _normalised(value, words.spellings)
+                yield f"{name}.{key}", plain if len(plain) <= _MAX_DETAIL else f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}"
+
+
+def _dictionaries(line: str) -> Iterator[str]:
+    """Yield the insides of the properties and of the attributes of an operation in generic form."""
+    position = 0
+    while found := _ATTRIBUTES.search(line, position):
+        begin = found.end() - 1
+        try:
+            end = closing(line, begin)
+        except UnbalancedError:  # the line is cut
+            return
+        yield line[begin + 1 : end - 1]
+        position = end
 
 
 def _shared_bytes(types: str, words: Vocabulary) -> int:

@@ -15,8 +15,8 @@ _MAX_LINE = 1 << 18
 
 _CHUNK = 1 << 20
 _HEADER = re.compile(
-    r"// -----// IR Dump (?:After|Before) (?P<name>(?:\(anonymous namespace\)::)?\S+)(?P<failed> Failed)?"
-    r"(?: \((?P<argument>[^)]*)\))?"
+    r"// -----// IR Dump (?:After|Before) (?P<name>(?:\(anonymous namespace\)::)?\S+?)(?P<failed> Failed)?"
+    r"(?:(?: \(|: )(?P<argument>[\w.-]*)| //-----|\Z)"
 )
 
 

@@ -83,6 +83,8 @@ def _vocabulary() -> Vocabulary:
         allocates=frozenset(words["allocates"]),
         shared=re.compile(words["shared"]),
         sources={name: tuple(paths) for name, paths in words["sources"].items()},
+        constants=frozenset(words["constants"]),
+        descriptive=frozenset(words["descriptive"]),
     )
 
 
