@@ -29,13 +29,15 @@ from triage.execution.run_stage import RunPlanner, RunTask
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Flag, InputKind, Library, Reference, RunSpec
 from triage.model.errors import TriageError
-from triage.model.execution import Ending, Execution
+from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
 _REMEMBERED = 20  # results of one compile that show whether it is steady
+_REFERENCE, _DEFINED_REFERENCE = "reference", "reference with defined results"  # marks of a compile
+_READS_UNWRITTEN = "reads_unwritten"  # the metric of a run whose results depend on memory that was never written to
 # Endings that one run does not prove.
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
 
@@ -367,7 +369,7 @@ class Prober:
         if reference.onnxruntime:
             return self._onnxruntime_results(case, folder or self._results, stop)
         flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
-        plain = replace(case, flags=flags, run=replace(case.run, reference=None, expected=()))
+        plain = replace(case, flags=flags, goldens=(), run=replace(case.run, reference=None, expected=()))
         base = toolchain
         if reference.toolchain is not None:
             try:
@@ -380,28 +382,45 @@ class Prober:
             reason = run_task.reason if isinstance(run_task, Untestable) else "there is nothing to run"
             return Untestable(Cause.RECIPE, f"the reference cannot be run: {reason}")
         target = (folder or self._results) / run_task.key(task.key())
+        key = task.key(_DEFINED_REFERENCE if folder else _REFERENCE)
         name = f"the reference on {base.revision.name}"
-        files = intact_results(target)
-        if files is None:
-            problem: list[str] = []
-
-            def keep(module: Path) -> None:
-                execution, files = run_task.results(module, module.parent, stop)
-                if not execution.ok:
-                    problem.append(f"does not run: {execution.stderr.last_line[:200] or execution.ending}")
-                elif folder and not run_task.is_defined(module, files, module.parent, stop):
-                    problem.append("reads memory that was never written to")
-                else:
-                    keep_results(files, target)
-
-            probe = task.probe(task.record("", self._run(task, stop, on_output=keep), None), cached=False)
-            made(probe)
-            files = intact_results(target)
-            if problem or files is None:
-                reason = problem[0] if problem else "does not compile"
-                failed = f": {probe.outcome.failure.headline}" if isinstance(probe.outcome, Failed) else ""
-                return Untestable(Cause.RECIPE, f"{name} {reason}{failed}")
+        if (files := intact_results(target)) is None:
+            with self._claims.claim(key):
+                files, known = intact_results(target), self._known(task, key=key)
+                if files is None and (known is None or _reference_problem(known) is None):
+                    known = self._computed_reference(task, run_task, key, target, stop, made)
+                    files = intact_results(target)
+            if files is None:
+                reason = (_reference_problem(known) if known else None) or "returns nothing"
+                return Untestable(Cause.RECIPE, f"{name} {reason}")
         return tuple(run_task.runner.saved(file) for file in files)
+
+    def _computed_reference(
+        self, task: CompileTask, run_task: RunTask, key: str, target: Path, stop: StopSignal, made: Callable[[Probe], None]
+    ) -> Probe:
+        """Compile and run a reference, keep its results, and record why there are none."""
+        ran: list[Execution] = []
+
+        def keep(module: Path) -> None:
+            execution, files = run_task.results(module, module.parent, stop)
+            is_checked = execution.ok and key == task.key(_DEFINED_REFERENCE)
+            if is_checked and not run_task.is_defined(module, files, module.parent, stop):
+                execution = replace(execution, metrics={_READS_UNWRITTEN: 1.0})
+            elif execution.ok:
+                keep_results(files, target)
+            ran.append(execution)
+
+        compiled = task.record(key, self._run(task, stop, on_output=keep), None)
+        probe = task.probe(compiled, cached=False)
+        made(probe)
+        records = [compiled, *(task.record(run_task.key(key), execution, None) for execution in ran)]
+        if ran:
+            probe = task.ran(records[-1], probe, cached=False)
+        # One run does not prove that a program never ends.
+        if records[-1].execution.ending is not Ending.TIMED_OUT and intact_results(target) is None:
+            for record in records:
+                self._recorded(task, record, probe if record is not compiled else None)
+        return probe
 
     def _onnxruntime_results(self, case: Case, folder: Path, stop: StopSignal) -> tuple[str, ...] | Untestable:
         runner = self.compilers[case.compiler].runner()
@@ -410,7 +429,9 @@ class Prober:
         if isinstance(key, Untestable):
             return key
         if intact_results(folder / key) is None:
-            with self._scratch.folder() as scratch:
+            with self._claims.claim(key), self._scratch.folder() as scratch:
+                if (files := intact_results(folder / key)) is not None:
+                    return tuple(map(runner.saved, files))
                 results = onnxruntime_results(case, runner, scratch, stop)
                 if isinstance(results, Untestable):
                     return results
@@ -487,6 +508,17 @@ class _AnyOf:
 
     def is_set(self) -> bool:
         return self.first.is_set() or (self.second is not None and self.second.is_set())
+
+
+def _reference_problem(probe: Probe) -> str | None:
+    """Return why a reference has no results; None when it has."""
+    match probe.outcome:
+        case Untestable(reason=reason):
+            return f"cannot be tested: {reason}"
+        case Failed(failure=failure):
+            does = "compile" if failure.stage is Stage.COMPILE else "run"
+            return f"does not {does}: {failure.headline}"
+    return "reads memory that was never written to" if _READS_UNWRITTEN in probe.measured.metrics else None
 
 
 def _result(execution: Execution, case: Case) -> tuple[str, str]:

@@ -63,16 +63,20 @@ class RunTask:
         if times:
             seconds[RUN_MS] = min(times)
         compared = bool(self.expected) and (self.overlooks_nan if same[0].ok else same[0].exit_code is not None)
-        wrong = self._differences(module, scratch, stop) if compared else {}
+        # A program that compared all results as equal has as many as are expected.
+        count = len(self.expected) if same[0].ok else None
+        wrong = self._differences(self.results(module, scratch, stop, count)[1]) if compared else {}
         return replace(same[0], metrics={**seconds, **wrong}), len(executions) - len(same)
 
-    def results(self, module: Path, scratch: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
-        """Run a compiled file and write its results to files in `scratch`. No files when it fails."""
+    def results(self, module: Path, scratch: Path, stop: StopSignal, count: int | None = None) -> tuple[Execution, list[Path]]:
+        """Run a compiled file and write its results to files in `scratch`. No files when it fails. count: None to find out."""
         values = self.runner.value_options(self.inputs, ())
-        printed = self._run(module, values, scratch, stop)
-        if not printed.ok:
-            return printed, []
-        files = [scratch / f"{index}.npy" for index in range(self.runner.results(printed.stdout.text))]
+        if count is None:
+            printed = self._run(module, values, scratch, stop)
+            if not printed.ok:
+                return printed, []
+            count = self.runner.results(printed.stdout.text)
+        files = [scratch / f"{index}.npy" for index in range(count)]
         saved = self._run(module, [*values, *self.runner.saving(files)], scratch, stop)
         return saved, files if saved.ok else []
 
@@ -127,9 +131,8 @@ class RunTask:
         golden = dict(self.case.goldens).get(RUN_MS)
         return golden is not None and min(self._milliseconds(execution), default=0.0) > golden
 
-    def _differences(self, module: Path, scratch: Path, stop: StopSignal) -> dict[str, float]:
+    def _differences(self, files: Sequence[Path]) -> dict[str, float]:
         """Numbers on the first wrong result; empty when results cannot be compared."""
-        _, files = self.results(module, scratch, stop)
         tolerances = self._tolerances
         for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
             numbers = self.runner.differences(self.runner.saved(file), expected, tolerances)
