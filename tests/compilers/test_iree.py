@@ -71,12 +71,12 @@ def test_what_a_version_cannot_do_is_untestable_and_never_bad() -> None:
 
 def test_pass_reporting_changes_only_what_is_printed() -> None:
     first = IREE.invocation(CASE, NEW)
-    second = IREE.with_pass_reporting(first, crashed=False)
+    second = IREE.with_pass_reporting(first)
     assert second.options == first.options
     assert "--mlir-print-ir-after-failure" in second.printing
-    third = IREE.with_pass_reporting(first, crashed=True)
+    third = IREE.on_one_thread(first)
     assert third.options == first.options
-    assert "--mlir-pass-pipeline-local-reproducer" in third.printing
+    assert "--mlir-disable-threading" in third.printing
 
 
 def elf(path: Path) -> Path:

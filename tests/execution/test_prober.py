@@ -35,8 +35,8 @@ CRASHES = "kill -SEGV $$"
 FAILS = "echo 'm.mlir:1:1: error: no such thing' >&2; exit 1"
 HANGS = "exec sleep 60"
 KILLED = "kill -KILL $$"
-NAMES_ITS_PASS = f"""case "$*" in *--report*)
- echo '// -----// IR Dump After SomePass Failed (some-pass) //----- //' >&2;; esac; {CRASHES}""".replace("\n", "")
+NAMES_ITS_PASS = """case "$*" in *--report*)
+ echo '// -----// IR Dump After SomePass Failed (some-pass) //----- //' >&2;; esac; exit 1""".replace("\n", "")
 
 
 class ScriptFamily(Compiler):
@@ -54,8 +54,11 @@ class ScriptFamily(Compiler):
         unknown = next((flag for flag in flags if flag == "--unknown"), None)
         return Untestable(Cause.FLAG, f"does not know the flag {unknown}") if unknown else Invocation(flags)
 
-    def with_pass_reporting(self, invocation: Invocation, *, crashed: bool) -> Invocation:
+    def with_pass_reporting(self, invocation: Invocation) -> Invocation:
         return replace(invocation, printing=("--report",))
+
+    def on_one_thread(self, invocation: Invocation) -> Invocation:
+        return replace(invocation, printing=("--one-thread",))
 
 
 @dataclass
@@ -184,7 +187,38 @@ def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:
     outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Failed)
     assert not outcome.flaky
-    assert len([line for line in lab.runs if "--report" not in line]) == 2
+    assert len(lab.runs) == 2
+
+
+def crashes_in(function: str) -> str:
+    return f"echo ' #0 0x0000000000000001 {function}() (lib.so+0x1)' >&2; {CRASHES}"
+
+
+def test_a_crash_that_prints_the_same_stack_twice_needs_no_third_run(lab: Laboratory) -> None:
+    lab.plan(crashes_in("ns::first"))
+    outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.signature == "segfault:ns::first"
+    assert len(lab.runs) == 2
+
+
+def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(lab: Laboratory) -> None:
+    lab.plan(crashes_in("ns::first"), crashes_in("ns::second"), crashes_in("ns::third"))
+    outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.failure.signature, outcome.flaky) == ("segfault:ns::third", False)
+    assert ["--one-thread" in line for line in lab.runs] == [False, False, True]
+
+
+def test_a_crash_from_before_stacks_had_names_is_run_again(lab: Laboratory) -> None:
+    old = "echo 'Stack dump without symbol names (ensure you have llvm-symbolizer in your PATH)' >&2"
+    lab.plan(f"{old}; {CRASHES}", f"{old}; {CRASHES}", crashes_in("ns::first"))
+    lab.prober.probe(lab.case(), lab.toolchain)
+    probe = lab.prober.probe(lab.case(), lab.toolchain)
+    assert not probe.cached
+    assert isinstance(probe.outcome, Failed)
+    assert probe.outcome.failure.signature == "segfault:ns::first"
+    assert not lab.prober.is_unsteady(lab.case(), lab.toolchain)
 
 
 def test_two_of_three_runs_decide_after_a_crash(lab: Laboratory) -> None:
@@ -215,7 +249,7 @@ def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
     outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Failed)
     assert outcome.failure.failing_pass == "SomePass"
-    assert ["--report" in line for line in lab.runs] == [False, False, True]
+    assert ["--report" in line for line in lab.runs] == [False, True]
 
 
 def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:

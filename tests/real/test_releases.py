@@ -58,6 +58,25 @@ def test_a_crash_that_happens_twice_is_not_flaky(shared_home: Path, triage: Tria
     assert (result["status"], result["failure"]["class"], result["flaky"]) == ("xfail", "segfault", False)
 
 
+def test_the_stack_identifies_a_crash_on_every_release(shared_home: Path, triage: Triage) -> None:
+    recipe = RECIPES / "matmul-complex.yaml"
+    results = json_answer(triage, "run", recipe, "-t", "3.2.0", "-t", "3.9.0", code=0)["results"]
+    name = "LLVMGPUSelectLoweringStrategyPass"
+    for failure in (result["failure"] for result in results):
+        assert failure["signature"] == f"segfault:GPU::getMmaScheduleFromProblemAndTarget in {name}"
+        assert failure["pass"] == name
+        assert failure["details"]["frames"].endswith(f" < {name}::runOnOperation")
+
+
+@pytest.mark.slow
+def test_an_assertion_of_triton_names_the_pass_on_its_stack(shared_home: Path, triage: Triage) -> None:
+    recipe = RECIPES / "triton-delta-rule-narrow.yaml"
+    [result] = json_answer(triage, "run", recipe, "-t", "3.2.0", code=0)["results"]
+    assert (result["failure"]["class"], result["failure"]["phase"]) == ("assertion", "llir")
+    assert result["failure"]["pass"] == "ConvertTritonGPUToLLVM"
+    assert result["failure"]["details"]["frames"].endswith(" < ConvertTritonGPUToLLVM::runOnOperation")
+
+
 def test_an_undeclared_device_is_in_the_details(shared_home: Path, triage: Triage) -> None:
     [result] = json_answer(triage, "run", RECIPES / "sharded-llama-undeclared-device.yaml", "-t", "3.3.0", code=0)["results"]
     assert result["failure"]["details"]["device"] == "__device_7"

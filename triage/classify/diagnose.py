@@ -57,7 +57,7 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | s
     if stopped := _stopped(execution, rules):
         return Diagnosis((stopped, *explained))
     if crashed := _crashed(execution, rules):
-        return _crash_diagnosis(explained, crashed, failed)
+        return Diagnosis(_crash_failures(explained, crashed))
     if explained:
         if scanner.passes_ran or failing_pass or not may_be_as_read(explained[0], rules):
             return Diagnosis(failures)
@@ -70,19 +70,21 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | s
     return Diagnosis(with_pass(failures, failed, rules))
 
 
-def _crash_diagnosis(reported: Sequence[Failure], crashed: Failure, failed: FailingPass | None) -> Diagnosis:
-    """Identify a crash by an assertion's text, the pass it happened in, or the named frames of its stack."""
-    reported = tuple(failure for failure in reported if failure.signature != "segfault")  # a stack without any symbol
-    stacks = [failure for failure in reported if failure.failure_class == crashed.failure_class]
-    if any(failure.family in ("crash", crashed.family) for failure in reported) and not stacks:
-        return Diagnosis(reported)
-    others = tuple(failure for failure in reported if failure not in stacks)
-    if failed is None:
-        return Diagnosis((*others, *(stacks or [crashed])), needs_pass=not others)
-    # Which frames have names differs between releases, and with several threads between runs; the pass does not.
-    signature = f"{crashed.signature} in {failed.name}"
-    crash = replace(stacks[0] if stacks else crashed, signature=signature, failing_pass=failed.name, phase=failed.phase)
-    return Diagnosis((*others, crash))
+def _crash_failures(reported: Sequence[Failure], crashed: Failure) -> tuple[Failure, ...]:
+    """Identify a crash by what the compiler says itself, such as an assertion, else by its stack, else by the signal.
+
+    A pass that was reported before the crash is no evidence: the crash may lie behind it, or outside of all passes.
+    """
+    stacks = [failure for failure in reported if failure.failure_class in ("segfault", crashed.failure_class)]
+    others = [failure for failure in reported if failure not in stacks]
+    if any(failure.family in ("crash", crashed.family) for failure in others):
+        return tuple(others)
+    named = next((failure for failure in stacks if failure.signature != failure.failure_class), None)
+    if named is None:
+        return (*others, crashed)
+    signature = named.signature.replace(named.failure_class, crashed.failure_class, 1)
+    identity = replace(crashed, line=named.line, signature=signature, headline=named.headline, phase=named.phase)
+    return (*others, replace(identity, failing_pass=named.failing_pass, details={**crashed.details, **named.details}))
 
 
 def _scan(captured: Captured, rules: RuleSet) -> Scanner:

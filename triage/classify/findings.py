@@ -114,7 +114,7 @@ class Finding:
         if name == "message":
             return normalised(self.captures.get("message") or (self.headline if alone and "type" not in self.captures else ""))
         if name == "frames":
-            return " < ".join(self.stack.meaningful) if self.stack else ""
+            return self.stack.place if self.stack else ""
         if name == "caller":
             return self._caller()
         if name == "function" and (function := self.captures.get("function")):

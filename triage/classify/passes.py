@@ -15,9 +15,6 @@ from triage.classify.prefilter import Prefilter
 _DUMP_AFTER = re.compile(
     r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?"
 )
-_DUMP_BEFORE = re.compile(
-    r"IR Dump Before (?P<name>(?:\(anonymous namespace\)|\S+?))(?: \((?P<argument>[\w.-]+)\))?(?: \(\'|:| //|$)"
-)
 _PIPELINE_FAILED = re.compile(  # the passes that ran are nested; the last is the one that failed
     r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, )*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
 )
@@ -86,22 +83,20 @@ class PassScanner:
     """Reads the output of a run with `--mlir-print-ir-after-failure`: hundreds of MB for the name of a pass.
 
     failed: the failing passes in order of printing; the first is the innermost, where the failure began.
-    begun: where IR is printed before each pass instead, the last pass that began, in which a run crashed.
     """
 
     def __init__(self) -> None:
-        self._prefilter = Prefilter((" Failed", "Pipeline failed while executing", "IR Dump Before "))
+        self._prefilter = Prefilter((" Failed", "Pipeline failed while executing"))
         self.failed: list[FailingPass] = []
-        self.begun: FailingPass | None = None
 
     def feed(self, data: bytes) -> None:
         """Read a piece of the stream; pieces may be cut anywhere."""
         self._read(self._prefilter.feed(data))
 
     def finish(self) -> FailingPass | None:
-        """Return the first failing pass, or the last that began; None when no pass was named."""
+        """Return the first failing pass; None when no pass was named."""
         self._read(self._prefilter.finish())
-        return self.failed[0] if self.failed else self.begun
+        return self.failed[0] if self.failed else None
 
     def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
         for _, raw in lines:
@@ -109,5 +104,3 @@ class PassScanner:
             failed = failing_pass(text)
             if failed and failed not in self.failed and len(self.failed) < _MAX_PASSES:
                 self.failed.append(failed)
-            elif match := _DUMP_BEFORE.search(text):
-                self.begun = FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"])

@@ -339,9 +339,9 @@ class Scanner:
         stack = finding.stack or stack_dump.Stack()
         if finding.rule.name == "segfault" and stack.symbols:
             rule = next((rule for rule in self._rules if _frames_match(rule, stack)), finding.rule)
-            top = stack.meaningful[:1]
-            headline = ((not top or "kind" in finding.captures) and finding.headline) or (
-                f"crashed in {top[0]}" if top else "crashed"
+            place = stack.place
+            headline = ((not place or "kind" in finding.captures) and finding.headline) or (
+                f"crashed in {place.partition(' ')[0]}" if place else "crashed"
             )
             finding = Finding(rule, headline, finding.line, captures=finding.captures, stack=stack)
         finding.headline = finding.headline or "crashed"

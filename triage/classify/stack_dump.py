@@ -10,7 +10,7 @@ from functools import cache
 
 from triage.classify.passes import compiler_names
 
-_FRAMES = 3  # enter a signature: more of them vary with inlining, fewer name a helper function
+_FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
 
 _NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
@@ -35,7 +35,10 @@ _LAMBDA = re.compile(r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*
 _OPERATORS = re.compile(r"operator\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)")
 _HIDE_ANGLES, _SHOW_ANGLES = str.maketrans("<>", "\1\2"), str.maketrans("\1\2", "<>")
 _STATUS = re.compile(r"-?[0-9]{1,9}")
-_PASS = re.compile(r"(?:^|::)(?P<name>\w+(?:Pass|\w))::runOnOperation\Z")
+_PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manager
+    r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?(?:Function|Module|Loop|SCC|Region|BasicBlock)"
+    r"|(?P<new>\w+Pass)::run(?:Impl)?)\Z"
+)
 
 _SIGNALS = {
     "segmentation fault": "SIGSEGV",
@@ -97,16 +100,34 @@ class Stack:
     @property
     def meaningful(self) -> tuple[str, ...]:
         """The first frames that are specific to the crash, innermost first, up to the pass that ran."""
-        frames: list[str] = []
+        return tuple(map(_short, self._specific()))
+
+    def _specific(self) -> list[str]:
+        symbols: list[str] = []
         for symbol in self.symbols:
             if _common_frames().match(symbol):
                 continue
-            short = "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
-            if not frames or frames[-1] != short:  # recursion adds nothing, outer namespaces change between releases
-                frames.append(short)
-            if len(frames) == _FRAMES or _PASS.search(symbol):
+            if not symbols or _short(symbols[-1]) != _short(symbol):  # recursion adds nothing
+                symbols.append(symbol)
+            if len(symbols) == _FRAMES or _PASS.search(symbol):
                 break
-        return tuple(frames)
+        return symbols
+
+    @property
+    def place(self) -> str:
+        """Where it crashed, as `function in pass`: the innermost function that is not one of a header, and the pass that ran.
+
+        Only these two: functions between them are inlined and renamed from release to release. Without a pass on the stack,
+        the function's caller.
+        """
+        symbols = self._specific()
+        own = [_short(symbol) for symbol in symbols if not _header_frames().match(symbol)] or [*map(_short, symbols)]
+        if not own:
+            return ""
+        name = self.failing_pass
+        if name is None:
+            return " < ".join(own[:2])
+        return own[0] if own[0].startswith(f"{name}::") else f"{own[0]} in {name}"
 
     def caller_of(self, function: str) -> str:
         """Return what called a function of a header in which an assertion failed; empty where its name is not known.
@@ -117,7 +138,7 @@ class Stack:
             return ""
         for symbol in self.symbols[: self.before_gap]:
             if not _common_frames().match(symbol) and not _header_frames().match(symbol):
-                return "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
+                return _short(symbol)
         return ""
 
     @property
@@ -125,7 +146,7 @@ class Stack:
         """The innermost pass on the stack."""
         for symbol in self.symbols:
             if (match := _PASS.search(symbol)) and not _common_frames().match(symbol):
-                return match["name"]
+                return match["mlir"] or match["old"] or match["new"]
         return None
 
     def add(self, frame: Frame) -> bool:
@@ -141,6 +162,11 @@ class Stack:
         elif not frame.symbol and not frame.in_system and self.before_gap is None:
             self.before_gap = len(self.symbols)
         return True
+
+
+def _short(symbol: str) -> str:
+    """Return a function's name with its class or namespace; those around it change between releases."""
+    return "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
 
 
 def parse_frame(text: str) -> Frame | None:

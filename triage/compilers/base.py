@@ -337,8 +337,12 @@ class Compiler(ABC):
         """The MLIR dialects it registers; empty when it lists none. EnvironmentFailure as `describe`."""
         return frozenset()
 
-    def with_pass_reporting(self, invocation: Invocation, *, crashed: bool) -> Invocation:
-        """The same compile, printing which pass failed. crashed: the compile before ended by a signal."""
+    def with_pass_reporting(self, invocation: Invocation) -> Invocation:
+        """The same compile, printing which pass failed."""
+        return invocation
+
+    def on_one_thread(self, invocation: Invocation) -> Invocation:
+        """The same compile on one thread, if it uses several."""
         return invocation
 
     def run_facts(self, execution: Execution) -> RunFacts:

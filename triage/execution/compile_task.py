@@ -55,9 +55,13 @@ class CompileTask:
         """The variables of the family and of the recipe, which take precedence."""
         return {**self.invocation.env, **dict(self.case.env)}
 
-    def with_pass_reporting(self, *, crashed: bool) -> CompileTask:
+    def with_pass_reporting(self) -> CompileTask:
         """Return the same task, printing which pass failed."""
-        return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation, crashed=crashed))
+        return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation))
+
+    def on_one_thread(self) -> CompileTask:
+        """Return the same task, compiling on one thread."""
+        return replace(self, invocation=self.compiler.on_one_thread(self.invocation))
 
     def argv(self, output: Path) -> list[str]:
         return self.invocation.argv(self.toolchain.program, self.prepared.path, output)

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,6 +20,7 @@ from triage.execution.artifacts import Artifacts, Download
 from triage.execution.cache import Evidence, Record
 from triage.execution.claims import Claims
 from triage.execution.compile_task import CompileTask
+from triage.execution.crash_stack import lacks_names, with_named_stack
 from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
 from triage.execution.judge import DISPATCHES, judge, judge_import, needs_pass, rules_of
 from triage.execution.onnxruntime_reference import onnxruntime_key, onnxruntime_results
@@ -118,7 +119,7 @@ class Prober:
         """Return the outcome of a task from the evidence; None when its compile or its run is not in it (see `probe`)."""
         key = key or task.key()
         compiled = self._evidence.find(key, after)
-        if compiled is None:
+        if compiled is None or lacks_names(compiled.execution):
             return None
         probe = task.probe(compiled, cached=True)
         if not isinstance(probe.outcome, Compiled) or task.run is None:
@@ -168,11 +169,9 @@ class Prober:
                 task, key, stop, lambda output: task.record(key, self._run(task, stop, on_output=output), None)
             )
         scanner = PassScanner()
-        reporting = task.with_pass_reporting(crashed=False)
+        reporting = task.with_pass_reporting()
         execution = self._run(reporting, stop, on_stderr=scanner.feed)
         failing_pass = scanner.finish() or (None if reporting == task else NO_PASS)
-        if execution.ending is Ending.SIGNALLED and needs_pass(execution, rules_of(case)) and not _has_frames(execution, case):
-            failing_pass = self._failing_pass(task, stop, crashed=True)
         return self._recorded(task, task.record(key, execution, failing_pass))
 
     def footprint(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
@@ -221,7 +220,8 @@ class Prober:
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
             return False
-        compiled = [task.probe(record, cached=True) for record in self._evidence.all(task.key(), _REMEMBERED)]
+        records = [record for record in self._evidence.all(task.key(), _REMEMBERED) if not lacks_names(record.execution)]
+        compiled = [task.probe(record, cached=True) for record in records]
         probes = compiled
         if compiled and isinstance(task.run, RunTask):
             ran = self._evidence.all(task.run.key(task.key()), _REMEMBERED)
@@ -456,8 +456,10 @@ class Prober:
         chosen = max(runs, key=lambda execution: results.count(_result(execution, task.case)))
         agreeing = results.count(_result(chosen, task.case))
         failing_pass = None
-        if needs_pass(chosen, rules_of(task.case)):
-            failing_pass = self._failing_pass(task, self._stop, crashed=chosen.ending is Ending.SIGNALLED)
+        if chosen.ending is Ending.SIGNALLED:
+            chosen = self._steady_crash(task, [run for run in runs if run.signal == chosen.signal])
+        elif needs_pass(chosen, rules_of(task.case)):
+            failing_pass = self._failing_pass(task, self._stop)
         record = task.record(task.key(), chosen, failing_pass)
         return replace(record, runs=agreeing, disagreements=len(runs) - agreeing)
 
@@ -475,6 +477,7 @@ class Prober:
             runner = task.compiler.runner() if task.counts else None
             argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
             execution = run(argv, task.case.limits, folder, env=task.env, stop=stop, on_stderr=on_stderr)
+            execution = with_named_stack(execution)
             size = output.stat().st_size if execution.ok and output.is_file() else None
             count = runner.dispatches(counted.read_text("utf-8", "replace")) if runner and counted.is_file() else None
             if on_output and size is not None:
@@ -489,9 +492,20 @@ class Prober:
             )
         return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
 
-    def _failing_pass(self, task: CompileTask, stop: StopSignal, *, crashed: bool) -> FailingPass | None:
+    def _steady_crash(self, task: CompileTask, runs: Sequence[Execution]) -> Execution:
+        """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then
+        the stack of one more run, on one thread, counts.
+        """
+        single = task.on_one_thread()
+        if single != task and len({_state(judge(run, rules_of(task.case))) for run in runs}) > 1:
+            again = self._run(single, self._stop)
+            if again.signal == runs[0].signal:
+                return again
+        return runs[0]
+
+    def _failing_pass(self, task: CompileTask, stop: StopSignal) -> FailingPass | None:
         """Run a task again to print the failing pass."""
-        reporting = task.with_pass_reporting(crashed=crashed)
+        reporting = task.with_pass_reporting()
         if reporting == task:  # the family has no passes, or the first run printed all there is
             return None
         scanner = PassScanner()
@@ -535,11 +549,6 @@ def _result(execution: Execution, case: Case) -> tuple[str, str]:
             return "failed", signature
         case Untestable(cause=cause):
             return "untestable", cause
-
-
-def _has_frames(execution: Execution, case: Case) -> bool:
-    outcome = judge(execution, rules_of(case))
-    return isinstance(outcome, Failed) and "frames" in outcome.failure.details
 
 
 def _not_compiled(case: Case, toolchain: Toolchain, reason: Untestable | FailedImport) -> Probe:

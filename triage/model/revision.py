@@ -20,7 +20,7 @@ class Revision:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a compiler supports, as it reports it. flags: without dashes; switches: the flags that are on or off; choices:
-    the flags that take one of a few words, with these words.
+    the flags that take one of a few words, with these words; stack_printer: see `execution.crash_stack`.
     """
 
     backends: frozenset[str] = frozenset()
@@ -28,6 +28,7 @@ class Capabilities:
     flags: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    stack_printer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def describe(state: StateStore, compiler: Compiler, program: Path) -> DescribedC
         raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
     try:
         return _from_json(section.get(key))
-    except (KeyError, TypeError, AttributeError):  # none, or of an earlier version of the program
+    except (KeyError, TypeError, ValueError, AttributeError):  # none, or of an earlier version of the program
         pass
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
         identity = pool.submit(_identity, state, files)  # reading a large library takes as long as the queries
@@ -81,6 +81,7 @@ def _from_json(value: Any) -> DescribedCompiler:
         flags=frozenset(_texts(value["flags"])),
         switches=frozenset(_texts(value["switches"])),
         choices={name: _texts(words) for name, words in value["choices"].items()},
+        stack_printer=None if (address := value["stack_printer"]) is None else int(address),
     )
     version, commit, date = value["version"], value["commit"], value["date"]
     _texts([value["identity"], *(text for text in (version, commit, date) if text is not None)])
@@ -105,4 +106,5 @@ def _to_json(known: DescribedCompiler) -> dict[str, Any]:
         "flags": sorted(capabilities.flags),
         "switches": sorted(capabilities.switches),
         "choices": {name: list(words) for name, words in capabilities.choices.items()},
+        "stack_printer": capabilities.stack_printer,
     }

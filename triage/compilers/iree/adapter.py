@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from triage.compilers.iree import installation
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.iree.recipe import IREE
 from triage.config.values import yaml_text
+from triage.execution.crash_stack import PRINT_ADDRESSES
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
@@ -30,14 +30,8 @@ if TYPE_CHECKING:  # imported where they are used: a compile needs none of them,
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
-_NAME_PASS = ("--mlir-print-ir-after-failure", "--mlir-disable-threading", "--mlir-elide-elementsattrs-if-larger=16")
-# A crash prints no dump, but the crash reproducer names the pass. It copies the module before each pass, which is too
-# slow for failures that print a dump.
-_NAME_CRASHED_PASS = (
-    f"--mlir-pass-pipeline-crash-reproducer={os.devnull}",
-    "--mlir-pass-pipeline-local-reproducer",
-    "--mlir-disable-threading",
-)
+_ONE_THREAD = "--mlir-disable-threading"
+_NAME_PASS = ("--mlir-print-ir-after-failure", _ONE_THREAD, "--mlir-elide-elementsattrs-if-larger=16")
 
 
 class Iree(Compiler):
@@ -86,13 +80,13 @@ class Iree(Compiler):
             return target
         phase = [f"--compile-to={case.phase}"] if case.phase else []
         printing = () if flag_name(_QUIET) in names else (_QUIET,)
-        # Symbolizing the crash dump of a 300 MB library takes longer than the compile and can exceed its time limit.
-        return Invocation((*target, *phase, *flags), printing, {"LLVM_DISABLE_SYMBOLIZATION": "1"})
+        return Invocation((*target, *phase, *flags), printing, PRINT_ADDRESSES)
 
-    def with_pass_reporting(self, invocation: Invocation, *, crashed: bool) -> Invocation:
-        names = {flag_name(option) for option in invocation.options}
-        extra = tuple(option for option in (_NAME_CRASHED_PASS if crashed else _NAME_PASS) if flag_name(option) not in names)
-        return replace(invocation, printing=(*invocation.printing, *extra))
+    def with_pass_reporting(self, invocation: Invocation) -> Invocation:
+        return _printing(invocation, _NAME_PASS)
+
+    def on_one_thread(self, invocation: Invocation) -> Invocation:
+        return _printing(invocation, (_ONE_THREAD,))
 
     def run_facts(self, execution: Execution) -> RunFacts:
         return RunFacts()  # failures name the phase; nothing else is printed
@@ -160,3 +154,9 @@ class Iree(Compiler):
         from triage.compilers.iree.runner import IreeRunner
 
         return IreeRunner()
+
+
+def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
+    """Return the same compile with the options that the recipe does not set."""
+    names = {flag_name(option) for option in invocation.options}
+    return replace(invocation, printing=(*invocation.printing, *(option for option in extra if flag_name(option) not in names)))

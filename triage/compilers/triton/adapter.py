@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from packaging.version import Version
@@ -23,6 +22,7 @@ from triage.compilers.interpreters import interpreter
 from triage.compilers.invocation import Invocation
 from triage.compilers.triton import layout, standalone
 from triage.compilers.triton.chips import chip_of
+from triage.execution.crash_stack import stack_printer
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Untestable
@@ -74,7 +74,7 @@ class Triton(Compiler):
             raise EnvironmentFailure(f"{program} has no Triton compiler beside it")
         backends = layout.backends(program)
         phases = dict.fromkeys(phase for name in sorted(backends) for phase in _PHASES[name])
-        known = Capabilities(backends=backends, phases=tuple(phases))
+        known = Capabilities(backends=backends, phases=tuple(phases), stack_printer=stack_printer(program))
         return Description(layout.version(program), layout.commit(program), None, known)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
@@ -91,6 +91,8 @@ class Triton(Compiler):
             "TRIAGE_TRITON": str(layout.import_root(toolchain.program)),
             "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
         }
+        if (printer := toolchain.capabilities.stack_printer) is not None:
+            env["TRIAGE_STACK_PRINTER"] = f"{printer}:{toolchain.program}"
         return Invocation(options, env=env, launcher=launcher)
 
     def _python(self, toolchain: Toolchain) -> Path | Untestable:
@@ -102,10 +104,6 @@ class Triton(Compiler):
             name = "{}.{}".format(*wanted)
             return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} needs Python {name}, and none is installed here")
         return found
-
-    def with_pass_reporting(self, invocation: Invocation, *, crashed: bool) -> Invocation:
-        """A crash kills the process, and only what was printed before it names the pass; else Triton has named it."""
-        return replace(invocation, printing=(*invocation.printing, "--name-pass")) if crashed else invocation
 
     def kernel(self, case: Case) -> KernelSpec | None:
         return case.spec if isinstance(case.spec, KernelSpec) else None

@@ -1,6 +1,6 @@
 """Compiles one kernel ahead of time with the Triton that the folder TRIAGE_TRITON holds.
 
-worker --spec JSON [--phase STAGE] [--name-pass] SOURCE -o OUTPUT
+worker --spec JSON [--phase STAGE] SOURCE -o OUTPUT
 
 SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). Lines on stdout that begin with `triage: `
 are JSON: {"stage": name} as each stage begins, {"metrics": {...}} at the end. Exit 0: compiled, and OUTPUT holds what the
@@ -29,11 +29,10 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--phase")
-    parser.add_argument("--name-pass", action="store_true")
     parser.add_argument("source")
     parser.add_argument("-o", dest="output", type=Path, required=True)
     options = parser.parse_args()
-    prepare(name_pass=options.name_pass)
+    prepare()
     report = KernelReport(options.phase)
     read_assembler(report)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import re
@@ -19,21 +20,29 @@ _SWITCHES = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "NVPTX_", "DISABLE_", "ALLO
 _NOT_NEEDED = ("torch", "numpy", "setuptools", "filelock")
 
 
-def prepare(*, name_pass: bool) -> None:
-    """Set variables, the module path and the cache, which begins empty in the current folder.
-
-    name_pass: print the IR before each pass, so that the last one printed is the one that crashed.
-    """
+def prepare() -> None:
+    """Set variables, the module path, the cache, which begins empty in the current folder, and what a crash prints."""
     here = str(Path.cwd())
     kept = os.environ.pop("TRIAGE_KEEP", "").split()
     for name in list(os.environ):
         if name.startswith(_SWITCHES) and name not in kept:
             del os.environ[name]
     os.environ.update(HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=str(Path(here, "cache")))
-    if name_pass:
-        os.environ["MLIR_ENABLE_DUMP"] = "1"
     sys.path[0] = os.environ.pop("TRIAGE_TRITON")
     sys.meta_path.append(_Finder())
+    address, _, library = os.environ.pop("TRIAGE_STACK_PRINTER", "").partition(":")
+    if library:
+        _print_stack_of_crash(int(address), library)
+
+
+def _print_stack_of_crash(address: int, library: str) -> None:
+    """Call LLVM's own function that makes a crash print the addresses on its stack. address: in the library's symbols."""
+    # As in `PRINT_ADDRESSES` of execution/crash_stack.py, which this interpreter cannot import.
+    os.environ.update(LLVM_DISABLE_SYMBOLIZATION="1", LLVM_ENABLE_SYMBOLIZER_MARKUP="1")
+    entry = ctypes.CDLL(library)._handle  # noqa: SLF001 - the loader's entry for the library, which begins with its address
+    start = ctypes.c_void_p.from_address(entry).value or 0
+    install = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool)(start + address)
+    install(b"", 0, 0)  # the program's name and its length, and whether to suppress the system's crash reports
 
 
 def read_assembler(report: KernelReport) -> None:

@@ -1,0 +1,219 @@
+"""Name the functions on the stack of a crash, by the symbols in the files of the program that crashed."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from triage.model.execution import Captured, Ending, Execution
+
+# LLVM's handler of signals prints where each library is loaded and the addresses on the stack. Its own search for names
+# takes longer than a compile, needs a program of LLVM, and knows only exported functions without it.
+PRINT_ADDRESSES = {"LLVM_DISABLE_SYMBOLIZATION": "1", "LLVM_ENABLE_SYMBOLIZER_MARKUP": "1"}
+
+_ADDRESSES = b"LLVM_ENABLE_SYMBOLIZER_MARKUP"
+_PRINTER = b"_ZN4llvm3sys28PrintStackTraceOnErrorSignalENS_9StringRefEb"
+_RESET = "{{{reset}}}"
+_HEADER = "Stack dump with symbol names:"
+_WITHOUT_NAMES = "Stack dump without symbol names"  # as LLVM begins it where `PRINT_ADDRESSES` is not set
+_MODULE = re.compile(r"\{\{\{module:(?P<id>\w{1,8}):(?P<path>.*?):elf:\w*\}\}\}")
+_MAPPED = re.compile(
+    r"\{\{\{mmap:0x(?P<start>[0-9a-f]{1,16}):0x(?P<size>[0-9a-f]{1,16}):load:(?P<id>\w{1,8}):\w+:(?:0x)?(?P<at>[0-9a-f]{1,16})\}\}\}"
+)
+_FRAME = re.compile(r"\{\{\{bt:(?P<index>\d{1,5}):0x(?P<address>[0-9a-f]{1,16})(?::\w+)?\}\}\}")
+_MOST_FRAMES = 300
+_LONGEST_NAME = 2000
+_FUNCTION = 2  # the type of a symbol
+_LOW = 1 << 32  # some releases print the low half of an address only
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapping:
+    """A part of a file in memory. start, size: of the memory; at: the address of its beginning in the file's symbols."""
+
+    path: str
+    start: int
+    size: int
+    at: int
+
+
+@dataclass(slots=True)
+class _Layout:
+    """Where files are loaded, as far as it was read."""
+
+    paths: dict[str, str] = field(default_factory=dict)
+    mappings: list[_Mapping] = field(default_factory=list)
+
+    def locate(self, address: int) -> tuple[str, int] | None:
+        """Return the file that is loaded at an address, and the address in its symbols; None for other memory."""
+        for mapping in self.mappings:
+            offset = (address - mapping.start) % _LOW
+            if offset < mapping.size:
+                return mapping.path, mapping.at + offset
+        return None
+
+
+def with_named_stack(execution: Execution) -> Execution:
+    """Replace the addresses of LLVM's stack dump, if there is one, by the names of functions.
+
+    A function without a symbol gets its place in its file, which is the same in each run of that file only.
+    """
+    if execution.ending is Ending.EXITED and execution.exit_code == 0:
+        return execution
+    stderr = execution.stderr
+    if _RESET not in stderr.head and _RESET not in stderr.tail:
+        return execution
+    layout = _Layout()
+    head, tail = ("\n".join(_named(text.split("\n"), layout)) for text in (stderr.head, stderr.tail))
+    return replace(execution, stderr=Captured(head, tail, stderr.dropped))
+
+
+def lacks_names(execution: Execution) -> bool:
+    """Whether it crashed, and its stack was recorded before stacks got names from symbols."""
+    return execution.ending is Ending.SIGNALLED and _WITHOUT_NAMES in execution.stderr.text
+
+
+def stack_printer(library: Path) -> int | None:
+    """Return the address, in a library's symbols, of LLVM's function that makes crashes print their stack.
+
+    None where there is none, or where LLVM is too old to print addresses.
+    """
+    table = _table(library)
+    return table.address_of(_PRINTER) if table and table.contains(_ADDRESSES) else None
+
+
+def _named(lines: list[str], layout: _Layout) -> Iterator[str]:
+    for line in lines:
+        if "{{{" not in line:
+            yield line
+        elif _RESET in line:
+            layout.paths.clear()
+            layout.mappings.clear()
+            yield _HEADER
+        elif match := _MODULE.search(line):
+            layout.paths[match["id"]] = match["path"]
+        elif match := _MAPPED.search(line):
+            start, size, at = (int(match[name], 16) for name in ("start", "size", "at"))
+            layout.mappings.append(_Mapping(layout.paths.get(match["id"], ""), start, size, at))
+        elif match := _FRAME.search(line):
+            if (index := int(match["index"])) < _MOST_FRAMES:
+                yield _frame(index, int(match["address"], 16), layout)
+        else:
+            yield line
+
+
+def _frame(index: int, address: int, layout: _Layout) -> str:
+    """Return a line of the stack in the form of LLVM's own: number, address, name and place in the file."""
+    begin, location = f" #{index} 0x{address:016x}", layout.locate(address)
+    if location is None:
+        return begin
+    path, at = Path(location[0]), location[1]
+    table = _table(path)
+    name = table.name_at(at) if table else None
+    return f"{begin} {f'{name} ' if name else ''}({path.name or 'program'}+{at:#x})"
+
+
+class SymbolTable:
+    """The functions of an ELF file, by address."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the table of a file.
+
+        Raises:
+            OSError, ValueError: the file cannot be read or has no symbols.
+        """
+        import numpy as np
+        from elftools.common.exceptions import ELFError
+        from elftools.construct import ConstructError
+        from elftools.elf.elffile import ELFFile
+
+        self._path = path
+        with path.open("rb") as source:
+            try:
+                elf = ELFFile(source)
+                section = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
+                if section is None or elf.elfclass != 64:
+                    raise ValueError(f"{path} has no symbols")
+                names = elf.get_section(section["sh_link"])
+            except (ELFError, ConstructError) as error:
+                raise ValueError(f"{path} is damaged") from error
+            self._names, self._names_size = int(names["sh_offset"]), int(names["sh_size"])
+            kind = [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+            source.seek(section["sh_offset"])
+            data = source.read(section["sh_size"])
+        symbols: Any = np.frombuffer(data[: len(data) // 24 * 24], np.dtype(kind))
+        symbols = symbols[((symbols["info"] & 15) == _FUNCTION) & (symbols["section"] != 0)]
+        self._symbols = symbols[np.argsort(symbols["value"], kind="stable")]
+
+    def name_at(self, address: int) -> str | None:
+        """Return the demangled name of the function that contains an address; None when no symbol covers it.
+
+        A call that is the last instruction of a function returns to the address behind it. The end is still counted in.
+        """
+        last = int(self._symbols["value"].searchsorted(address, side="right")) - 1
+        for index in (last, last - 1):
+            if index < 0:
+                break
+            symbol = self._symbols[index]
+            start, size = int(symbol["value"]), int(symbol["size"])
+            if start < address <= start + size or (address == start and size):
+                return _demangled(self._name(int(symbol["name"])))
+        return None
+
+    def contains(self, text: bytes) -> bool:
+        """Whether a text is anywhere in the file."""
+        with self._path.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(text) >= 0
+
+    def address_of(self, mangled: bytes) -> int | None:
+        """Return the address of a function; None when there is no such symbol."""
+        with self._path.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = data.find(b"\0" + mangled + b"\0", self._names, self._names + self._names_size)
+        matches = [] if at < 0 else self._symbols["value"][self._symbols["name"] == at + 1 - self._names].tolist()
+        return matches[0] if matches else None
+
+    def _name(self, offset: int) -> str:
+        with self._path.open("rb") as source:
+            source.seek(self._names + offset)
+            return source.read(8 * _LONGEST_NAME).split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=8)
+def _table(path: Path) -> SymbolTable | None:
+    """Return the symbols of a file; None when it is not there or has none."""
+    try:
+        return SymbolTable(path) if path.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _demangled(name: str) -> str:
+    """Return the name as it is in the source; unchanged where it is not mangled or the C++ library is missing."""
+    demangle = _demangler()
+    if demangle is None or not name.startswith("_Z"):
+        return name[:_LONGEST_NAME]
+    text = demangle(name.encode(), None, None, None)
+    if not text:
+        return name[:_LONGEST_NAME]
+    try:
+        return ctypes.string_at(text).decode("utf-8", "replace")[:_LONGEST_NAME]
+    finally:
+        ctypes.CDLL(None).free(ctypes.c_void_p(text))
+
+
+@cache
+def _demangler() -> Any:
+    """Return the demangler of the C++ library, which every compiler here needs, too; None where it is not there."""
+    try:
+        function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    return function
