@@ -40,7 +40,8 @@ class BisectSearch:
     match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
     verdict. repeats: compiles for each probe.
     witness: compares the passes of the good and the bad end's compilers; called once. untestable_outside: revisions that were
-    probed while the ends were looked for. path: changes that were found meanwhile. reason: why the search is inconclusive.
+    probed while the ends were looked for. foreign: revisions whose first outcome is that of a machine which is not
+    trusted. path: changes that were found meanwhile. reason: why the search is inconclusive.
     """
 
     runner: CaseProber
@@ -64,6 +65,7 @@ class BisectSearch:
     rounds: int = 0
     cached: int = 0
     compile_seconds: float = _LEAST_SECONDS
+    foreign: set[str] = field(default_factory=set)
 
     @property
     def last(self) -> int:
@@ -121,9 +123,9 @@ class BisectSearch:
         return any(old and index > oldest_new for index, (old, _) in shown.items())
 
     def lead(self, index: int, side: Side) -> int:
-        """By how many probes a candidate was on this side more often than elsewhere."""
+        """By how many probes a candidate was on this side more often than elsewhere. Untrusted results prove no side."""
         sides = [self.side(outcome) for outcome in self.outcomes.get(index, [])]
-        return 2 * sides.count(side) - len(sides)
+        return 2 * sides.count(side) - len(sides) - (self.range.revision(index).name in self.foreign)
 
     def _shown(self) -> list[tuple[int, int]]:
         """How often each candidate was on the old and on the new side."""
@@ -215,6 +217,8 @@ class BisectSearch:
             self.compile_seconds = max(self.compile_seconds, probe.measured.seconds)
             for index in wanted[_key(probe.case, probe.revision)][1]:
                 self.take(index, probe.outcome)
+                if probe.foreign:
+                    self.foreign.add(self.range.revision(index).name)
 
     def take(self, index: int, outcome: Outcome) -> None:
         """Take in one outcome."""
@@ -258,6 +262,7 @@ def confirm(search: BisectSearch) -> bool:
     pair = search.pair
     search.ask([index for index, _ in pair if index not in search.outcomes])  # known from a journal or a log only
     if not search.disagrees:
+        search.ask([index for index, _ in pair if search.range.revision(index).name in search.foreign], fresh=True)
         search.ask([index for index, _ in pair], fresh=True, times=search.clear_lead - 1)
     while search.disagrees and search.probes < _MOST_FLAKY_PROBES:
         if search.belief.noise is EXACT:

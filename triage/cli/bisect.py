@@ -25,6 +25,7 @@ from triage.cli.options import (
     RecipePath,
     RepoOption,
     SuiteOption,
+    TrustOption,
     duration_of,
     format_option,
 )
@@ -81,6 +82,7 @@ def bisect(
         str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds or cpu_seconds for at most this long.")
     ] = "60s",
     repo: RepoOption = None,
+    trust: TrustOption = False,
     model_repo: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Clone that holds RECIPE: find out whether the compiler or the model changed."),
@@ -131,6 +133,7 @@ def bisect(
         raise BadInput("--threshold and --function need --metric")
     models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
     chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe], suite_config), case)
+    context.obj.trust = trust
     with open_runner(context.obj, [chosen], jobs) as runner, ExitStack() as opened:
         from triage.bisect.plan import BisectRequest, WrongOrder, bisect_between
 

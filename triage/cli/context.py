@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from triage.execution.judge import rules_of
 from triage.execution.onnx_import import OnnxImporters
 from triage.execution.prober import Prober
 from triage.execution.runner import ProbeRunner
+from triage.execution.shared_evidence import SharedEvidence
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_recipes
@@ -41,6 +43,8 @@ def open_runner(
     home = open_home()
     evidence = Evidence(home / "evidence.db", print_stderr, stop)
     families = Families(cases)
+    evidence.shared = shared_evidence(stop)
+    evidence.trusted = app.trust
     try:
         app.after = after = evidence.last_number() if fresh else after
         with app.progress() as progress, ExitStack() as closing:
@@ -68,6 +72,12 @@ def open_runner(
         raise
     finally:
         evidence.close()
+
+
+def shared_evidence(stop: threading.Event, url: str | None = None) -> SharedEvidence | None:
+    """Return the results that machines share at a URL, or at TRIAGE_EVIDENCE; None without one."""
+    url = url or os.environ.get("TRIAGE_EVIDENCE")
+    return SharedEvidence(url, print_stderr, stop) if url else None
 
 
 def _download(workspace: Workspace, url: str, target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -10,26 +11,33 @@ from typing import Annotated, TextIO
 import typer
 from rich.text import Text
 
-from triage.cli.context import open_runner
+from triage.cli.context import open_runner, shared_evidence
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import format_option
+from triage.cli.options import format_option, time_before
 from triage.cli.screen import print_stderr
 from triage.execution.evidence_recovery import StoreCheck, check_store, repair_store, set_aside_files
+from triage.execution.runner import ProbeRunner
+from triage.execution.shared_evidence import SharedEvidence
 from triage.model.errors import BadInput
 from triage.report.elements import plural
 from triage.report.housekeeping import (
     CheckedFileShape,
+    CollectedShape,
     EvidenceCheckShape,
     ExportShape,
     HousekeepingReport,
     ImportedFileShape,
     ImportShape,
+    MovedShape,
     ProblemShape,
 )
 from triage.report.registry import write_report
 from triage.toolchains.home import disk_errors, open_home
 
-app = typer.Typer(no_args_is_help=True, help="Export, import or check cached results.")
+app = typer.Typer(no_args_is_help=True, help="Export, import, share or check cached results.")
+SharedUrl = Annotated[
+    str | None, typer.Argument(metavar="[URL]", help="Shared results, such as s3://bucket/prefix (default: TRIAGE_EVIDENCE).")
+]
 
 
 @app.command("export")
@@ -83,6 +91,60 @@ def import_(
     text = Text(f"{added} added, {known} known already" + (f", {skipped} skipped" if skipped else ""))
     write_report(HousekeepingReport(ImportShape(added, known, skipped, counts), [text]), output)
     return Exit.USAGE if skipped else Exit.OK
+
+
+@app.command("push")
+@command
+def push(
+    context: typer.Context, url: SharedUrl = None, output: Annotated[str, format_option(HousekeepingReport)] = "text"
+) -> Exit:
+    """Publish the results of this machine that other machines can use."""
+    with open_runner(context.obj, ()) as runner:
+        return _moved(_shared(runner, url).push(runner.evidence), "published", output)
+
+
+@app.command("pull")
+@command
+def pull(
+    context: typer.Context, url: SharedUrl = None, output: Annotated[str, format_option(HousekeepingReport)] = "text"
+) -> Exit:
+    """Add all shared results to the cache, for work without a network. Other commands ask for single results."""
+    with open_runner(context.obj, ()) as runner:
+        return _moved(_shared(runner, url).pull(runner.evidence), "added", output)
+
+
+@app.command("gc")
+@command
+def collect(
+    context: typer.Context,
+    url: SharedUrl = None,
+    older: Annotated[str | None, typer.Option("--older-than", metavar="DURATION", help="Remove older results: 180d.")] = None,
+    damaged: Annotated[bool, typer.Option("--check", help="Read every result, and remove damaged ones.")] = False,
+    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+) -> Exit:
+    """Remove shared results that are old or damaged."""
+    if older is None and not damaged:
+        raise BadInput("pass --older-than DURATION or --check")
+    limit = time_before("--older-than", older) if older else None
+    with open_runner(context.obj, ()) as runner:
+        removed, left = _shared(runner, url).collect(limit, check=damaged)
+    text = Text(f"{plural(removed, 'result')} removed, {left} left")
+    write_report(HousekeepingReport(CollectedShape(removed, left), [text]), output)
+    return Exit.OK
+
+
+def _shared(runner: ProbeRunner, url: str | None) -> SharedEvidence:
+    shared, runner.evidence.shared = shared_evidence(runner.stop, url), None
+    if shared is None:
+        raise BadInput("name the shared results, or set TRIAGE_EVIDENCE")
+    return shared
+
+
+def _moved(results: Iterator[bool], verb: str, output: str) -> Exit:
+    counts = Counter(results)
+    text = Text(f"{plural(counts[True], 'result')} {verb}, {counts[False]} failed")
+    write_report(HousekeepingReport(MovedShape(counts[True], counts[False]), [text]), output)
+    return Exit.ENVIRONMENT if counts[False] else Exit.OK
 
 
 @app.command("check")

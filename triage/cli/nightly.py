@@ -25,6 +25,7 @@ from triage.cli.options import (
     RecipePaths,
     RepoOption,
     SuiteOption,
+    TrustOption,
     duration_of,
     format_option,
     rev_option,
@@ -110,6 +111,7 @@ def nightly(
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
+    trust: TrustOption = False,
     dry_run: ForecastOption = False,
     output: Annotated[str, format_option(NightReport)] = "text",
 ) -> Exit:
@@ -125,6 +127,7 @@ def nightly(
 
     - `triage nightly merge DIR... --out out` joins the results of shards
     """
+    context.obj.trust = trust
     publisher = Publisher(output, github, notify)
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +12,8 @@ import typer
 from rich.text import Text
 
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import format_option
+from triage.cli.options import format_option, time_before
 from triage.cli.screen import print_stderr
-from triage.config.values import parse_duration
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
 from triage.nights.record import StoredNight
@@ -123,11 +122,7 @@ def prune_nights(
     if keep is not None:
         doomed |= {night.number for night in heads[:-keep]}
     if older is not None:
-        try:
-            seconds = float(older[:-1]) * 86400 if older.endswith("d") else parse_duration(older)
-        except ValueError as error:
-            raise BadInput(f"--older-than {older!r}: write a duration such as 90d") from error
-        limit = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="seconds")
+        limit = time_before("--older-than", older).isoformat(timespec="seconds")
         doomed |= {night.number for night in heads if night.at < limit}
     store.remove(doomed)
     shape = PrunedNightsShape(sorted(doomed), len(heads) - len(doomed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,6 +52,10 @@ AfterOption = Annotated[
         min=0,
         help="Use only cached results after number N (default: all); an interrupted --fresh prints this to continue.",
     ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option("--trust", help="Let results of other machines confirm a culprit (default: they only guide the search)."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the command lines and compile nothing.")]
 ForecastOption = Annotated[
@@ -120,6 +125,15 @@ def duration_of(option: str, text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise BadInput(f"{option} {error}") from error
+
+
+def time_before(option: str, text: str) -> datetime:
+    """Return the time that is `90d`, or another duration, before now. BadInput, which names the option, for another text."""
+    try:
+        seconds = float(text[:-1]) * 86400 if text.endswith("d") else parse_duration(text)
+        return datetime.now(UTC) - timedelta(seconds=seconds)
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{option} {text!r}: write a duration such as 90d") from error
 
 
 class FailureMatch(StrEnum):

@@ -146,10 +146,13 @@ def _fit(text: str) -> str:
 
 @dataclass(slots=True)
 class AppContext:
-    """The options that hold for every command. `after`: number of the last cached result that --fresh ignores."""
+    """The options that hold for every command. `after`: number of the last cached result that --fresh ignores; `trust`: results
+    of other machines count as this machine's own.
+    """
 
     quiet: bool = False
     after: int | None = None
+    trust: bool = False
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:

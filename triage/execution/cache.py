@@ -8,13 +8,13 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from triage.classify import FailingPass
 from triage.model.errors import EnvironmentFailure, Problem
@@ -74,7 +74,8 @@ class Record:
     """The facts of one probe. They are judged on every reading, so that better rules apply to old facts.
 
     key: content address of what was run; failing_pass: the pass that a second run named; runs: how many executions agree
-    with this one; disagreements: how many ended differently.
+    with this one; disagreements: how many ended differently; origin: the shared store that it was read from, empty for a result
+    of this machine.
     """
 
     key: str
@@ -86,6 +87,17 @@ class Record:
     runs: int = 1
     disagreements: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
+    origin: str = ""
+
+
+class SharedResults(Protocol):
+    """The results of other machines. Problems are warned of and count as no answer."""
+
+    def find(self, key: str) -> Record | None:
+        """Return the result of a key; None when there is none."""
+
+    def publish(self, record: Record) -> bool:
+        """Write a result where there is none; return whether it was written."""
 
 
 def key_of(identity: str, input_digest: str, options: Iterable[str], limits: tuple[float, int]) -> str:
@@ -123,14 +135,22 @@ class Evidence:
         self._lock = threading.Lock()
         self._damaged: set[int] = set()
         self.last_aside: Path | None = None
+        self.shared: SharedResults | None = None  # asked for what is unknown here, and sent what is new
+        self.trusted = False  # results of other machines count as own ones
         with self._errors():
             when_free(self._open, self._stop)
 
     def find(self, key: str, after: int = 0) -> Record | None:
-        """Return the newest record of a key; None when it is damaged, or its number is not greater than an `after` above 0."""
+        """Return the newest record of a key; None when it is damaged, or its number is not greater than an `after` above 0.
+
+        A result that is unknown here is looked up in the shared store, unless `after` asks for new ones, and kept.
+        """
         least = after if after > 0 else _LEAST_NUMBER
         rows = self._rows("SELECT id, digest, facts FROM probes WHERE key = ? AND id > ? ORDER BY id DESC LIMIT 1", key, least)
-        return next((record for _, record in self._intact(rows) if record.key == key), None)
+        known = next((record for _, record in self._intact(rows) if record.key == key), None)
+        if known is None and not after and self.shared and (known := self.shared.find(key)):
+            self.add(known)
+        return replace(known, origin="") if known and self.trusted else known
 
     def all(self, key: str, most: int) -> list[Record]:
         """Return the newest intact records of a key, the newest first."""
@@ -147,11 +167,14 @@ class Evidence:
         A record that could not be read back is not added, with a warning.
         """
         try:
-            readable = parse_record(_json(record))
+            readable = parse_record(record_json(record))
         except ValueError as error:
             self._warn(f"the result of {record.case_name} on {record.toolchain} is not cached: {error}")
             return False
-        return self._run(lambda db: _insert(db, _NEWEST, _json(readable), readable))
+        added = self._run(lambda db: _insert(db, _NEWEST, record_json(readable), readable))
+        if self.shared and not record.origin:
+            self.shared.publish(readable)
+        return added
 
     def add_older(self, rows: Sequence[tuple[str, bytes]]) -> int:
         """Add the intact rows (digest, facts) of another file as older than all others; return how many were added.
@@ -379,9 +402,12 @@ def verified(digest: object, facts: object) -> tuple[str, Record]:
     return text, parse_record(text)
 
 
-def _json(record: Record) -> str:
+def record_json(record: Record) -> str:
     """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become `?`. ValueError for NaN and infinity."""
-    text = json.dumps(asdict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    values = asdict(record)
+    if not record.origin:
+        del values["origin"]  # as versions wrote it that did not share results
+    text = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return utf8(text)
 
 

@@ -92,6 +92,7 @@ class CompileTask:
             outcome=outcome,
             measured=Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, record.metrics),
             cached=cached,
+            foreign=bool(record.origin),
         )
 
     def ran(self, record: Record, compiled: Probe, *, cached: bool) -> Probe:
@@ -103,7 +104,8 @@ class CompileTask:
         if isinstance(outcome, Compiled):
             outcome = judge_goldens(self.case, record.metrics, Stage.BENCHMARK) or outcome
         metrics = {**compiled.measured.metrics, **record.metrics}
-        return replace(compiled, outcome=outcome, measured=replace(compiled.measured, metrics=metrics), cached=cached)
+        measured, foreign = replace(compiled.measured, metrics=metrics), compiled.foreign or bool(record.origin)
+        return replace(compiled, outcome=outcome, measured=measured, cached=cached, foreign=foreign)
 
     def _portable(self, argv: tuple[str, ...]) -> Iterator[str]:
         """Yield the command line without paths of this machine."""

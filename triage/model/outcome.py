@@ -129,7 +129,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The outcome of a case at a revision. version: PEP 440, None when unknown; cached: it was not run again."""
+    """The outcome of a case at a revision. version: PEP 440, None when unknown; cached: it was not run again; foreign: another
+    machine ran it, which is not trusted.
+    """
 
     case: Case
     revision: Revision
@@ -137,3 +139,4 @@ class Probe:
     outcome: Outcome
     measured: Measured
     cached: bool
+    foreign: bool = False

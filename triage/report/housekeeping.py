@@ -158,6 +158,22 @@ class ImportShape(Shape):
 
 
 @dataclass(frozen=True)
+class MovedShape(Shape):
+    """JSON of `triage evidence push` and `pull`. done: results that were written; failed: those that could not be."""
+
+    done: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class CollectedShape(Shape):
+    """JSON of `triage evidence gc`."""
+
+    removed: int
+    left: int
+
+
+@dataclass(frozen=True)
 class CheckedFileShape(Shape):
     """An evidence database. `problem` is what SQLite reports; `recovered` counts the results that `--repair` added."""
 

@@ -1,0 +1,270 @@
+"""Results that machines share through a folder, a web server or a bucket."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.bisect.letters import HistoryRunner, case_named, release_refs
+from tests.execution.test_evidence import record
+from triage.bisect.candidates import ReleaseCandidates
+from triage.bisect.result import Answer
+from triage.bisect.search import BisectSearch, run_search
+from triage.cli.app import app
+from triage.execution.cache import Evidence, Record
+from triage.execution.runner import ProbeJob
+from triage.execution.shared_evidence import DamagedResult, SharedEvidence, is_portable, packed
+from triage.model.errors import BadInput
+from triage.model.execution import Ending
+from triage.model.outcome import Probe
+
+KEY = sha256(b"key").hexdigest()
+COMPILER = """#!/bin/sh
+[ "$1" = --version ] && echo version 1.0 && exit
+echo called >> "$(dirname "$0")/calls"
+echo "error: it fails" >&2
+exit 1
+"""
+RECIPE = """name: mine
+compiler: command
+command: ["{toolchain}/bin/cc", "{input}", "{output}"]
+version: {run: ["{toolchain}/bin/cc", "--version"], pattern: "version (.+)"}
+input: input.txt
+"""
+
+
+@dataclass
+class Machine:
+    """A home with shared results at a URL."""
+
+    folder: Path
+    url: str
+    warnings: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def open(self, *, trusted: bool = False) -> Iterator[Evidence]:
+        self.folder.mkdir(exist_ok=True)
+        with closing(Evidence(self.folder / "evidence.db", self.warnings.append)) as evidence:
+            evidence.shared, evidence.trusted = SharedEvidence(self.url, self.warnings.append), trusted
+            yield evidence
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "shared").mkdir()
+    return tmp_path / "shared"
+
+
+@pytest.fixture
+def machines(folder: Path, tmp_path: Path) -> tuple[Machine, Machine]:
+    return Machine(tmp_path / "a", f"file://{folder}"), Machine(tmp_path / "b", f"file://{folder}")
+
+
+def test_a_result_of_one_machine_is_found_on_another(machines: tuple[Machine, Machine], folder: Path) -> None:
+    first, second = machines
+    with first.open() as evidence:
+        evidence.add(record(KEY))
+    with second.open() as evidence:
+        assert evidence.find(KEY, after=1) is None, "a command with --fresh"
+        assert evidence.find(KEY) == replace(record(KEY), origin=first.url)
+    with second.open(trusted=True) as evidence:
+        evidence.shared = None
+        assert evidence.find(KEY) == record(KEY), "kept, and an own one if trusted"
+    [file] = [file for file in folder.rglob("*") if file.is_file()]
+    assert file.name == KEY
+    assert not first.warnings + second.warnings
+
+
+def test_a_folder_is_asked_before_a_compile(tmp_path: Path, folder: Path) -> None:
+    compiler = tmp_path / "built" / "bin" / "cc"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text(COMPILER)
+    compiler.chmod(0o755)
+    (tmp_path / "input.txt").write_text("x")
+    (tmp_path / "mine.yaml").write_text(RECIPE)
+
+    def run(home: str, url: str) -> tuple[bool, str, int]:
+        env = {"TRIAGE_HOME": str(tmp_path / home), "TRIAGE_EVIDENCE": url}
+        words = ["run", str(tmp_path / "mine.yaml"), "-t", f"path:{tmp_path / 'built'}", "--format", "json"]
+        done = CliRunner().invoke(app, words, env=env)
+        [result] = json.loads(done.stdout)["results"]
+        assert (done.exit_code, result["status"]) == (1, "failed")
+        return result["cached"], done.stderr, len((compiler.parent / "calls").read_text().splitlines())
+
+    assert run("first", f"file://{folder}") == (False, "", 1)
+    assert run("second", f"file://{folder}") == (True, "", 1)
+    cached, warning, calls = run("third", f"file://{tmp_path}/nowhere")
+    assert (cached, calls, warning.count("nowhere")) == (False, 2, 2), "one line with the URL and the folder"
+
+
+def test_a_damaged_result_counts_as_unknown_and_is_replaced(machines: tuple[Machine, Machine], folder: Path) -> None:
+    first, second = machines
+    with first.open() as evidence:
+        evidence.add(record(KEY))
+    [file] = [file for file in folder.rglob("*") if file.is_file()]
+    file.write_bytes(file.read_bytes()[:-9] + b"damaged!!")
+    with second.open() as evidence:
+        assert evidence.find(KEY) is None
+        evidence.add(record(KEY, "again"))
+    assert len(second.warnings) == 1
+    assert SharedEvidence(first.url).read(KEY).execution.stderr.head == "again"
+
+
+def test_a_result_under_another_name_is_damage(folder: Path) -> None:
+    other = sha256(b"other").hexdigest()
+    (folder / "results-1" / other[:2]).mkdir(parents=True)
+    (folder / "results-1" / other[:2] / other).write_bytes(packed(record(KEY)))
+    with pytest.raises(DamagedResult, match=KEY):
+        SharedEvidence(f"file://{folder}").read(other)
+
+
+def test_a_store_that_does_not_answer_costs_a_warning(folder: Path) -> None:
+    (folder / "results-1" / KEY[:2]).mkdir(parents=True)
+    os.mkfifo(folder / "results-1" / KEY[:2] / KEY)  # reading it never ends
+    warnings: list[str] = []
+    shared = SharedEvidence(f"file://{folder}", warnings.append, patience=0.1)
+    assert [shared.find(KEY) for _ in range(5)] == [None] * 5
+    assert len(warnings) == 2, "the first failure, and the last before it is given up"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda value: replace(value, execution=replace(value.execution, ending=Ending.TIMED_OUT)),
+        lambda value: replace(value, metrics={"run_ms": 3.0}),
+        lambda value: replace(value, execution=replace(value.execution, argv=("cc", "--iree-llvmcpu-target-cpu=host"))),
+    ],
+)
+def test_what_depends_on_the_machine_is_not_shared(folder: Path, changed: functools.partial[Record]) -> None:
+    assert not is_portable(changed(record(KEY)))
+    assert not SharedEvidence(f"file://{folder}").publish(changed(record(KEY)))
+
+
+@pytest.mark.parametrize("url", ["", "/mnt/x", "ftp://host/x", "s3://", "file:///"])
+def test_a_url_that_cannot_be_used_is_bad_input(url: str) -> None:
+    with pytest.raises(BadInput, match="TRIAGE_EVIDENCE"):
+        SharedEvidence(url)
+
+
+def test_a_web_server_is_only_read(folder: Path, machines: tuple[Machine, Machine]) -> None:
+    with machines[0].open() as evidence:
+        evidence.add(record(KEY))
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        shared = SharedEvidence(f"http://127.0.0.1:{server.server_port}")
+        assert shared.find(KEY) == replace(record(KEY), origin=shared.url)
+        assert shared.find(sha256(b"other").hexdigest()) is None
+        assert not shared.publish(record(sha256(b"other").hexdigest()))
+        with pytest.raises(BadInput, match="listed"):
+            shared.keys()
+        server.shutdown()
+    warnings: list[str] = []
+    gone = SharedEvidence(shared.url, warnings.append)
+    assert (gone.find(KEY), len(warnings)) == (None, 1)
+
+
+def push_pull_and_collect(url: str, tmp_path: Path) -> None:
+    """Move results between two homes, damage one, and remove it and the others."""
+    keys = [sha256(str(number).encode()).hexdigest() for number in range(5)]
+    shared = SharedEvidence(url)
+    with closing(Evidence(tmp_path / "first.db")) as first, closing(Evidence(tmp_path / "second.db")) as second:
+        for key in keys:
+            first.add(record(key, "old"))
+            first.add(record(key, "new"))
+        assert list(shared.push(first)) == [True] * 5
+        assert list(shared.push(first)) == []
+        assert list(shared.pull(second)) == [True] * 5
+        assert {second.find(key).execution.stderr.head for key in keys} == {"new"}  # type: ignore[union-attr]
+        assert list(shared.push(second)) == [], "results of others"
+    assert shared.collect(datetime.now(UTC) - timedelta(days=1), check=True) == (0, 5)
+    shared._files.pipe_file(shared._path(keys[0]), b"damaged")
+    assert shared.collect(None, check=True) == (1, 4)
+    assert shared.collect(datetime.now(UTC) + timedelta(days=1), check=False) == (4, 0)
+
+
+def test_results_are_pushed_pulled_and_removed(folder: Path, tmp_path: Path) -> None:
+    push_pull_and_collect(f"file://{folder}", tmp_path)
+
+
+def test_the_commands_count_what_they_did(home: Path, folder: Path) -> None:
+    home.mkdir()
+    with closing(Evidence(home / "evidence.db")) as evidence:
+        evidence.add(record(KEY))
+    runner, url = CliRunner(), f"file://{folder}"
+    answers = [
+        runner.invoke(app, ["evidence", *words, "--format", "json"])
+        for words in (["push", url], ["pull", url], ["gc", url, "--older-than", "1d"])
+    ]
+    assert [json.loads(answer.stdout) for answer in answers] == [
+        {"done": 1, "failed": 0},
+        {"done": 0, "failed": 0},
+        {"removed": 0, "left": 1},
+    ]
+    assert runner.invoke(app, ["evidence", "push"]).exit_code == 2
+    assert runner.invoke(app, ["evidence", "gc", url]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_bucket_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from moto.server import ThreadedMotoServer
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    server = ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        SharedEvidence("s3://bucket/prefix")._files.mkdir("bucket")
+        push_pull_and_collect("s3://bucket/prefix", tmp_path)
+        first, second = (Machine(tmp_path / name, "s3://bucket/prefix") for name in "ab")
+        with first.open() as evidence:
+            evidence.add(record(KEY))
+        with second.open() as evidence:
+            assert evidence.find(KEY) == replace(record(KEY), origin="s3://bucket/prefix")
+        missing = Machine(tmp_path / "c", "s3://no-such-bucket/prefix")
+        with missing.open() as evidence:
+            evidence.add(record(KEY))
+        assert len(missing.warnings) == 1
+    finally:
+        server.stop()
+    with second.open() as evidence:
+        assert evidence.find(sha256(b"other").hexdigest()) is None
+    assert len(second.warnings) == 1
+
+
+class ForeignRunner(HistoryRunner):
+    """Its cached probes were made on a machine that is not trusted."""
+
+    def probe_all(self, jobs: list[ProbeJob], what: str = "") -> Iterator[Probe]:  # type: ignore[override]
+        for job, probe in zip(jobs, super().probe_all(jobs, what), strict=True):
+            yield replace(probe, cached=not job.fresh, foreign=not job.fresh)
+
+
+def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
+    fresh = {}
+    for runner in (HistoryRunner({"mine": "PPPPFFFF"}), ForeignRunner({"mine": "PPPPFFFF"})):
+        answer = run_search(BisectSearch(runner, case_named("mine"), ReleaseCandidates(release_refs(8), runner.registry)))
+        assert (answer.answer, answer.confirmed) == (Answer.CULPRIT, True)
+        fresh[type(runner)] = sorted(index for _, index, is_fresh in runner.asked if is_fresh)
+    assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), "one more of each side"
+
+
+def test_an_old_line_of_results_is_still_known(tmp_path: Path) -> None:
+    with closing(Evidence(tmp_path / "e.db")) as evidence:
+        evidence.add(record())
+        [line] = evidence.export()
+        assert "origin" not in json.loads(line)
+        assert evidence.load([line], "other").known == 1
