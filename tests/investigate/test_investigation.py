@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.nightly.test_nightly_stopped import continued, stop_when
-from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
+from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case, write_project
 from triage.cli.app import app
 
 NIGHTLY = ("triage", "nightly", "cases", "-t", "latest", "-b", "1.1.0", "--jobs", "2", "--investigate", "--out", "out")
@@ -89,7 +89,7 @@ def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(releases: Fak
     assert run(tmp_path, releases, *NIGHTLY, "--budget", "0.001s").returncode == 1
     night = report(tmp_path)
     left = {entry["step"]: entry for entry in night["investigation"]["left"]}
-    assert list(left) == ["bisect", "confirm", "attribute", "remedy", "reduce", "replay"]
+    assert list(left) == ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce", "replay"]
     assert "286720 bytes" in (tmp_path / night["clusters"][0]["issue"]).read_text()
     assert (night["investigation"]["budget_seconds"], night["partial"]) == (0.001, False)
     bisect = run(tmp_path, releases, *shlex.split(left["bisect"]["command"]), "--format", "json")
@@ -118,6 +118,28 @@ def test_a_second_run_continues_and_repeats_nothing(releases: FakeReleases, tmp_
     compiles = len(releases.events("start"))
     assert run(tmp_path, releases, *NIGHTLY).returncode == 1
     assert len(releases.events("start")) == compiles
+
+
+@pytest.mark.slow
+def test_a_pair_of_releases_is_narrowed_by_nightlies(tmp_path: Path) -> None:
+    write_case(tmp_path / "cases", "breaks", "breaks-4")
+    write_case(tmp_path / "cases", "later", "breaks-5", "private")
+    write_case(tmp_path / "cases", "changed", "breaks-0", "differs-3")
+    with fake_releases(tmp_path / "releases", count=2, nightlies=5, then_released=True) as releases:
+        write_project(tmp_path, releases)
+        done = run(tmp_path, releases, *NIGHTLY)
+        assert done.returncode == 1, done.stderr
+        days = {name: tuple(end[-2:] for end in ends) for name, ends in culprits(report(tmp_path)).items()}
+        assert days == {"breaks": ("02", "03"), "later": ("03", "04"), "changed": ("01", "02")}
+        for cluster in report(tmp_path)["clusters"]:
+            steps = {step["step"]: step["status"] for step in cluster["steps"]}
+            assert {steps[name] for name in ("bisect", "narrow", "reduce", "replay", "issue")} == {"done"}
+            releases_around = cluster["release_culprit"]
+            assert [releases_around[side]["name"] for side in ("before", "after")] == ["1.1.0", "1.2.0"]
+            assert "between 1.1.0" in (tmp_path / cluster["issue"]).read_text()
+        compiles = len(releases.events("start"))
+        assert run(tmp_path, releases, *NIGHTLY).returncode == 1
+        assert len(releases.events("start")) == compiles
 
 
 @pytest.mark.slow

@@ -65,7 +65,9 @@ def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(
     assert ([each["issue"] for each in answer["changes"]], answer["left"]) == ([2], [])
     assert [issue["title"].partition(":")[0] for issue in hub.issues.values()] == ["class-F", "class-G"]
     known = investigations(NightStore(home), ())
-    assert [known[cluster.id]["tracker"] for cluster in night.clusters] == ["o/r#1", "o/r#2"]
+    assert [known[cluster.id]["tracker"] for cluster in night.clusters] == [
+        f"{hub.url}/o/r/issues/{number}" for number in (1, 2)
+    ]
 
 
 def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.nights.conftest import Call
-from tests.nights.documents import night, nights
+from tests.nights.documents import FAILURES, case_record, night, nights
 from tests.nights.test_store import HISTORIES
 from triage.report.formats import JsonFormat
 from triage.report.night import NightReport
@@ -90,6 +90,15 @@ def test_everything_known_of_a_case_is_shown(imported: list[Path], call: Call) -
     assert (shown["suite"], shown["facts"]["backend"], shown["states"]) == ("ops", "llvm-cpu", [])
     assert call("show", "break").code == 0
     assert call("show", "e").code == 2  # several
+
+
+def test_the_output_that_an_imported_night_names_is_shown(home: Path, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "breaks.log").write_text(f"note: first\nerror: {FAILURES['F'].headline}\n")
+    path = written(tmp_path, night(1, {}, cases=[case_record("breaks", "F", log="logs/breaks.log")]))
+    assert call("nights", "import", path).code == 0
+    log = json.loads(call("show", "breaks", "--format", "json").out)["log"]
+    assert (log["root"], len(log["lines"]), log["toolchain"]) == (1, 2, "nightly:2026-01-01")
 
 
 def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path, call: Call, tmp_path: Path) -> None:

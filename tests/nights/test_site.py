@@ -154,3 +154,37 @@ def test_a_log_keeps_its_root_cause() -> None:
     short = excerpt("only\nerror", 2, "3.3.0", "compile")
     assert (short.lines, short.root, short.left_out) == (["only", "error"], 1, 0)
     assert excerpt("", 4, "3.3.0", "").root is None
+
+
+@pytest.mark.parametrize(
+    ("issue", "server", "address"),
+    [
+        ("o/r#7", "https://github.com", "https://github.com/o/r/issues/7"),
+        ("o/r#7", "https://ghe.example.com/", "https://ghe.example.com/o/r/issues/7"),
+        ("o/r#7", "https://gitlab.com", "https://gitlab.com/o/r/-/issues/7"),
+        ("https://ghe.example.com/o/r/issues/7", "https://github.com", "https://ghe.example.com/o/r/issues/7"),
+        ("javascript:alert(1)", "https://github.com", None),
+    ],
+)
+def test_an_issue_is_linked_on_its_server(tmp_path: Path, issue: str, server: str, address: str | None) -> None:
+    store = NightStore(tmp_path / "home")
+    store.add(stored_night(night(1, {}, cases=[case_record("a", "F", issue=issue)]), None, ""))
+    Site(store, tmp_path / "public", server=server).write()
+    links = Tags((tmp_path / "public" / "failures" / f"{cluster_id('legalize:x')}.html").read_text()).links
+    assert [link for link in links if ("7" in link and "/o/r/" in link) or "javascript" in link] == (
+        [address] if address else []
+    )
+
+
+def test_a_long_reproducer_is_stored_with_its_begin_and_a_note(tmp_path: Path) -> None:
+    (tmp_path / "reproducers" / "r").mkdir(parents=True)
+    lines = [f"// line {number}" for number in range(40_000)]
+    (tmp_path / "reproducers" / "r" / "input.mlir").write_text("\n".join(lines))
+    record = night(1, {"a": "F"})
+    clusters = [replace(cluster, reproducer="reproducers/r", representative="a") for cluster in record.clusters]
+    files = stored_night(replace(record, clusters=clusters), tmp_path, "").files
+    [content] = files.values()
+    *begin, note = content.decode().splitlines()
+    assert begin == lines[: len(begin)]
+    assert len(content) < 257 << 10 < (tmp_path / "reproducers" / "r" / "input.mlir").stat().st_size
+    assert "input.mlir" in note

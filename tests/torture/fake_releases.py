@@ -1,7 +1,8 @@
 """Releases of a small native compiler on a loopback index. Each compile takes 50 to 150 ms and writes a log of its own.
 
 Words in the input say what the compiler does: `breaks-N` fails from release N on, `fixed-N` no longer from release N on,
-`hangs` sleeps until it is killed, `stubborn` ignores SIGTERM meanwhile. N is the minor number of the version.
+`differs-N` fails in another way from release N on, `hangs` sleeps until it is killed, `stubborn` ignores SIGTERM meanwhile.
+N is the minor number of the version.
 """
 
 from __future__ import annotations
@@ -77,6 +78,11 @@ int main(int count, char **words) {
   record("start", what, hash);
   while (strstr(program, "hangs")) sleep(60);
   usleep(50000 + hash % 100000);
+  if (number_after("differs-", 1000) <= MINOR) {
+    fputs("m.mlir:1:1: error: failed to legalize operation 'flow.tensor.clone' that was explicitly marked illegal\n", stderr);
+    record("end", what, hash);
+    return 1;
+  }
   if (number_after("breaks-", 1000) <= MINOR && MINOR < number_after("fixed-", 1000)) {
     fputs("m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n", stderr);
     record("end", what, hash);
@@ -107,13 +113,15 @@ class FakeReleases:
 
 
 @contextmanager
-def fake_releases(folder: Path, count: int = 8, nightlies: int = 0) -> Iterator[FakeReleases]:
+def fake_releases(folder: Path, count: int = 8, nightlies: int = 0, *, then_released: bool = False) -> Iterator[FakeReleases]:
     """Build `count` releases, 1.0.0 and on, and serve them until the block ends.
 
-    nightlies: number of those of January 2026 that lead to the next release; in inputs, their numbers go on.
+    nightlies: number of those of January 2026 that lead to the next release; in inputs, their numbers go on. then_released:
+    build that release, too.
     """
     log, index, versions = folder / "compiles.log", folder / "index", [f"1.{minor}.0" for minor in range(count)]
     versions += [f"1.{count}.0rc202601{day:02}" for day in range(1, nightlies + 1)]
+    versions += [f"1.{count}.0"] if then_released else []
     index.mkdir(parents=True)
     for minor, version in enumerate(versions):
         program = folder / version / "iree-compile"

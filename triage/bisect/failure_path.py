@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from triage.bisect.candidates import ReleaseCandidates
 from triage.bisect.ends import add_effort, is_failing, part_of
-from triage.bisect.result import Answer, Bisection
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.result import Answer, Bisection, Side
+from triage.bisect.search import BisectSearch, answer, run_search
 from triage.execution.judge import Match, any_failure
-from triage.model.outcome import Failed, Outcome, Verdict
+from triage.model.outcome import Failed, Failure, Outcome, Untestable, Verdict
 
 
 def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
@@ -47,6 +47,30 @@ def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
         confirmed=broke.confirmed and changed.confirmed,
         path=replace(bisection.path, broke=broke, changed=changed),
     )
+
+
+def search_change(search: BisectSearch, failure: Failure) -> Bisection:
+    """Search where a failure came to a case that may fail in another way at the old end."""
+    search.judge, search.failure, search.witness = _present_or_not, failure, None
+    search.ask([index for index in (0, search.last) if index not in search.outcomes])
+    for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
+        name, outcome = search.range.revision(index).name, search.outcomes[index][-1]
+        if isinstance(outcome, Untestable):
+            search.reason, search.cause = f"{name} cannot be tested: {outcome.reason}", outcome.cause
+        elif search.side(outcome) is not side:
+            has = "already has" if side is Side.OLD else "does not have"
+            search.reason = f"{name} {has} this failure: {failure.headline}"
+        if search.reason is not None:
+            return answer(search)
+    search.rebuild()  # the check of the ends would reject an old end that fails
+    return run_search(search)
+
+
+def _present_or_not(outcome: Outcome, match: Match) -> Verdict:
+    """The verdict of a search for the first revision with the failure that `match` recognises, whatever was before it."""
+    if isinstance(outcome, Untestable) or (isinstance(outcome, Failed) and outcome.flaky):
+        return Verdict.SKIP
+    return present_or_other(outcome, match) if isinstance(outcome, Failed) else Verdict.GOOD
 
 
 def present_or_other(outcome: Outcome, match: Match) -> Verdict:

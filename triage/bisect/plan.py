@@ -137,7 +137,18 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
     if isinstance(ends, Bisection):
         return ends
     old, new, path = ends
-    search = replace(search_on(request, _commits_between(request, old, new)), path=path)
+    return replace(_plan_commits(request, old, new), path=path)
+
+
+def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearch:
+    """Plan the search along the commits between two revisions, the old one first, also where both are releases. Errors as
+    of `plan`.
+    """
+    return _plan_commits(request, range_end(request, before), range_end(request, after))
+
+
+def _plan_commits(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> BisectSearch:
+    search = search_on(request, _commits_between(request, old, new))
     if request.attribute:
         search.witness = partial(pass_evidence, request.runner, request.case, repository=request.repository)
     return search

@@ -33,8 +33,12 @@ class VersionRange:
         return " and ".join(parts)
 
 
-def versions_between(registry: ToolchainRegistry, old: ToolchainRef, new: ToolchainRef) -> VersionRange:
+def versions_between(
+    registry: ToolchainRegistry, old: ToolchainRef, new: ToolchainRef, *, nightlies: bool = False
+) -> VersionRange:
     """Return the toolchains between two others. The version of a local build is the one that it reports.
+
+    nightlies: include them between two releases, too.
 
     Raises:
         EnvironmentFailure: The releases cannot be listed, or a build does not run.
@@ -48,7 +52,7 @@ def versions_between(registry: ToolchainRegistry, old: ToolchainRef, new: Toolch
     if first >= last:
         return VersionRange(problem=f"{new.revision.name} is not newer than {old.revision.name}")
     known, skipped = list(registry.releases(new.family)), None
-    if not (is_release(known, old) and is_release(known, new)):
+    if nightlies or not (is_release(known, old) and is_release(known, new)):
         try:
             known += registry.nightlies(new.family)
         except (BadInput, EnvironmentFailure) as error:

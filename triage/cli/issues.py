@@ -64,7 +64,8 @@ def sync(
         raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
     source = read_night(report)
     result = result_of(source.night)
-    hub = GitHubIssues(repository, label, token, os.environ.get("GITHUB_API_URL") or PUBLIC_API)
+    api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
+    hub = GitHubIssues(repository, label, token, api)
     planned = plan(result, hub.read(lambda issue: issue.is_open or issue.marker.signature in result.failures), limit)
     if not apply:
         dry = tuple((action, action.issue.number if action.issue else None) for action in planned.actions)
@@ -76,15 +77,18 @@ def sync(
             number = hub.apply(action, issue_text(action, source.night, source.folder))
             done.append((action, number))
     finally:
-        _store(repository, done)
+        _store(f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/", done)
         left = planned.actions[len(done) :] + planned.left
         write_report(IssuesReport(repository, apply, tuple(done), left, planned.notes), output)
     return Exit.OK
 
 
-def _store(repository: str, done: Sequence[tuple[Action, int | None]]) -> None:
-    """Store the issues with the nights, for `triage site`. Issues that cannot be stored are no failure of the command."""
+def _store(begin: str, done: Sequence[tuple[Action, int | None]]) -> None:
+    """Store the issues with the nights, for `triage site`. Issues that cannot be stored are no failure of the command.
+
+    begin: what is before the number in the name or the address of an issue.
+    """
     try:
-        open_nights().add_issues({cluster_id(action.signature): f"{repository}#{number}" for action, number in done if number})
+        open_nights().add_issues({cluster_id(action.signature): f"{begin}{number}" for action, number in done if number})
     except (TriageError, OSError) as error:
         print_stderr(f"the issues are not stored for `triage site`: {error}")

@@ -16,7 +16,7 @@ from triage.model.errors import BadInput
 from triage.nights.failures import investigations
 from triage.nights.history import NightsHistory, load_history
 from triage.nights.record import status_in
-from triage.report.case_facts import log_of, records_of, states_of
+from triage.report.case_facts import log_of, records_of, states_of, stored_log
 from triage.report.case_history import CaseHistoryReport, CaseRunShape, KnownCaseShape
 from triage.report.night_record import cluster_id
 from triage.report.registry import write_report
@@ -55,7 +55,7 @@ def show(
         states=states_of(records),
         flaky_changes=history.flaky.get(name, 0),
         investigations={key: values for key, values in known.items() if key in clusters},
-        log=log_of(records, failing),
+        log=log_of(records, failing) or (None if row is None else stored_log(store, history, row)),
     )
     write_report(CaseHistoryReport(shape), output)
     return Exit.OK

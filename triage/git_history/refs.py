@@ -100,6 +100,9 @@ class Links:
         word = "-/merge_requests" if "gitlab" in self.web else "pull"
         return f"{self.web}/{word}/{number}"
 
+    def issue(self, number: int) -> str:
+        return f"{self.web}/{'-/' if 'gitlab' in self.web else ''}issues/{number}"
+
     @property
     def slug(self) -> str:
         """`owner/name`."""

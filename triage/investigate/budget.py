@@ -35,18 +35,33 @@ class Budget:
     def running(self, stop: threading.Event) -> Iterator[None]:
         """Start the budget; set `stop` when it is over."""
         self._started = time.monotonic()
-        if self.seconds is None:
+        with _timer(self.seconds, self._is_over, stop):
             yield
-            return
 
-        def end() -> None:
-            self._is_over.set()
-            stop.set()
 
-        timer = threading.Timer(self.seconds, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+@contextmanager
+def allowance(seconds: float | None, stop: threading.Event) -> Iterator[threading.Event]:
+    """Set `stop` after so many seconds, None for no limit; yield the event that is then set, too."""
+    is_spent = threading.Event()
+    with _timer(seconds, is_spent, stop):
+        yield is_spent
+
+
+@contextmanager
+def _timer(seconds: float | None, *events: threading.Event) -> Iterator[None]:
+    """Set the events after so many seconds, unless the block ends before."""
+    if seconds is None:
+        yield
+        return
+
+    def end() -> None:
+        for event in events:
+            event.set()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -21,21 +21,23 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.compare import CaseChangeKind, Pair
-from triage.nightly.origin import CaseOrigin, OriginFinder
+from triage.nightly.origin import Ends, OriginFinder
 from triage.reduce.reproducer import open_reproducers, replay, reproducer_of, slug
 from triage.reduce.state import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.result import NothingToRemedy
 from triage.remedy.workflow import RemedyRequest, find_remedies
 from triage.report.attribution import AttributionReport
-from triage.report.bisection import bisect_shape
-from triage.report.night_issue import write_issue
+from triage.report.bisection import BisectShape, bisect_shape
+from triage.report.night_issue import issue_text
 from triage.report.night_record import AttributionRecord, ClusterRecord
 from triage.report.remedy import remedy_shape
 from triage.report.reproducer import write_reproducer
+from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
 _REMEDIES_TRIED = 60  # candidates for one case
+_REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
 _PATIENCE = 120.0  # seconds for each compile that prints its IR
 
 
@@ -92,7 +94,7 @@ class ClusterInWork:
     representative: Pair
     path: Path
     is_new: bool = True
-    ends: tuple[ToolchainRef, ToolchainRef] | None = None
+    ends: Ends | None = None
     all: Sequence[ClusterInWork] = field(default=(), repr=False)
     allowance: float | None = None
 
@@ -106,6 +108,11 @@ class ClusterInWork:
         return self.representative.probe.outcome.failure
 
     @property
+    def changed(self) -> Failure | None:
+        """The failure, where the representative failed in another way on the baseline."""
+        return self.representative.changed
+
+    @property
     def same_commit(self) -> ClusterInWork | None:
         """An earlier cluster with the same culprit commit, which stands for this one."""
         earlier = takewhile(lambda other: other is not self, self.all)
@@ -117,10 +124,13 @@ class ClusterInWork:
 
 
 class InvestigationStep(ABC):
-    """A step by its name. is_free: it compiles nothing, and is done even when the budget is spent."""
+    """A step by its name. is_free: it compiles nothing, and is done even when the budget is spent; is_limited: it is stopped
+    when the cluster's allowance is spent.
+    """
 
     name: str
     is_free = False
+    is_limited = False
 
     def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
         """Return why a cluster does not need this step; None when it does."""
@@ -142,30 +152,56 @@ class Bisect(InvestigationStep):
 
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         record = cluster.record
-        if cluster.representative.change is CaseChangeKind.CHANGED:
-            raise StepFailed(f"it fails on {setting.baseline.revision.name} too, in another way; only regressions are bisected")
         for other in cluster.all:
             ends = _ends_of(setting, other) if other is not cluster else None
-            if ends and other.record.culprit and _changes_between(setting, cluster, [cluster.case], ends, fresh=True):
-                cluster.ends = ends
-                culprit = replace(other.record.culprit, case=cluster.case.name, probes=2, rounds=1, cached=0)
-                same = [other.record.id, *other.record.same_culprit]
+            if ends and (known := _same_culprit(setting, cluster, other, ends)):
                 fixed = setting.finder.find_fix(cluster.case)
-                fix = bisect_shape(fixed.bisection) if fixed else None
-                return replace(record, culprit=culprit, fix=fix, same_culprit=same)
-        origins = setting.finder.find(cluster.case)
-        cluster.ends = _ends(origins[0])
-        fix = bisect_shape(origins[1].bisection) if len(origins) > 1 else None
-        found = replace(record, culprit=bisect_shape(origins[0].bisection), fix=fix)
-        if found.culprit is not None and found.culprit.after is None:
+                return replace(known, fix=bisect_shape(fixed.bisection) if fixed else None)
+        origin, fixed = setting.finder.bisect(cluster.case, cluster.changed), setting.finder.find_fix(cluster.case)
+        cluster.ends, culprit = origin.ends, bisect_shape(origin.bisection)
+        found = replace(record, culprit=culprit, fix=bisect_shape(fixed.bisection) if fixed else None)
+        if culprit.after is None:
             cluster.record = found
-            raise StepFailed(found.culprit.reason or "no answer")
+            raise StepFailed(culprit.reason or "no answer")
         return found
 
     def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
-        repo = ["--repo", str(setting.finder.repo)] if setting.finder.repo else []
-        ends = ["--good", rev_text(setting.baseline), "--bad", rev_text(setting.toolchain)]
-        return setting.command("bisect", cluster.representative, *ends, *repo)
+        return _bisect_line(setting, cluster, _night_ends(setting))
+
+
+class Narrow(InvestigationStep):
+    """Narrow a pair of releases: by the commits of a clone that a source has compilers of, or else by nightlies."""
+
+    name = "narrow"
+    is_limited = True
+
+    def skipped(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
+        ends = _ends_of(setting, cluster)
+        if ends is None:
+            return "its culprit is not known"
+        if not setting.finder.can_narrow(ends):
+            return "its culprit is no pair of releases"
+        if setting.finder.repo is None and len((nightlies := setting.finder.nightlies_inside(ends)).refs) == len(ends):
+            return f"{nightlies.skipped or 'there is no nightly between its releases'}; commits are searched with --repo"
+        return None
+
+    def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
+        record, releases = cluster.record, _known_ends(setting, cluster)
+        for other in cluster.all:
+            is_inside = other is not cluster and _releases_of(other.record) == _names(record.culprit)
+            if is_inside and (ends := _ends_of(setting, other)) and (known := _same_culprit(setting, cluster, other, ends)):
+                return known
+        origin = setting.finder.narrow(cluster.case, releases, cluster.changed)
+        if isinstance(origin, str):
+            raise StepFailed(origin)
+        if origin.ends is None:
+            raise StepFailed(origin.bisection.reason or "no answer")
+        cluster.ends = origin.ends
+        return replace(record, culprit=bisect_shape(origin.bisection), release_culprit=record.culprit)
+
+    def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
+        ends = _ends_of(setting, cluster)
+        return _bisect_line(setting, cluster, ends) if ends and setting.finder.repo else setting.again
 
 
 class Confirm(InvestigationStep):
@@ -177,9 +213,9 @@ class Confirm(InvestigationStep):
         return "it has no other case" if len(cluster.pairs) == 1 else _without_culprit(cluster)
 
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
-        cases = [pair.probe.case for pair in cluster.pairs if pair is not cluster.representative]
-        confirmed = _changes_between(setting, cluster, cases, _known_ends(setting, cluster))
-        different = [case.name for case in cases if case.name not in confirmed]
+        others = [pair for pair in cluster.pairs if pair is not cluster.representative]
+        confirmed = _changes_between(setting, cluster, others, _known_ends(setting, cluster))
+        different = [pair.name for pair in others if pair.name not in confirmed]
         return replace(cluster.record, confirmed=confirmed, different=different)
 
     def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
@@ -233,7 +269,8 @@ class FindRemedies(InvestigationStep):
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         siblings = [case for case in setting.cases if case.source == cluster.case.source]
         good = setting.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
-        request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings, seconds=cluster.allowance)
+        seconds = _REMEDY_SECONDS if cluster.allowance is None else min(_REMEDY_SECONDS, cluster.allowance)
+        request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings, seconds=seconds)
         found = find_remedies(setting.runner, request)
         if isinstance(found, NothingToRemedy):
             raise StepFailed(found.reason)
@@ -309,7 +346,8 @@ class DraftIssue(InvestigationStep):
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         file = setting.out / "issues" / f"{slug(cluster.case)}.md"
         revisions = (setting.runner.registry.revision(ref) for ref in _night_ends(setting))
-        write_issue(file, cluster.record, *revisions)
+        with disk_errors(f"write {file}"):
+            write_whole(file, issue_text(cluster.record, *revisions, fails_before=bool(cluster.changed)))
         return replace(cluster.record, issue=str(file))
 
     def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
@@ -319,6 +357,7 @@ class DraftIssue(InvestigationStep):
 # The cheap ones first; each may use what those before it found.
 STEPS: tuple[InvestigationStep, ...] = (
     Bisect(),
+    Narrow(),
     Confirm(),
     Attribute(),
     FindRemedies(),
@@ -328,7 +367,7 @@ STEPS: tuple[InvestigationStep, ...] = (
 )
 
 
-def _night_ends(setting: InvestigationSetting) -> tuple[ToolchainRef, ToolchainRef]:
+def _night_ends(setting: InvestigationSetting) -> Ends:
     return setting.baseline, setting.toolchain
 
 
@@ -338,8 +377,7 @@ def _stands_for(cluster: ClusterInWork) -> str | None:
 
 
 def _without_culprit(cluster: ClusterInWork) -> str | None:
-    culprit = cluster.record.culprit
-    return None if culprit and culprit.before and culprit.after else "its culprit is not known"
+    return None if _names(cluster.record.culprit) else "its culprit is not known"
 
 
 def _is_commit(cluster: ClusterInWork) -> bool:
@@ -350,50 +388,76 @@ def _is_commit(cluster: ClusterInWork) -> bool:
     return bool(culprit.after.commit and culprit.after.commit.startswith(culprit.after.name))
 
 
-def _ends(origin: CaseOrigin) -> tuple[ToolchainRef, ToolchainRef] | None:
-    return (origin.before, origin.after) if origin.before and origin.after else None
-
-
-def _known_ends(setting: InvestigationSetting, cluster: ClusterInWork) -> tuple[ToolchainRef, ToolchainRef]:
+def _known_ends(setting: InvestigationSetting, cluster: ClusterInWork) -> Ends:
     """Return the toolchains before and at the culprit. Raises StepFailed where they are not known."""
     if (ends := _ends_of(setting, cluster)) is None:
         raise StepFailed("its culprit is not known")
     return ends
 
 
-def _ends_of(setting: InvestigationSetting, cluster: ClusterInWork) -> tuple[ToolchainRef, ToolchainRef] | None:
+def _ends_of(setting: InvestigationSetting, cluster: ClusterInWork) -> Ends | None:
     """Return the toolchains before and at the culprit, also where an earlier run found it; None where they are not known."""
-    culprit = cluster.record.culprit
-    if cluster.ends is None and culprit and culprit.before and culprit.after:
-        refs = {ref.revision.name: ref for ref in setting.finder.between.refs}
-        names = culprit.before.name, culprit.after.name
+    if cluster.ends is None and (names := _names(cluster.record.culprit)):
+        finder, outside = setting.finder, _names(cluster.record.release_culprit)
+        refs = {ref.revision.name: ref for ref in finder.between.refs}
         if not set(names) <= refs.keys():
-            search = setting.finder.search(cluster.case)
-            if not isinstance(search, Bisection):
+            releases = (refs[outside[0]], refs[outside[1]]) if outside and set(outside) <= refs.keys() else None
+            search = finder.search_inside(cluster.case, releases) if releases else finder.search(cluster.case)
+            if not isinstance(search, Bisection | str):
                 refs = {search.range.revision(index).name: search.range.ref(index) for index in range(len(search.range))}
         if set(names) <= refs.keys():
             cluster.ends = refs[names[0]], refs[names[1]]
     return cluster.ends
 
 
+def _names(bisection: BisectShape | None) -> tuple[str, str] | None:
+    """Return the names of the revisions around a culprit."""
+    return (bisection.before.name, bisection.after.name) if bisection and bisection.before and bisection.after else None
+
+
+def _releases_of(record: ClusterRecord) -> tuple[str, str] | None:
+    """Return the releases around a culprit that was narrowed."""
+    return _names(record.release_culprit)
+
+
+def _same_culprit(
+    setting: InvestigationSetting, cluster: ClusterInWork, other: ClusterInWork, ends: Ends
+) -> ClusterRecord | None:
+    """Return a cluster's record with the culprit of another one where it changes there too, by two fresh probes."""
+    culprit = other.record.culprit
+    if culprit is None or not _changes_between(setting, cluster, [cluster.representative], ends, fresh=True):
+        return None
+    cluster.ends = ends
+    own = replace(culprit, case=cluster.case.name, probes=2, rounds=1, cached=0)
+    return replace(cluster.record, culprit=own, release_culprit=other.record.release_culprit)
+
+
+def _bisect_line(setting: InvestigationSetting, cluster: ClusterInWork, ends: Ends) -> str:
+    """Return the command that bisects a regression; one that failed in another way before needs the night."""
+    if cluster.changed:
+        return setting.again
+    good, bad = map(rev_text, ends)
+    options = {"--repo": setting.finder.repo, "--project": setting.finder.project_file}
+    words = [word for name, value in options.items() if value for word in (name, str(value))]
+    return setting.command("bisect", cluster.representative, "--good", good, "--bad", bad, *words)
+
+
 def _changes_between(
-    setting: InvestigationSetting,
-    cluster: ClusterInWork,
-    cases: Sequence[Case],
-    ends: tuple[ToolchainRef, ToolchainRef],
-    *,
-    fresh: bool = False,
+    setting: InvestigationSetting, cluster: ClusterInWork, pairs: Sequence[Pair], ends: Ends, *, fresh: bool = False
 ) -> list[str]:
-    """Return the names of the cases that compile with the first toolchain and have the cluster's failure with the second.
+    """Return the names of the cases that do not have the cluster's failure with the first toolchain and have it with the
+    second. With the first one, those that compile on the baseline must compile.
 
     fresh: compile again what is known.
     """
-    jobs = [ProbeJob(case, ref, fresh) for case in cases for ref in ends]
+    jobs = [ProbeJob(pair.probe.case, ref, fresh) for pair in pairs for ref in ends]
     probes = setting.runner.probe_all(jobs, "confirm the culprit")
     outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
     old, new = (ref.revision.name for ref in ends)
-    return [
-        case.name
-        for case in cases
-        if isinstance(outcomes[case.name, old], Compiled) and cluster.has_failure(outcomes[case.name, new])
-    ]
+
+    def was_without(pair: Pair) -> bool:
+        outcome = outcomes[pair.name, old]
+        fails_otherwise = pair.changed and isinstance(outcome, Failed) and not outcome.flaky
+        return isinstance(outcome, Compiled) or bool(fails_otherwise and not cluster.has_failure(outcome))
+
+    return [pair.name for pair in pairs if was_without(pair) and cluster.has_failure(outcomes[pair.name, new])]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triage.execution.inputs import Prepared
-from triage.investigate.budget import Budget
+from triage.investigate.budget import Budget, allowance
 from triage.investigate.kept import KeptClusters
 from triage.investigate.steps import STEPS, ClusterInWork, InvestigationSetting, InvestigationStep, StepFailed, StepUnfinished
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
@@ -127,8 +127,8 @@ class Investigation:
             cluster.allowance = self._allowance(step)
             status, reason = self._attempt(cluster, step)
             self._note(cluster, step, status, reason, began)
-            if step.name == "bisect" and status == "done":
-                self._group_by_culprit(cluster)
+            if step.name in ("bisect", "narrow") and status == "done":
+                self._group_by_culprit()
 
     def _allowance(self, step: InvestigationStep) -> float | None:
         """Return the seconds of a cluster for a step that need not end: a third of the budget's rest is for all clusters."""
@@ -138,12 +138,14 @@ class Investigation:
     def _attempt(self, cluster: ClusterInWork, step: InvestigationStep) -> tuple[str, str | None]:
         """Do a step; return its status, and the reason where it has no result."""
         runner = self.setting.runner
+        answer: tuple[str, str | None]
         try:
-            cluster.record = step.run(self.setting, cluster)
+            with allowance(cluster.allowance if step.is_limited else None, runner.stop) as is_spent:
+                cluster.record = step.run(self.setting, cluster)
         except Interrupted:
-            if not self.budget.is_over:
+            if not (self.budget.is_over or is_spent.is_set()):
                 raise
-            return "left", "the budget is spent"
+            answer = "left", "the budget is spent" if self.budget.is_over else "its share of the budget is spent"
         except (StepFailed, BadInput) as error:
             answer = "failed", str(error)
         except (StepUnfinished, EnvironmentFailure) as error:  # another run may succeed
@@ -153,8 +155,8 @@ class Investigation:
         except Exception as error:
             answer = "failed", runner.internal_error(f"the step {step.name} of {cluster.case.name}", error).reason
         else:
-            return "done", None
-        if not self.budget.is_over:
+            answer = "done", None
+        if not self.budget.is_over and (answer[0] != "done" or is_spent.is_set()):
             runner.stop.clear()  # a search that fails sets it, to end its other compiles
         return answer
 
@@ -164,16 +166,17 @@ class Investigation:
         seconds = 0.0 if began is None else round(time.monotonic() - began, 2)
         command = step.command(self.setting, cluster) if status == "left" else None
         outdated = {step.name, "issue"} if status == "done" else {step.name}  # the draft says what is known
+        if step.name == "narrow" and status == "done":
+            outdated |= {"confirm", "attribute"}
         others = [other for other in cluster.record.steps if other.step not in outdated]
         cluster.record = replace(cluster.record, steps=[*others, StepRecord(step.name, status, seconds, reason, command)])
 
-    def _group_by_culprit(self, cluster: ClusterInWork) -> None:
+    def _group_by_culprit(self) -> None:
         """Note which clusters have the same culprit."""
-        for other in self.clusters:
-            if other is not cluster and _culprit(other) is not None and _culprit(other) == _culprit(cluster):
-                for one, two in ((cluster, other), (other, cluster)):
-                    same = dict.fromkeys([*one.record.same_culprit, two.record.id])
-                    one.record = replace(one.record, same_culprit=list(same))
+        for cluster in self.clusters:
+            pair = _culprit(cluster)
+            same = [other.record.id for other in self.clusters if other is not cluster and pair and _culprit(other) == pair]
+            cluster.record = replace(cluster.record, same_culprit=same)
 
     def _is_done(self, cluster: ClusterInWork, step: InvestigationStep) -> bool:
         return any(other.step == step.name and other.status != "left" for other in cluster.record.steps)

@@ -103,6 +103,16 @@ class Pair:
         return None
 
     @property
+    def is_new_failure(self) -> bool:
+        """Whether the case fails the night."""
+        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED) and not self.quarantined
+
+    @property
+    def changed(self) -> Failure | None:
+        """The new failure of a case that failed in another way on the baseline; None for other cases."""
+        return self.failure if self.change is CaseChangeKind.CHANGED else None
+
+    @property
     def compiles_on_both(self) -> bool:
         """Whether the case succeeds on both toolchains."""
         return status_of(self.baseline) in _GOOD and status_of(self.probe) in _GOOD

@@ -137,8 +137,8 @@ class NightRun:
 
         def traced(pair: Pair) -> Pair:
             case, compiles = pair.probe.case, pair.compiles
-            if pair.change is CaseChangeKind.REGRESSED and not pair.quarantined:
-                origins = self._guarded(case, lambda: [origin.bisection for origin in finder.find(case)])
+            if pair.is_new_failure:
+                origins = self._guarded(case, lambda: [origin.bisection for origin in finder.find(case, pair.changed)])
                 return replace(pair, bisections=tuple(origins))
             if compiles and compiles.pace is Pace.SLOWER:
                 [origin] = self._guarded(case, lambda: [finder.find_slower(case, None, budget)])

@@ -11,7 +11,19 @@ from triage.nights.history import NightsHistory, StateRun
 from triage.nights.record import Json, StoredNight, status_in
 from triage.nights.store import NightStore
 
-_FIELDS = ("culprit", "fix", "reproducer", "remedies", "issue", "attribution", "same_culprit", "operations", "size", "replays")
+_FIELDS = (
+    "culprit",
+    "release_culprit",
+    "fix",
+    "reproducer",
+    "remedies",
+    "issue",
+    "attribution",
+    "same_culprit",
+    "operations",
+    "size",
+    "replays",
+)
 #: What `investigations` returns of a failure that no night says more about.
 NOTHING_KNOWN: Mapping[str, Any] = {**dict.fromkeys((*_FIELDS, "representative", "tracker")), "nights": {}}
 

@@ -113,7 +113,7 @@ class NightStore:
         return tuple(path for (path,) in rows)
 
     def add_issues(self, issues: Mapping[str, str]) -> None:
-        """Store the issue of each cluster, as `owner/repository#number`."""
+        """Store the issue of each cluster, as `owner/repository#number` or as its address."""
         self._file.run(lambda db: db.executemany("REPLACE INTO issues VALUES (?, ?)", list(issues.items())))
 
     def issues(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is known of a case beside its nights: its state on every toolchain that it ran on, its last output, its command line."""
+"""What is known of a case: its state on every toolchain that it ran on, its last output, its command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
@@ -13,8 +14,13 @@ from triage.classify import packaged_rules
 from triage.execution.cache import Evidence, Record
 from triage.execution.judge import judge
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Status
+from triage.nights.store import NightStore
 from triage.reduce.reproducer import without_paths
 from triage.report.shapes import FailureShape, Shape, failure_in
+from triage.report.stored_nights import log_name
+
+if TYPE_CHECKING:  # numpy is slow to import
+    from triage.nights.history import NightsHistory
 
 _NO_NAMES: Mapping[Path, str] = {}
 _HEAD, _TAIL = 120, 280  # lines of a log that are shown
@@ -67,6 +73,20 @@ def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
     command = shlex.join(clean(word) for word in record.execution.argv)
     failure: Failure | None = outcome.failure if isinstance(outcome, Failed) else None
     return excerpt(clean(stream.text), failure.line if failure else None, record.toolchain, command)
+
+
+def stored_log(store: NightStore, history: NightsHistory, row: int) -> LogExcerpt | None:
+    """Return the output of a case that was stored with the last or the first night of its last failure; None without one."""
+    run = next((run for run in reversed(history.runs[row]) if run.failed), None)
+    for number in dict.fromkeys((run.last, run.first)) if run else ():
+        night = history.nights[number]
+        content = store.file(log_name(history.cases[row]), night.number)
+        if content is not None:
+            text = without_paths(_NO_NAMES, "input")(content.decode("utf-8", "replace"))
+            headline = str(history.kind_of(row, number).get("headline"))
+            root = next((at for at, line in enumerate(text.splitlines(), 1) if headline in line), None)
+            return excerpt(text, root, night.toolchain.name, "")
+    return None
 
 
 def excerpt(text: str, line: int | None, toolchain: str, command: str) -> LogExcerpt:

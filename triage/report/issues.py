@@ -146,4 +146,7 @@ def _draft(action: Action, night: NightRecord, folder: Path) -> Markdown:
     cluster = next(each for each in night.clusters if each.signature == action.signature)
     files = [Path(cluster.issue), folder / "issues" / Path(cluster.issue).name] if cluster.issue else []
     file = next((file for file in files if file.is_file()), None)
-    return Markdown(file.read_text("utf-8", "replace") if file else text_of(cluster, night.baseline, night.toolchain))
+    if file:
+        return Markdown(file.read_text("utf-8", "replace"))
+    is_changed = all(case.change == CaseChangeKind.CHANGED for case in night.cases if case.case in cluster.cases)
+    return Markdown(text_of(cluster, night.baseline, night.toolchain, fails_before=is_changed))

@@ -11,20 +11,13 @@ from triage.report.markdown import Markdown, bounded, render_markdown
 from triage.report.night_phrases import origin_text
 from triage.report.night_record import ClusterRecord, failure_of
 from triage.report.reproducer import ISSUE
-from triage.toolchains.home import disk_errors, write_whole
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 _CASES = (1000, 100, 20, 5)
 
 
-def write_issue(file: Path, cluster: ClusterRecord, baseline: Revision, toolchain: Revision) -> None:
-    """Write the draft."""
-    with disk_errors(f"write {file}"):
-        write_whole(file, issue_text(cluster, baseline, toolchain))
-
-
-def issue_text(cluster: ClusterRecord, baseline: Revision, toolchain: Revision) -> str:
-    """Return the draft, within the size that GitHub accepts."""
+def issue_text(cluster: ClusterRecord, baseline: Revision, toolchain: Revision, *, fails_before: bool = False) -> str:
+    """Return the draft, within the size that GitHub accepts. fails_before: it fails on the baseline in another way."""
     program = Path(cluster.reproducer) / ISSUE if cluster.reproducer else None
     failure = failure_of(cluster.failure) if cluster.failure else None
 
@@ -34,6 +27,7 @@ def issue_text(cluster: ClusterRecord, baseline: Revision, toolchain: Revision) 
             cluster=cluster,
             baseline=baseline,
             toolchain=toolchain,
+            fails_before=fails_before,
             reproducer=Markdown(program.read_text("utf-8").strip()) if program and program.is_file() else None,
             headline=headline_text(failure, 400) if failure else cluster.signature,
             numbers=numbers_text(failure) if failure else "",

@@ -101,7 +101,7 @@ class CaseRecord(ResultRecord):
 
 @dataclass(frozen=True)
 class StepRecord(Shape):
-    """A step of an investigation: bisect, confirm, attribute, reduce, remedy, replay or issue.
+    """A step of an investigation: bisect, narrow, confirm, attribute, reduce, remedy, replay or issue.
 
     status: done, failed, left (the budget was spent) or skipped; reason: why it is not done; command: the line that does it.
     """
@@ -130,7 +130,8 @@ class AttributionRecord(Shape):
 class ClusterRecord(Shape):
     """The cases that share a new failure, and what is known of it.
 
-    culprit: The bisect of the representative; fix: that of a later fix. confirmed: Further cases that pass before the culprit
+    culprit: The bisect of the representative; release_culprit: that over releases, where `culprit` is one between two of
+    them; fix: that of a later fix. confirmed: Further cases that pass before the culprit
     and fail at it; different: those that do not. same_culprit: Ids of other clusters with this culprit. reproducer, issue:
     Paths of the reproducer's folder and of the issue's draft. operations, size: Of the reduced program, size with its unit.
     replays: Status of the reproducer by toolchain.
@@ -144,6 +145,7 @@ class ClusterRecord(Shape):
     advice: list[str] = field(default_factory=list)
     representative: str | None = None
     culprit: BisectShape | None = None
+    release_culprit: BisectShape | None = None
     fix: BisectShape | None = None
     confirmed: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)

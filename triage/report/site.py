@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
@@ -16,22 +17,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from triage.execution.cache import Evidence
+from triage.git_history.refs import Links
 from triage.model.errors import BadInput
 from triage.nights.failures import NOTHING_KNOWN, FailureLife, failure_lives, investigations, new_failures
 from triage.nights.history import NightsHistory, load_history
 from triage.nights.steps import MetricStep, find_steps, is_available
 from triage.nights.store import NightStore
-from triage.reduce.reproducer import without_paths
-from triage.report.case_facts import LogExcerpt, excerpt, log_of, records_of, states_of, version_key
+from triage.report.case_facts import log_of, records_of, states_of, stored_log, version_key
 from triage.report.elements import plural
 from triage.report.housekeeping import HousekeepingReport
 from triage.report.night_record import cluster_id
 from triage.report.printable import visible
 from triage.report.shapes import Shape, as_json
 from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows
-from triage.report.stored_nights import input_name, log_name
+from triage.report.stored_nights import input_name
 from triage.toolchains.home import disk_errors, write_whole
 
+SERVER = "https://github.com"
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_ROWS = 100  # of a table on the first page; the grid shows the rest
 _CHART_FILES = ("uPlot.iife.js", "uPlot.min.css")
@@ -54,12 +56,15 @@ class SiteShape(Shape):
 
 @dataclass
 class Site:
-    """A site that is being written. evidence: the results to take logs and older states from, None for none."""
+    """A site that is being written. evidence: the results to take logs and older states from, None for none; server: address of
+    the one with the issues.
+    """
 
     store: NightStore
     out: Path
     evidence: Evidence | None = None
     title: str = "triage"
+    server: str = SERVER
     sizes: list[int] = field(default_factory=list)
     history: NightsHistory = field(init=False)
     steps: dict[str, list[MetricStep]] = field(init=False)
@@ -130,25 +135,12 @@ class Site:
     def _case_facts(self, row: int) -> dict[str, Any]:
         records = records_of(self.evidence, self.history.cases[row])
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
-        log = log_of(records, self.history.nights[last].toolchain.name) or self._stored_log(row, last)
+        log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(self.store, self.history, row)
         states = [as_json(state) for state in states_of(records)]
         return {"states": states, "log": as_json(log) if log else None}
 
-    def _stored_log(self, row: int, night: int) -> LogExcerpt | None:
-        """Return the output that was stored with the last or the first night of a failure; None where neither has it."""
-        run = next(run for run in self.history.runs[row] if run.last == night)
-        for number in dict.fromkeys((run.last, run.first)):
-            stored = self.history.nights[number]
-            content = self.store.file(log_name(self.history.cases[row]), stored.number)
-            if content is not None:
-                text = without_paths({}, "input")(content.decode("utf-8", "replace"))
-                headline = str(self.history.kind_of(row, number).get("headline"))
-                root = next((at for at, line in enumerate(text.splitlines(), 1) if headline in line), None)
-                return excerpt(text, root, stored.toolchain.name, "")
-        return None
-
     def _pages(self, lives: tuple[FailureLife, ...], known: Mapping[str, Mapping[str, Any]], *, has_charts: bool) -> None:
-        history, environment = self.history, _environment()
+        history, environment = self.history, _environment(self.server)
         common = {
             "title": self.title,
             "history": history,
@@ -241,8 +233,8 @@ def _clear(out: Path) -> None:
             shutil.rmtree(out / name, ignore_errors=True)
 
 
-def _environment() -> Environment:
-    """Return the environment of the pages: every value is escaped."""
+def _environment(server: str) -> Environment:
+    """Return the environment of the pages: every value is escaped. server: of issues."""
     environment = Environment(
         loader=PackageLoader("triage.report"),
         undefined=StrictUndefined,
@@ -252,7 +244,7 @@ def _environment() -> Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters.update(
-        issue=_issue_link,
+        issue=partial(_issue_link, server=server),
         day=lambda at: str(at)[:10],
         number=_number,
         by_version=lambda states: sorted(states.items(), key=lambda item: version_key(item[0])),
@@ -261,12 +253,13 @@ def _environment() -> Environment:
     return environment
 
 
-def _issue_link(issue: str) -> Markup:
-    """Return a link to an issue that is named `owner/repository#number`, or its text."""
+def _issue_link(issue: str, server: str) -> Markup:
+    """Return a link to an issue that is named `owner/repository#number` or by its address, or else its text."""
     match = _ISSUE.fullmatch(issue)
-    if match is None:
+    address = Links(f"{server.rstrip('/')}/{match['repository']}").issue(int(match["number"])) if match else issue
+    if not address.startswith(("https://", "http://")):
         return Markup.escape(visible(issue))
-    return Markup('<a href="https://github.com/{}/issues/{}">{}</a>').format(match["repository"], match["number"], issue)
+    return Markup('<a href="{}">{}</a>').format(address, visible(issue))
 
 
 def _revision(revision: Any) -> str:

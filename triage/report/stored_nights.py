@@ -95,8 +95,8 @@ def _files(night: NightRecord, folder: Path | None, inputs: Mapping[str, Path]) 
         return
     for case in dict.fromkeys(cluster.representative for cluster in night.clusters if cluster.reproducer):
         path = inputs.get(case or "")
-        if path and path.suffix in (".mlir", ".py") and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
-            yield input_name(str(case)), path.read_bytes()
+        if path and path.suffix in (".mlir", ".py") and path.is_file():
+            yield input_name(str(case)), _begin_of(path)
     for record in night.cases:
         log = (folder / record.log).resolve() if record.log and record.counts else None
         if log and log.is_relative_to(folder.resolve()) and log.is_file():  # not any file that an imported report names
@@ -106,8 +106,8 @@ def _files(night: NightRecord, folder: Path | None, inputs: Mapping[str, Path]) 
     names += [str(file) for cluster in night.clusters for file in _in_reproducer(cluster.reproducer, folder)]
     for name in dict.fromkeys(filter(None, names)):
         path = _existing(name, folder)
-        if path and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
-            yield name, path.read_bytes()
+        if path and path.is_file():
+            yield name, _begin_of(path)
 
 
 def input_name(case: str) -> str:
@@ -125,6 +125,18 @@ def _shortened(content: bytes) -> bytes:
     if len(content) <= 2 * _LOG_PART:
         return content
     return content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]
+
+
+def _begin_of(path: Path) -> bytes:
+    """Return a text; of a long one the first lines and a note that says so."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        content = file.read(_LARGEST_FILE)
+    if size <= _LARGEST_FILE:
+        return content
+    begin = content[: content.rfind(b"\n") + 1] or content
+    note = f"... {len(begin) >> 10} of {size >> 10} KiB; the whole text is in {path.name} of the night's reports"
+    return begin + (f"</pre><p>{note}</p>" if path.suffix == ".html" else note).encode() + b"\n"
 
 
 def _in_reproducer(reproducer: str | None, folder: Path) -> list[Path]:
