@@ -1,4 +1,4 @@
-"""One reduction for each new failure, in every report. The reducer is a fake."""
+"""One reduction for each new failure, in every report."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bisect.letters import HistoryRunner
 from tests.nightly.test_compare import night_of
-from tests.reduce.made import reproducer
-from triage.model.errors import EnvironmentFailure
-from triage.nightly import night as night_module
 from triage.nightly.compare import Night
-from triage.nightly.night import NightRun
-from triage.reduce.state import NotReproducible, Reduced
-from triage.reduce.workflow import ReductionRequest
 from triage.report.formats import TextFormat
 from triage.report.night import NightReport, write_reports
 from triage.report.night_building import record_of
-from triage.toolchains.registry import ToolchainRef
+from triage.report.night_record import ClusterRecord, NightRecord, StepRecord
 
 
 @pytest.fixture
@@ -29,48 +22,25 @@ def night() -> Night:
     return night_of({"one": "PF", "two": "PF", "other": "PG", "broken": "PH", "fine": "PP", "known": "FF"}, old=0, new=1)
 
 
-def reduced(order: ReductionRequest) -> Reduced | NotReproducible:
-    match order.case.name:
-        case "other":
-            return NotReproducible(order.case, "it fails in <none> of 8 further compiles")
-        case "broken":
-            raise EnvironmentFailure("no space left")
-        case _:
-            return replace(reproducer().reduced, case=order.case)
-
-
 @pytest.fixture
-def richer(night: Night, monkeypatch: pytest.MonkeyPatch) -> list[Night]:
-    orders: list[tuple[str, str, str | None]] = []
+def reduced(night: Night) -> NightRecord:
+    """The record of the night after an investigation that reduced one cluster and failed to reduce two."""
+    record = record_of(night)
+    reasons = {"other": "it fails in <none> of 8 further compiles", "broken": "no space left"}
 
-    def reduce_case(_: object, order: ReductionRequest) -> Reduced | NotReproducible:
-        orders.append((order.case.name, order.bad.revision.name, order.good.revision.name if order.good else None))
-        return reduced(order)
+    def with_step(cluster: ClusterRecord) -> ClusterRecord:
+        name = cluster.cases[0]
+        if reason := reasons.get(name):
+            return replace(cluster, representative=name, steps=[StepRecord("reduce", "failed", reason=reason)])
+        steps = [StepRecord("reduce", "done")]
+        known = {"reproducer": f"out/reproducers/{name}", "operations": 3, "size": "3 operations"}
+        return replace(cluster, representative=name, steps=steps, **known)
 
-    monkeypatch.setattr(night_module, "reduce_case", reduce_case)
-    monkeypatch.setattr(night_module, "reproducer_of", lambda _, found, __: replace(reproducer(), reduced=found))
-    toolchain, baseline = (ToolchainRef("iree", revision) for revision in (night.toolchain, night.baseline))
-    runner = HistoryRunner({"": ""})
-    run = NightRun(runner, [pair.probe.case for pair in night.pairs], toolchain, baseline, _pairs=night.pairs)  # type: ignore[arg-type]
-    found = list(run.reduce(lambda made: Path("out/reproducers") / made.slug))
-    assert orders == [(name, "1.1.0", "1.0.0") for name in ("one", "other", "broken")]
-    return found
-
-
-def test_each_new_signature_is_reduced_once_and_told_at_once(richer: list[Night]) -> None:
-    assert [len(one.examples) for one in richer] == [1, 2, 3]
-    last = richer[-1]
-    clusters = record_of(last).clusters_by_case()
-    assert {name: cluster.representative for name, cluster in clusters.items()} == {
-        "one": "one",
-        "two": "one",
-        "other": "other",
-        "broken": "broken",
-    }
+    return replace(record, clusters=list(map(with_step, record.clusters)))
 
 
-def test_every_report_leads_to_the_reproducers(richer: list[Night], tmp_path: Path) -> None:
-    paths = write_reports(record_of(richer[-1]), tmp_path).night.reports
+def test_every_report_leads_to_the_reproducers(reduced: NightRecord, tmp_path: Path) -> None:
+    paths = write_reports(reduced, tmp_path).night.reports
     page = Path(paths["markdown"]).read_text()
     link = "[reproducers/one](reproducers/one/README.md)"
     assert f"- reduced to 3 operations: {link}\n" in page
@@ -82,7 +52,7 @@ def test_every_report_leads_to_the_reproducers(richer: list[Night], tmp_path: Pa
     assert (told["other"]["reproducer"], told["other"]["reason"]) == (None, "it fails in <none> of 8 further compiles")
     failures = [one.text or "" for one in ElementTree.fromstring(Path(paths["junit"]).read_text()).iter("failure")]
     assert ["out/reproducers/one" in text for text in failures] == [True, True, False, False]
-    text = TextFormat().render(NightReport(record_of(richer[-1])))
+    text = TextFormat().render(NightReport(reduced))
     assert text.count("out/reproducers/one") == 2
     assert "not reduced: no space left" in text
 

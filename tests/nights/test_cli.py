@@ -117,6 +117,12 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path
     shown = json.loads(call("show", "c", "--format", "json").out)
     assert shown["log"]["lines"][shown["log"]["root"]].endswith("error: broken badly")
     assert {state["status"] for state in shown["states"]} == {"passed", "failed"}
+    investigated = call(
+        "nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}", "--investigate", "--out", tmp_path / "out"
+    )
+    assert investigated.code == 1, investigated.err
+    [cluster] = json.loads((tmp_path / "out" / "nightly.json").read_text())["clusters"]
+    assert (cluster["culprit"]["status"], list(cluster["replays"].values())) == ("inconclusive", ["reproduces"])
     assert call("site", "--out", tmp_path / "public").code == 0
     assert "broken badly" in "".join(path.read_text() for path in (tmp_path / "public" / "data").glob("cases-*.js"))
     opened = call("open", "--no-browser", "--format", "json")

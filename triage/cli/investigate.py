@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.cli.context import failure_names
 from triage.investigate.budget import Budget
-from triage.investigate.steps import InvestigationSetting
+from triage.investigate.steps import STEPS, InvestigationSetting
 from triage.investigate.workflow import Investigation
 from triage.model.case import Case
 from triage.nightly.night import NightRun
@@ -23,6 +23,7 @@ def investigation(
     suite: tuple[Sequence[Path], Sequence[Path] | None],
     repo: Path | None,
     project: Path | None,
+    only_reduce: bool,
 ) -> Investigation:
     """Return the investigation of a night. seconds: its budget; suite: the paths of the command and its configs of suites."""
 
@@ -36,7 +37,5 @@ def investigation(
         return [str(path), *(["--case", case.name] if case.name != case.recipe else [])]
 
     again = shlex.join(["triage", *sys.argv[1:]])
-    setting = InvestigationSetting(
-        run.runner, run.finder(repo, project), run.cases, out, words, again, frozenset(failure_names())
-    )
-    return Investigation(setting, Budget(seconds))
+    setting = InvestigationSetting(run, out, words, again, repo, project, frozenset(failure_names()))
+    return Investigation(setting, Budget(seconds), [step for step in STEPS if not only_reduce or step.name == "reduce"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -145,8 +144,8 @@ def nightly(
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:
             planned = [ProbeJob(case, ref, fresh, after=runner.after) for case in cases for ref in (new, old)]
-            steps = "then those of --bisect, --reduce and --investigate for each new failure"
-            write_report(forecast(runner, planned, what=steps if bisect or reduce or investigate else None), output)
+            later = "then those of --bisect, --reduce and --investigate for each new failure"
+            write_report(forecast(runner, planned, what=later if bisect or reduce or investigate else None), output)
             return Exit.OK
         run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, apart, flaky_in_nights())
         run.positions, run.total = positions, len(selection.cases) if part else 0
@@ -161,24 +160,19 @@ def nightly(
                 reports.begin("bisects")
                 run.bisect(run.finder(repo, project), bench_seconds)
             report = reports.write()
-            if out and investigate:
+            if out and (investigate or reduce):
                 from triage.cli.investigate import investigation
 
-                reports.begin("investigation")
-                setting = investigation(run, out, seconds, suite=(paths, suite_config), repo=repo, project=project)
-                setting.started = reports.step
-                setting.open(run.night(), record_of(run.night()), fresh=fresh or after > 0)
-                reports.add = setting.added_to
-                for _ in setting.run():
+                reports.begin("investigation" if investigate else "reductions")
+                suite = paths, suite_config
+                steps = investigation(run, out, seconds, suite=suite, repo=repo, project=project, only_reduce=not investigate)
+                steps.started = reports.step
+                steps.open(run.night(), record_of(run.night()), fresh=fresh or after > 0)
+                reports.add = steps.added_to
+                # The reports are rewritten after each step, so that they are complete whenever the run is killed.
+                for _ in steps.run():
                     reports.write()
                 report = reports.write()
-            elif out and reduce:
-                from triage.report.reproducer import write_reproducer
-
-                reports.begin("reductions")
-                # The reports are rewritten after each reduction, so that they are complete whenever the run is killed.
-                for _ in run.reduce(partial(write_reproducer, out=out / "reproducers")):
-                    report = reports.write()
     store_night(report.night, out, cases)
     publisher.publish(report)
     return Exit.FOUND if run.night().new_failures else exit_of(report.night)

@@ -21,6 +21,7 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.compare import CaseChangeKind, Pair
+from triage.nightly.night import NightRun
 from triage.nightly.origin import Ends, OriginFinder
 from triage.reduce.reproducer import open_reproducers, replay, reproducer_of, slug
 from triage.reduce.state import NotReproducible
@@ -53,25 +54,33 @@ class StepUnfinished(Exception):
 class InvestigationSetting:
     """What all steps share.
 
-    cases: of the night; out: folder of the reports; words: those of a command line that name a case; again: the line that
-    continues the night; failure_names: the failures that a recipe may expect.
+    run: the night; out: folder of the reports; words: those of a command line that name a case; again: the line that
+    continues the night; repo, project_file: as in `OriginFinder`; failure_names: the failures that a recipe may expect.
     """
 
-    runner: ProbeRunner
-    finder: OriginFinder
-    cases: Sequence[Case]
+    run: NightRun
     out: Path
     words: Callable[[Case], list[str]]
     again: str
+    repo: Path | None = None
+    project_file: Path | None = None
     failure_names: frozenset[str] = frozenset()
 
     @property
+    def runner(self) -> ProbeRunner:
+        return self.run.runner
+
+    @property
     def baseline(self) -> ToolchainRef:
-        return self.finder.baseline
+        return self.run.baseline
 
     @property
     def toolchain(self) -> ToolchainRef:
-        return self.finder.toolchain
+        return self.run.toolchain
+
+    @cached_property
+    def finder(self) -> OriginFinder:
+        return self.run.finder(self.repo, self.project_file)
 
     def command(self, name: str, pair: Pair, *words: str) -> str:
         """Return a command line about a case."""
@@ -267,7 +276,7 @@ class FindRemedies(InvestigationStep):
         return _stands_for(cluster)
 
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
-        siblings = [case for case in setting.cases if case.source == cluster.case.source]
+        siblings = [case for case in setting.run.cases if case.source == cluster.case.source]
         good = setting.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
         seconds = _REMEDY_SECONDS if cluster.allowance is None else min(_REMEDY_SECONDS, cluster.allowance)
         request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings, seconds=seconds)
@@ -320,11 +329,12 @@ class ReplayReproducer(InvestigationStep):
         return None if cluster.record.reproducer else "it has no reproducer"
 
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
-        reproducers = open_reproducers([Path(cluster.record.reproducer or "")], setting.failure_names or None)
+        [written] = open_reproducers([Path(cluster.record.reproducer or "")], setting.failure_names or None)
         family = cluster.case.compiler
+        own = replace(written, case=replace(written.case, compiler=family))  # a command's family is named by its recipe
         names = [ref.revision.name for ref in setting.runner.registry.installed_releases(family)]
         revs = list(dict.fromkeys([*names, rev_text(setting.toolchain)]))
-        [replayed] = replay(setting.runner, reproducers, {family: revs})
+        [replayed] = replay(setting.runner, [own], {family: revs})
         replays = {probe.revision.name: replayed.state(probe).value for probe in replayed.probes}
         return replace(cluster.record, replays=replays)
 

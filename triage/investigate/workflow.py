@@ -21,17 +21,20 @@ from triage.report.shapes import optional_failure
 
 @dataclass
 class Investigation:
-    """An investigation in progress. budget: seconds, None for no limit; started: is called with the step and the case when a
+    """An investigation in progress. steps: those to do, in this order; started: is called with the step and the case when a
     step begins.
     """
 
     setting: InvestigationSetting
     budget: Budget
+    steps: Sequence[InvestigationStep] = STEPS
     started: Callable[[str, str], None] = lambda _step, _case: None
     clusters: list[ClusterInWork] = field(default_factory=list)
 
     def open(self, night: Night, record: NightRecord, *, fresh: bool = False) -> None:
         """Take in the clusters of a night, with what earlier runs found out. fresh: ignore what they found."""
+        if any(step.name == "bisect" for step in self.steps):
+            _ = self.setting.finder  # the reports say from now on what it can search
         for cluster in record.clusters:
             pairs = [
                 pair for pair in night.new_failures if pair.name in cluster.cases and _signature(pair) == cluster.signature
@@ -53,7 +56,7 @@ class Investigation:
                 yield
 
     def _waiting(self) -> list[tuple[ClusterInWork, InvestigationStep]]:
-        return [(cluster, step) for cluster in self.clusters for step in STEPS if not self._is_done(cluster, step)]
+        return [(cluster, step) for cluster in self.clusters for step in self.steps if not self._is_done(cluster, step)]
 
     def _add(self, cluster: ClusterRecord, pairs: Sequence[Pair], *, fresh: bool = False) -> None:
         representative = min(pairs, key=_suitability)
@@ -61,7 +64,7 @@ class Investigation:
         toolchain, baseline = (runner.registry.obtain(ref) for ref in (self.setting.toolchain, self.setting.baseline))
         prepared = runner.prober.input_of(case, toolchain)
         digest = prepared.digest if isinstance(prepared, Prepared) else ""
-        key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(self.setting.finder.repo))
+        key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(self.setting.repo))
         path = self._kept.path(cluster_id(cluster.signature), key)
         known = None if fresh else self._kept.load(path)
         start = replace(cluster, representative=case.name)
@@ -98,7 +101,7 @@ class Investigation:
         left = [
             LeftoverRecord(cluster.record.id, cluster.case.name, step.name, reason, step.command(self.setting, cluster))
             for cluster in self.clusters
-            for step in STEPS
+            for step in self.steps
             if (reason := self._left(cluster, step)) is not None
         ]
         origins = {

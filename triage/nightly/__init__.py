@@ -1,1 +1,1 @@
-"""Compare a new toolchain with a baseline over many cases: regressions, fixes, their origin and smallest examples."""
+"""Compare a new toolchain with a baseline over many cases: regressions, fixes and their origin."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from triage.bisect.result import Bisection
 from triage.execution.benchmark import Series
@@ -13,7 +12,6 @@ from triage.execution.judge import status_of
 from triage.execution.statistics import Comparison, Pace
 from triage.model.outcome import Failed, Failure, Probe, Status
 from triage.model.revision import Revision
-from triage.reduce.state import NotReproducible, Reduced
 
 _SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
@@ -125,20 +123,6 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """The reduction of one case of a new failure.
-
-    signature: the failure's, shared by all cases that regressed with it. folder: the reproducer's, None when the
-    reduction failed. seconds: the time that it took.
-    """
-
-    signature: str
-    result: Reduced | NotReproducible
-    folder: Path | None = None
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Night:
     """The result of a nightly. `compiles`: compiles made; `cached`: cache hits.
 
@@ -154,7 +138,6 @@ class Night:
     seconds: float
     compiles: int
     cached: int
-    examples: tuple[Example, ...] = ()
     stopped: str | None = None
     not_compared: tuple[str, ...] = ()
     fail_on_slower: bool = False

@@ -1,26 +1,22 @@
-"""Run a nightly: probe every case on both toolchains, compare, bisect and reduce regressions."""
+"""Run a nightly: probe every case on both toolchains, compare, bisect regressions."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.execution.statistics import Pace
 from triage.model.case import Case
-from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.model.outcome import Cause, Probe
-from triage.nightly.compare import CaseChangeKind, Example, Night, Pair, RunTimes, pair_up
+from triage.model.errors import BadInput, TriageError
+from triage.model.outcome import Probe
+from triage.nightly.compare import CaseChangeKind, Night, Pair, RunTimes, pair_up
 from triage.nightly.origin import OriginFinder, finder_between
 from triage.nightly.times import compile_times, run_times
-from triage.reduce.reproducer import Reproducer, reproducer_of
-from triage.reduce.state import NotReproducible
-from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -49,7 +45,6 @@ class NightRun:
     total: int = 0
     _probes: list[Probe] = field(default_factory=list)
     _pairs: tuple[Pair, ...] | None = None  # None until every case is compared
-    _examples: dict[str, Example] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -74,7 +69,6 @@ class NightRun:
             seconds=time.monotonic() - self._started,
             compiles=self.runner.compiles,
             cached=sum(probe.cached for probe in self._probes),
-            examples=tuple(self._examples.values()),
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=tuple(name for name in names if name not in known),
             fail_on_slower=self.fail_on_slower,
@@ -153,21 +147,6 @@ class NightRun:
 
         self._replace_pairs(traced)
 
-    def reduce(self, write: Callable[[Reproducer], Path]) -> Iterator[Night]:
-        """Reduce the first case of each new failure; yield the night after each reduction.
-
-        `write` writes a reproducer and returns its folder. The baseline must still compile each reduced program.
-        """
-        self.phase = "reductions"
-        for pair in self.night().new_failures:
-            if pair.change is not CaseChangeKind.REGRESSED:
-                continue
-            signature = pair.failure.signature if pair.failure else ""
-            if signature not in self._examples:
-                request = ReductionRequest(pair.probe.case, self.toolchain, self.baseline, same_signature)
-                self._examples[signature] = _example(self.runner, request, signature, write)
-                yield self.night()
-
     def _guarded(self, case: Case, bisect: Callable[[], list[Bisection]]) -> list[Bisection]:
         """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
         try:
@@ -184,18 +163,3 @@ class NightRun:
         for index, pair in enumerate(pairs):
             pairs[index] = change(pair)
             self._pairs = tuple(pairs)
-
-
-def _example(runner: ProbeRunner, request: ReductionRequest, signature: str, write: Callable[[Reproducer], Path]) -> Example:
-    began = time.monotonic()
-    try:
-        result = reduce_case(runner, request)
-        folder = None if isinstance(result, NotReproducible) else write(reproducer_of(runner, result, request.bad))
-    except EnvironmentFailure as error:  # the comparison itself is complete
-        result, folder = NotReproducible(request.case, str(error), cause=Cause.ENVIRONMENT), None
-    except (TriageError, OSError):
-        raise
-    except Exception as error:
-        why = runner.internal_error(f"the reduction of {request.case.name}", error)
-        result, folder = NotReproducible(request.case, why.reason, cause=why.cause), None
-    return Example(signature, result, folder, time.monotonic() - began)

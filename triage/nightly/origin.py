@@ -35,8 +35,8 @@ class OriginFinder:
     """Bisects cases between a baseline and a toolchain; `finder_between` makes one.
 
     between: the toolchains to search; fixes: those from the toolchain to the newest release. scope: what is searched, what is
-    not, and why. repo: a clone whose commits are searched between two releases, or instead. compare_passes: before a search
-    along commits, as evidence about them.
+    not, and why. releases: of the compiler. repo: a clone whose commits are searched between two releases, or instead.
+    compare_passes: before a search along commits, as evidence about them.
     """
 
     runner: ProbeRunner
@@ -45,6 +45,7 @@ class OriginFinder:
     between: VersionRange
     fixes: VersionRange
     scope: str
+    releases: tuple[ToolchainRef, ...] = ()
     repo: Path | None = None
     project_file: Path | None = None
     compare_passes: bool = True
@@ -90,8 +91,7 @@ class OriginFinder:
 
     def can_narrow(self, ends: Ends) -> bool:
         """Return whether both ends are releases: between others, everything was searched at once."""
-        releases = self.runner.registry.releases(self.toolchain.family)
-        return all(is_release(releases, end) for end in ends)
+        return all(is_release(self.releases, end) for end in ends)
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect where the run of a function became slower, or without one the compile.
@@ -192,7 +192,11 @@ def finder_between(
 
     A clone whose commits cannot be searched is left out, and `scope` says why.
     """
-    old, new, releases = baseline.revision.name, toolchain.revision.name, runner.registry.releases(toolchain.family)
+    old, new = baseline.revision.name, toolchain.revision.name
+    try:
+        releases = runner.registry.releases(toolchain.family)
+    except BadInput:  # a compiler without releases
+        releases = ()
     between = versions_between(runner.registry, baseline, toolchain)
     is_newest = toolchain.path is not None or not releases or releases[-1].revision.name == new
     fixes = VersionRange() if is_newest else versions_between(runner.registry, toolchain, releases[-1])
@@ -213,7 +217,7 @@ def finder_between(
     elif repo is None and not are_releases:
         scope += "; commits are searched with --repo and a clone of the compiler"
     scope += f"; {between.skipped}" if between.skipped else ""
-    return OriginFinder(runner, baseline, toolchain, between, fixes, scope, None if problem else repo, project_file)
+    return OriginFinder(runner, baseline, toolchain, between, fixes, scope, releases, None if problem else repo, project_file)
 
 
 def _problem(runner: ProbeRunner, case: Case, ends: tuple[str, str], repo: Path, project_file: Path | None) -> str | None:

@@ -11,9 +11,8 @@ from triage.execution.statistics import Pace
 from triage.model.case import Case, InputKind
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Outcome, Probe, Untestable
-from triage.nightly.compare import CaseChangeKind, CompileTimes, Example, Night, Pair, RunTimes
+from triage.nightly.compare import CaseChangeKind, CompileTimes, Night, Pair, RunTimes
 from triage.recipes import expectation_for
-from triage.reduce.state import NotReproducible
 from triage.report.bisection import bisect_shape
 from triage.report.elements import below_here
 from triage.report.night_record import (
@@ -24,7 +23,6 @@ from triage.report.night_record import (
     ResultRecord,
     RunTimeShape,
     SlowerShape,
-    StepRecord,
     TargetRecord,
     cluster_id,
 )
@@ -174,30 +172,13 @@ def _cluster_record(night: Night, signature: str, names: tuple[str, ...]) -> Clu
     pair = next(pair for pair in night.pairs if pair.name == names[0])
     failure = pair.failure
     assert failure
-    cluster = ClusterRecord(
+    return ClusterRecord(
         signature=signature,
         cases=list(names),
         id=cluster_id(signature),
         failure=optional_failure(failure),
         explanation=failure.explanation,
         advice=list(failure.advice(pair.probe.case.compiler)),
-    )
-    example = next((example for example in night.examples if example.signature == signature), None)
-    return _with_example(cluster, example) if example else cluster
-
-
-def _with_example(cluster: ClusterRecord, example: Example) -> ClusterRecord:
-    result = example.result
-    if isinstance(result, NotReproducible):
-        step = StepRecord("reduce", "failed", round(example.seconds, 2), result.reason)
-        return replace(cluster, representative=result.case.name, steps=[step])
-    return replace(
-        cluster,
-        representative=result.case.name,
-        reproducer=str(example.folder),
-        operations=result.after.operations,
-        size=str(result.after),
-        steps=[StepRecord("reduce", "done", round(example.seconds, 2))],
     )
 
 

@@ -82,6 +82,7 @@ let timer;
 const redraw = () => { clearTimeout(timer); timer = setTimeout(() => redraws.forEach(draw => draw()), 100); };
 addEventListener("resize", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+matchMedia("print").addEventListener("change", () => redraws.forEach(draw => draw()));
 
 async function overview() {
   const box = $("#rates");
@@ -95,7 +96,7 @@ async function overview() {
 }
 
 // The grid draws only the rows in sight: names as links, states on one canvas.
-const ROW = 20;
+const ROW = 20, PRINTED = 500;
 async function gridPage() {
   const form = $("#filters"), box = $("#grid"), canvas = $("canvas", box), list = $("ol", box), cell = $("#cell");
   const [nights, data] = await Promise.all([readNights(), load("grid")]);
@@ -110,7 +111,7 @@ async function gridPage() {
     form[name].append(...used.map(([word]) => element("option", word, {value: word})));
   }
   const newest = nights.length - 1;
-  let shown = [], columns = [], width = 4, names = 300, at = {row: 0, column: 0}, active = false;
+  let shown = [], all = [], columns = [], width = 4, names = 300, at = {row: 0, column: 0}, active = false;
 
   function choose() {
     const wanted = Object.fromEntries(new FormData(form)), words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -124,11 +125,10 @@ async function gridPage() {
     const suites = new Set(shown.map(one => one.suite));
     const ofSuite = new Map();
     for (const one of shown) for (const run of one.runs) { ofSuite.set(nights[run.first].suite, 1); if (suites.size > 20 && ofSuite.size > 20) break; }
-    columns = [];
-    nights.forEach((night, number) => { if (ofSuite.has(night.suite)) columns.push(number); });
-    const from = columns.length ? `, ${day(nights[columns[0]].at)} to ${day(nights[columns[columns.length - 1]].at)}` : "";
+    all = nights.map((_, number) => number).filter(number => ofSuite.has(nights[number].suite));
+    const from = all.length ? `, ${day(nights[all[0]].at)} to ${day(nights[all[all.length - 1]].at)}` : "";
     $("#shown").textContent = `${shown.length} of ${cases.length} cases${from}`;
-    at = {row: Math.min(at.row, Math.max(0, shown.length - 1)), column: columns.length - 1};
+    at = {row: Math.min(at.row, Math.max(0, shown.length - 1)), column: all.length - 1};
     $(".space", box).style.height = `${shown.length * ROW}px`;
     box.scrollTop = 0;
     layout();
@@ -137,8 +137,9 @@ async function gridPage() {
     names = Math.min(340, Math.round(box.clientWidth * 0.42));
     box.style.setProperty("--names", `${names}px`);
     const space = box.clientWidth - names;
-    width = Math.max(3, Math.min(20, Math.floor(space / Math.max(1, columns.length))));
-    columns = columns.slice(-Math.floor(space / width));
+    box.style.setProperty("--paper", `${Math.min(shown.length, PRINTED) * ROW}px`);
+    width = Math.max(3, Math.min(20, Math.floor(space / Math.max(1, all.length))));
+    columns = all.slice(-Math.floor(space / width));
     at.column = Math.min(at.column, columns.length - 1);
     draw();
   }
@@ -216,7 +217,7 @@ async function gridPage() {
   form.addEventListener("reset", () => setTimeout(write));
   form.addEventListener("submit", event => event.preventDefault());
   for (const [name, value] of new URLSearchParams(location.search)) if (form[name]) form[name].value = value;
-  redraws.push(() => { choose(); });
+  redraws.push(layout);
   choose();
 }
 
