@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
 from triage.cli.app import app
 from triage.execution import prober
-from triage.nightly import night
+from triage.investigate import steps
+from triage.investigate.workflow import Investigation
 from triage.nightly.compare import CaseChangeKind, Pair
 from triage.nightly.origin import OriginFinder
 from triage.report import night_building
@@ -73,7 +74,7 @@ def test_an_error_while_a_case_is_judged(cases: Path, monkeypatch: pytest.Monkey
 
 def test_an_error_while_a_case_is_bisected_and_reduced(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OriginFinder, "find", raising("breaks", OriginFinder.find))
-    monkeypatch.setattr(night, "reduce_case", raising("breaks", night.reduce_case))
+    monkeypatch.setattr(steps, "reduce_case", raising("breaks", steps.reduce_case))
     result = nightly(cases, "--bisect", "--reduce")
     assert result.exit_code == 1
     [regressed] = report(cases)["regressed"]  # type: ignore[misc]
@@ -107,7 +108,7 @@ def test_an_error_outside_the_cases_leaves_a_partial_report(cases: Path, monkeyp
     def fail(*_: object) -> object:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(night.NightRun, "reduce", fail)
+    monkeypatch.setattr(Investigation, "run", fail)
     assert nightly(cases, "--reduce").exit_code == 4
     answer = report(cases)
     assert answer["partial"]
