@@ -21,6 +21,8 @@ from triage.model.errors import BadFiles
         ("@x.npy", "", "x.npy", ""),
         ("4xbf16", "4xbf16", None, "bf16"),
         ("i1=1", "i1", None, "i1"),
+        ("4", "", None, ""),
+        ("-1.5e-3", "", None, ""),
     ],
 )
 def test_a_value_is_split(text: str, kind: str, file: str | None, element: str) -> None:
@@ -29,7 +31,7 @@ def test_a_value_is_split(text: str, kind: str, file: str | None, element: str) 
     assert str(value) == text
 
 
-@pytest.mark.parametrize("text", ["", "4", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
+@pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
 def test_a_text_that_is_no_value_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         split_value(text)
@@ -52,6 +54,14 @@ def test_bf16_is_the_upper_half_of_f32(tmp_path: Path) -> None:
     array = read_value(f"3xbf16=@{tmp_path}/a.bin")
     assert array is not None
     assert array.tolist() == [1.0, -2.0, math.inf]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("5", 5), ("-2", -2), ("1.5", 1.5), ("1e-3", 0.001)])
+def test_a_number_is_no_tensor(text: str, expected: float) -> None:
+    array = read_value(text)
+    assert array is not None
+    assert array.shape == ()
+    assert array.item() == expected
 
 
 def test_a_file_that_does_not_fit_its_type_has_no_values(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_known_result_is_not_compared_again(lab: Laboratory) -> None:
     first = lab.prober.probe(case, lab.toolchain)
     assert isinstance(first.outcome, Compiled)
     runs = (lab.folder / "program-runs").read_text()
-    assert len(runs.splitlines()) == 2
+    assert len(runs.splitlines()) == 3
     known = prober(lab.folder).probe(case, lab.toolchain)
     assert (known.cached, known.outcome) == (True, first.outcome)
     assert (lab.folder / "program-runs").read_text() == runs

@@ -99,6 +99,25 @@ def test_a_value_is_written_as_it_is_read(array: np.ndarray[Any, Any]) -> None:
     assert np.array_equal(read, array)
 
 
+@given(arrays.arrays("f4", arrays.array_shapes(min_dims=0, max_dims=3, max_side=5)))
+def test_a_bf16_value_is_the_nearest_one(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray[Any, Any]) -> None:
+    folder = tmp_path_factory.mktemp("values")
+    text = values_of(folder, []).text(array, "bf16")
+    read = RUNNER.read(text)
+    assert RUNNER.element_of(text) == "bf16"
+    assert read is not None
+    assert read.shape == array.shape
+    finite = np.isfinite(read)
+    assert np.array_equal(np.isnan(read), np.isnan(array))
+    assert np.allclose(read[finite], array[finite], rtol=2**-8, atol=1e-38)
+    assert values_of(folder, []).text(read, "bf16") == text
+
+
+@pytest.mark.parametrize(("array", "text"), [(np.array(5), "5"), (np.array(1.5, "f4"), "1.5"), (np.array(1, "?"), "1")])
+def test_a_number_is_written_without_a_type(array: np.ndarray[Any, Any], text: str) -> None:
+    assert RUNNER.written(array, RUNNER.element_of("0")) == text
+
+
 @given(
     arrays.arrays("f4", arrays.array_shapes(min_dims=0, max_dims=3, max_side=5)),
     st.lists(st.integers(1, 6), max_size=3),
@@ -124,12 +143,15 @@ def test_an_unknown_size_is_that_of_the_value() -> None:
 @pytest.mark.parametrize(
     ("type_", "expected"),
     [
-        ("tensor<2x?xf32>", ((2, None), "<f4")),
-        ("tensor<f64>", ((), "<f8")),
-        ("!torch.vtensor<[2,3],si64>", ((2, 3), "<i8")),
-        ("!torch.vtensor<[],i1>", ((), "?")),
-        ("tensor<2xbf16>", None),
-        ("index", None),
+        ("tensor<2x?xf32>", ((2, None), "<f4", None)),
+        ("tensor<f64>", ((), "<f8", None)),
+        ("!torch.vtensor<[2,3],si64>", ((2, 3), "<i8", None)),
+        ("!torch.vtensor<[],i1>", ((), "?", None)),
+        ("tensor<2xbf16>", ((2,), "<f4", "bf16")),
+        ("index", ((), "<i8", "")),
+        ("f32", ((), "<f4", "")),
+        ("f8E4M3FN", None),
+        ("!hal.buffer_view", None),
     ],
 )
 def test_types_of_arguments(type_: str, expected: object) -> None:

@@ -216,23 +216,31 @@ class Runner(Protocol):
     def unknown_flag(self, stderr: str) -> str | None:
         """The option that this version of the program does not know."""
 
-    def results(self, stdout: str) -> int:
-        """How many results a run printed."""
+    def result_files(self, stdout: str, folder: Path) -> list[Path]:
+        """A file in a folder for each result that a run printed, named so that `saved` knows its type."""
 
     def saving(self, files: Sequence[Path]) -> list[str]:
         """The options that write the results to files."""
 
     def saved(self, file: Path) -> str:
-        """The value in a file that `saving` or `converted` wrote."""
+        """The value in a file of `result_files`, or with the content of `stored` or `converted`."""
 
     def read(self, value: str) -> Any | None:
         """The elements of a value as a numpy array; None where that cannot hold them."""
 
-    def written(self, array: Any) -> str | None:
-        """The value with a few elements of its own; None when it needs a file of `saving`'s form."""
+    def element_of(self, value: str) -> str | None:
+        """The element type of a value where an array of numpy does not have it; else None."""
 
-    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str] | None:
-        """The shape (None for an unknown size) and the numpy type of a type in the program; None where no value has it."""
+    def written(self, array: Any, element: str | None = None) -> str | None:
+        """The value with a few elements of its own; None when it needs a file. element: as of `element_of`."""
+
+    def stored(self, array: Any, element: str | None = None) -> tuple[bytes, str]:
+        """The content of a file with a value, and the end of its name."""
+
+    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
+        """The shape (None for an unknown size), the numpy type and the element type, as of `element_of`, of a type in the
+        program; None where no value has it.
+        """
 
     def file_of(self, value: str) -> Path | None:
         """The file that holds a value; None when the value itself does."""

@@ -63,20 +63,16 @@ class RunTask:
         if times:
             seconds[RUN_MS] = min(times)
         compared = bool(self.expected) and (self.overlooks_nan if same[0].ok else same[0].exit_code is not None)
-        # A program that compared all results as equal has as many as are expected.
-        count = len(self.expected) if same[0].ok else None
-        wrong = self._differences(self.results(module, scratch, stop, count)[1]) if compared else {}
+        wrong = self._differences(self.results(module, scratch, stop)[1]) if compared else {}
         return replace(same[0], metrics={**seconds, **wrong}), len(executions) - len(same)
 
-    def results(self, module: Path, scratch: Path, stop: StopSignal, count: int | None = None) -> tuple[Execution, list[Path]]:
-        """Run a compiled file and write its results to files in `scratch`. No files when it fails. count: None to find out."""
+    def results(self, module: Path, scratch: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
+        """Run a compiled file and write its results to files in `scratch`. No files when it fails."""
         values = self.runner.value_options(self.inputs, ())
-        if count is None:
-            printed = self._run(module, values, scratch, stop)
-            if not printed.ok:
-                return printed, []
-            count = self.runner.results(printed.stdout.text)
-        files = [scratch / f"{index}.npy" for index in range(count)]
+        printed = self._run(module, values, scratch, stop)
+        if not printed.ok:
+            return printed, []
+        files = self.runner.result_files(printed.stdout.text, scratch)
         saved = self._run(module, [*values, *self.runner.saving(files)], scratch, stop)
         return saved, files if saved.ok else []
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
-from triage.execution.judge import TIMES, Match, Metric, rules_of, same_signature, value_of
+from triage.execution.judge import Match, Metric, rules_of, same_signature, value_of
 from triage.execution.prober import Naming, Prober
 from triage.execution.runner import ProbeRunner
+from triage.execution.statistics import LEAST, Comparison, Pace, compare_times
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
@@ -19,7 +21,7 @@ _MEASURE = 8  # compiles of a flaky failure, to measure how often it occurs
 _SURE = 0.99  # probability that a draft which fails at that rate is seen to fail
 _MOST = 12  # compiles of one draft
 _DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))  # families that are compiled twice
-_LEAST = 1.5  # smallest growth worth reducing; less is lost in the noise of small programs
+_LEAST = 1.2  # smallest growth worth reducing
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,34 +152,39 @@ def metric_baseline(
     """Measure the case on both toolchains. A draft must keep half of the growth, as a factor."""
     if good is None:
         return NotReproducible(case, f"{metric} has no value to compare with; name a toolchain with --good")
-    probes: list[Probe] = []
-    again: list[Probe] = []
-    smallest: list[float] = []
-    for toolchain in (bad, good):
-        first, *others = (prober.trial(case, toolchain, Naming.NEVER, attempt=attempt) for attempt in range(TIMES))
-        probes.append(first)
-        again += others
-        values = [value for probe in (first, *others) if (value := value_of(probe, metric)) is not None]
-        if not values:
-            untestable = first.outcome if isinstance(first.outcome, Untestable) else None
-            why = untestable.reason if untestable else "it does not compile"
-            cause = untestable.cause if untestable else Cause.RECIPE
-            return NotReproducible(case, f"no {metric} on {toolchain.revision.name}: {why}", tuple(probes), cause)
-        smallest.append(min(values))
-    high, low = smallest
-    ratio = high / max(low, 1e-9)
+    rounds: list[tuple[Probe, Probe]] = []
+    values: list[list[float]] = [[], []]
+    for attempt in range(1 if metric.exact else LEAST):
+        rounds.append(
+            (
+                prober.trial(case, bad, Naming.NEVER, attempt=attempt),
+                prober.trial(case, good, Naming.NEVER, attempt=attempt),
+            )
+        )
+        for probe, known in zip(rounds[-1], values, strict=True):
+            value = value_of(probe, metric)
+            if value is None:
+                untestable = probe.outcome if isinstance(probe.outcome, Untestable) else None
+                why = untestable.reason if untestable else "it does not compile"
+                cause = untestable.cause if untestable else Cause.RECIPE
+                return NotReproducible(case, f"no {metric} on {probe.revision.name}: {why}", rounds[0], cause)
+            known.append(max(value, 1e-9))
+    high, low = map(median, values)
+    compared = compare_times(values[1], values[0], 0.0) or Comparison(high / low, high / low, high / low, Pace.NOISY)
+    interval = "" if metric.exact else f" [{compared.low:.2f}, {compared.high:.2f}]"
     words = f"{metric} is {high:.4g} on {bad.revision.name} and {low:.4g} on {good.revision.name}"
-    if ratio < _LEAST:
-        return NotReproducible(case, f"{words}: less than {_LEAST} times as much, too little to reduce", tuple(probes))
-    failure = Failure("metric", "metric", f"metric:{metric}", f"{words}, {ratio:.1f} times as much")
+    words += f", {compared.ratio:.2f}{interval} times as much"
+    if compared.low < _LEAST:
+        return NotReproducible(case, f"{words}: not clearly {_LEAST} times as much, too little to reduce", rounds[0])
+    failure = Failure("metric", "metric", f"metric:{metric}", words)
     return Baseline(
         failure,
         same_signature(failure),
         Naming.NEVER,
-        probes[0].measured.seconds,
+        rounds[0][0].measured.seconds,
         repeats=1,
-        probes=tuple(probes),
-        again=tuple(again),
+        probes=rounds[0],
+        again=tuple(probe for pair in rounds[1:] for probe in pair),
         metric=metric,
-        factor=max(_LEAST, math.sqrt(ratio)),
+        factor=math.sqrt(compared.ratio),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 import threading
@@ -15,8 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.classify.findings import dispatch_kind, normalised
-from triage.execution.judge import TIMES, Match, same_signature, value_of
+from triage.execution.judge import Match, same_signature, value_of
 from triage.execution.prober import Prober
+from triage.execution.statistics import LOOKS, compare_times
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
@@ -25,7 +25,9 @@ from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
 from triage.reduce.draft import Document, Draft
 
-_NEAR = 1.25  # measure again when the ratio is within this factor of the wanted one
+_NEAR = 1.25  # a first ratio this far below the wanted one is refused
+_CLEAR = 2.0  # a first ratio this far above it is accepted
+_MOST_ATTEMPTS = LOOKS[2]
 
 
 @dataclass(slots=True)
@@ -191,7 +193,7 @@ class Oracle:
 class GrowthOracle(Oracle):
     """Accepts a draft while the baseline's metric is `factor` times as large on the bad toolchain as on the good one.
 
-    Compares the smallest of a few measurements, because a busy machine only adds to them.
+    A time is measured in turn on both, until the interval of the ratio is on one side of the factor.
     """
 
     def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
@@ -199,21 +201,24 @@ class GrowthOracle(Oracle):
         metric, factor = self._baseline.metric, self._baseline.factor
         assert metric
         assert self.good
-        low = high = math.inf
-        for attempt in range(TIMES):
-            values = []
-            for toolchain in (self.bad, self.good):
+        low: list[float] = []
+        high: list[float] = []
+        for attempt in range(_MOST_ATTEMPTS):
+            for toolchain, values in ((self.bad, high), (self.good, low)):
                 probe = self._compile(draft, toolchain, attempt, cancelled)
                 value = value_of(probe, metric)
                 if value is None:
                     if isinstance(probe.outcome, Failed):
                         self._record(probe.outcome.failure, draft)
                     return False
-                values.append(value)
-            high, low = min(high, values[0]), min(low, values[1])
-            if not factor / _NEAR < high / max(low, 1e-9) < factor * _NEAR:
-                break
-        return high > factor * low
+                values.append(max(value, 1e-9))
+            ratio = min(high) / min(low)
+            if metric.exact or not factor / _NEAR < ratio < factor * _CLEAR:
+                return ratio > factor
+            compared = compare_times(low, high, 0.0) if len(low) in LOOKS else None
+            if compared and not compared.low <= factor <= compared.high:
+                return compared.low > factor
+        return False
 
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
         """Return True: `fails` compiles on both toolchains."""

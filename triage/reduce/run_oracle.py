@@ -143,4 +143,4 @@ class RunOracle(Oracle):
 
     def _short(self, text: str) -> str:
         array = self._runner.read(text)
-        return text if array is None else self.values.text(array)
+        return text if array is None else self.values.text(array, self._runner.element_of(text))

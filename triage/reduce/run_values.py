@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +67,22 @@ class ArgumentValues:
         """Return the pass that replaces values by plainer ones."""
         return ReductionPass("values", self._simplify, once=True)
 
-    def text(self, array: Array) -> str:
-        """Return an array as a value, in a file where it has many elements."""
-        if (text := self.runner.written(array)) is not None:
+    def text(self, array: Array, element: str | None) -> str:
+        """Return an array as a value, in a file where it has many elements. element: see `Runner.element_of`."""
+        if (text := self.runner.written(array, element)) is not None:
             return text
-        content = BytesIO()
-        np.save(content, array, allow_pickle=False)
-        path = self.folder / f"{sha256(content.getvalue()).hexdigest()[:24]}.npy"
+        content, ending = self.runner.stored(array, element)
+        path = self.folder / f"{sha256(content).hexdigest()[:24]}{ending}"
         if not path.is_file():
             with disk_errors("keep the values of a program"):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                write_whole(path, content.getvalue())
+                write_whole(path, content)
         return self.runner.saved(path)
 
     def _text(self, origin: Origin | None, type_: str) -> str | None:
         kind = self.runner.array_type(type_)
-        array = fitted(self._array(origin), *kind) if kind else None
-        return None if array is None else self.text(array)
+        array = fitted(self._array(origin), *kind[:2]) if kind else None
+        return None if array is None or kind is None else self.text(array, kind[2])
 
     def _array(self, origin: Origin | None) -> Array | None:
         if origin is None:
@@ -152,7 +150,8 @@ class ArgumentValues:
     def _with_value(self, draft: Draft, index: int, array: Array) -> Draft:
         run = draft.case.run
         assert run is not None
-        inputs = (*run.inputs[:index], self.text(array), *run.inputs[index + 1 :])
+        text = self.text(array, self.runner.element_of(run.inputs[index]))
+        inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
         return Draft(draft.document, replace(draft.case, run=replace(run, inputs=inputs)))
 
 

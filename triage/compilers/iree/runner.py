@@ -17,10 +17,12 @@ from triage.compilers.iree.values import (
     TENSOR_PROTO,
     array_type,
     differences,
+    element_of,
     first_difference,
     identity_of,
     read_value,
     split_value,
+    value_bytes,
     value_text,
 )
 from triage.model.case import Case, RunSpec
@@ -42,7 +44,8 @@ _NO_DEVICE = re.compile(r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*cr
 _UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
 _EXECUTABLE = re.compile(r"\bhal\.executable (?:public |private )?@([\w$.-]+)")
 _DISPATCH = re.compile(r'\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "dispatch"')
-_RESULT = re.compile(r"^result\[\d+\]: ", re.MULTILINE)
+_RESULT = re.compile(r"^result\[\d+\]: (?:hal\.buffer_view\n(?P<raw>(?:\d+x)*bf16)=)?", re.MULTILINE)
+_RAW = ".bin"  # of elements that no .npy file holds, with their type before it
 _COMPARES_NAN = Version("3.12.0.dev0")
 _SECONDS = 0.1  # of each measurement; short functions are called again and again for as long
 
@@ -64,7 +67,7 @@ class IreeRunner:
 
     def zeros(self, types: Sequence[str]) -> tuple[str, ...] | None:
         matches = [_ARGUMENT.fullmatch(text) for text in types]
-        values = tuple(match[1] or f"{match[2]}=0" for match in matches if match)
+        values = tuple(match[1] or "0" for match in matches if match)
         return values if len(values) == len(types) else None
 
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
@@ -145,14 +148,16 @@ class IreeRunner:
         match = _UNKNOWN_FLAG.search(stderr)
         return f"--{match[1]}" if match else None
 
-    def results(self, stdout: str) -> int:
-        return len(_RESULT.findall(stdout))
+    def result_files(self, stdout: str, folder: Path) -> list[Path]:
+        suffixes = (f".{match['raw']}{_RAW}" if match["raw"] else ".npy" for match in _RESULT.finditer(stdout))
+        return [folder / f"{index}{suffix}" for index, suffix in enumerate(suffixes)]
 
     def saving(self, files: Sequence[Path]) -> list[str]:
         return [f"--output=@{file}" for file in files]
 
     def saved(self, file: Path) -> str:
-        return f"@{file}"
+        type_ = file.stem.rpartition(".")[2] if file.suffix == _RAW else ""
+        return f"{type_}=@{file}" if type_ else f"@{file}"
 
     def read(self, value: str) -> Any | None:
         import numpy as np  # slow to import, and a compile needs it rarely
@@ -161,10 +166,23 @@ class IreeRunner:
             return np.load(BytesIO(self.converted(file, file.read_bytes())), allow_pickle=False)
         return read_value(value)
 
-    def written(self, array: Any) -> str | None:
-        return value_text(array)
+    def element_of(self, value: str) -> str | None:
+        return element_of(value)
 
-    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str] | None:
+    def written(self, array: Any, element: str | None = None) -> str | None:
+        return value_text(array, element)
+
+    def stored(self, array: Any, element: str | None = None) -> tuple[bytes, str]:
+        import numpy as np
+
+        if element is not None:
+            raw, type_ = value_bytes(array)
+            return raw, f".{type_}{_RAW}"
+        content = BytesIO()
+        np.save(content, array, allow_pickle=False)
+        return content.getvalue(), ".npy"
+
+    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
         return array_type(type_)
 
     def file_of(self, value: str) -> Path | None:

@@ -1,4 +1,6 @@
-"""Tensors in the notation of `iree-run-module`: `2x3xf32=1 2 3 4 5 6`, `2x3xf32=@values.bin` or `@values.npy`."""
+"""Values in the notation of `iree-run-module`: `2x3xf32=1 2 3 4 5 6`, `2x3xf32=@values.bin`, `@values.npy`, or `5` for an
+argument that is no tensor.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,10 @@ _ELEMENTS = {
     "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "ui8": "u1", "ui16": "<u2", "ui32": "<u4", "ui64": "<u8",
     "f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "<u2",
 }  # fmt: skip
+_SCALAR = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
+_SCALAR_TYPE = re.compile(r"[suif]+\d+\Z")
+SCALAR = ""  # the element type of a value that is no tensor
+_BF16 = "bf16"
 _TENSOR = re.compile(r"tensor<(?P<shape>(?:[\d?]+x)*)(?P<element>[suif]+\d+|bf16)>\Z")
 _VTENSOR = re.compile(r"!torch\.vtensor<\[(?P<shape>[\d?,\s]*)\],\s*(?P<element>[suif]+\d+|bf16)>\Z")
 _NAMES = {"i1": "i8", "i2": "i16", "i4": "i32", "i8": "i64", "u1": "ui8", "u2": "ui16", "u4": "ui32", "u8": "ui64"}
@@ -34,7 +40,9 @@ TOLERANCES: Mapping[str, float] = {"f16": 1e-3, "bf16": 1e-2, "f32": 1e-4, "f64"
 
 @dataclass(frozen=True, slots=True)
 class ValueText:
-    """A value in parts. type: `2x3xf32`, empty where the file says it; file: behind `@`; literal: the elements."""
+    """A value in parts. type: `2x3xf32`, empty where the file says it, and for a number that is no tensor; file: behind `@`;
+    literal: the elements.
+    """
 
     type: str
     file: str | None
@@ -53,6 +61,8 @@ class ValueText:
 
 def split_value(text: str) -> ValueText:
     """Split a value. ValueError says what is wrong with it."""
+    if _SCALAR.match(text):
+        return ValueText("", None, text)
     match = _VALUE.match(text)
     kind, content = (match["type"] or "", match["content"]) if match else ("", text)
     if content.startswith("@"):
@@ -62,7 +72,7 @@ def split_value(text: str) -> ValueText:
     if kind and not _TYPE.match(kind):
         raise ValueError(f'"{kind}" is not the type of a tensor: write dimensions and an element type, such as 2x3xf32.')
     if not kind:
-        raise ValueError(f'"{text}" is not a value: write 2x3xf32=1, 2x3xf32=@file.bin or @file.npy.')
+        raise ValueError(f'"{text}" is not a value: write 2x3xf32=1, 2x3xf32=@file.bin, @file.npy or a number.')
     return ValueText(kind, None, content)
 
 
@@ -98,7 +108,7 @@ def read_value(text: str) -> Array | None:
             return array
         match = _TYPE.match(value.type)
         if match is None:
-            return None
+            return np.array(float(value.literal) if set(value.literal) & set(".eE") else int(value.literal))
         shape, element = _shape(match), match["element"].removeprefix("s")
         if element not in _ELEMENTS:
             return None
@@ -113,11 +123,34 @@ def read_value(text: str) -> Array | None:
         return None
 
 
-def value_text(array: Array) -> str | None:
-    """Write a few elements, or many equal ones, as a text; None when a file is needed."""
+def element_of(text: str) -> str | None:
+    """The element type that `value_text` and `value_bytes` need to write a value of the same type; None for numpy's own."""
+    value = split_value(text)
+    if value.file is None and not value.type:
+        return SCALAR
+    return _BF16 if value.element == _BF16 else None
+
+
+def value_bytes(array: Array) -> tuple[bytes, str]:
+    """The `bf16` numbers nearest to those of an `f32` array as raw bytes, and their type such as `2x3xbf16`."""
     import numpy as np
 
-    element = _NAMES.get(array.dtype.str[1:])
+    bits = array.reshape(-1).astype("<f4").view("<u4").astype("<u8")
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(array.reshape(-1)), 0x7FC0, rounded).astype("<u2").tobytes(), "x".join(
+        [*map(str, array.shape), _BF16]
+    )
+
+
+def value_text(array: Array, element: str | None = None) -> str | None:
+    """Write a few elements, or many equal ones, as a text; None when a file is needed. element: see `element_of`."""
+    import numpy as np
+
+    if element == SCALAR:
+        return str(array.item()) if array.dtype.kind == "f" else str(int(array))
+    if element == _BF16:
+        array = _widened(np.frombuffer(value_bytes(array)[0], "<u2")).reshape(array.shape)
+    element = element or _NAMES.get(array.dtype.str[1:])
     equal = array.size > 0 and bool((array == array.flat[0]).all())
     if element is None or not np.isfinite(array).all() or not (equal or 0 < array.size <= _MOST_WRITTEN):
         return None
@@ -125,13 +158,20 @@ def value_text(array: Array) -> str | None:
     return f"{'x'.join([*map(str, array.shape), element])}={numbers}"
 
 
-def array_type(type_: str) -> tuple[tuple[int | None, ...], str] | None:
-    """The shape (None for an unknown size) and the numpy type of an MLIR tensor type; None for other types, and for bf16."""
+def array_type(type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
+    """The shape (None for an unknown size), the numpy type and the element type, as in `element_of`, of an MLIR type; None for
+    types that no value has.
+    """
+    if type_ == "index" or _SCALAR_TYPE.match(type_):
+        kind = _ELEMENTS.get("i64" if type_ == "index" else type_)
+        return ((), kind, SCALAR) if kind else None
     match = _TENSOR.match(type_) or _VTENSOR.match(type_)
-    element = _ELEMENTS.get(match["element"].removeprefix("s")) if match and match["element"] != "bf16" else None
-    if match is None or element is None:
+    if match is None:
         return None
-    return tuple(None if size == "?" else int(size) for size in re.findall(r"\d+|\?", match["shape"])), element
+    element = match["element"].removeprefix("s")
+    kind = "<f4" if element == _BF16 else _ELEMENTS.get(element)
+    shape = tuple(None if size == "?" else int(size) for size in re.findall(r"\d+|\?", match["shape"]))
+    return (shape, kind, _BF16 if element == _BF16 else None) if kind else None
 
 
 def _shape(match: re.Match[str]) -> tuple[int, ...]:
