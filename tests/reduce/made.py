@@ -10,7 +10,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer
-from triage.reduce.state import Effort, ProgramSize, Reduced
+from triage.reduce.state import Effort, ProgramSize, Reduced, SettingChange
 
 PROGRAM = """module {
   func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {
@@ -83,6 +83,7 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
             evidence=tried,
             others=(OTHER,),
             notes=("it fails in 7 of 8 compiles; a program counts as passing after 3",),
+            changes=(SettingChange("flag", "--iree-opt-level=O3", None), SettingChange("chip", "gfx942", "gfx90a")),
         ),
         failure=OVERFLOW,
         bad=tried[bad],

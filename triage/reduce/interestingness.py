@@ -290,9 +290,12 @@ class ReductionTest:
         save: Callable[[Draft], None],
         jobs: int,
         task: Task,
+        settings_hold: Callable[[Case], bool] = lambda _: True,
     ) -> None:
-        """valid: returns a program's canonical content, None when it is invalid. save: stores each better draft at once."""
-        self.oracle = oracle
+        """valid: returns a program's canonical content, None when it is invalid. save: stores each better draft at once.
+        settings_hold: see `SettingsCheck.holds`.
+        """
+        self.oracle, self._settings_hold = oracle, settings_hold
         self.best: Draft | None = None
         self.trail = Trail()  # of the running pass
         self.strict = False  # ask the good toolchain about every failing draft, not only about a pass's last one
@@ -353,8 +356,10 @@ class ReductionTest:
             lock = self._asking.setdefault(key, threading.Lock())
         with lock:  # two drafts of one program may be in flight
             if key not in self._answers:
-                self._answers[key] = self.oracle.fails(draft, cancelled) and (
-                    not self.strict or self.oracle.compiles(draft, cancelled)
+                self._answers[key] = (
+                    self.oracle.fails(draft, cancelled)
+                    and (not self.strict or self.oracle.compiles(draft, cancelled))
+                    and self._settings_hold(draft.case)
                 )
                 self._task.advance()
             return self._answers[key]

@@ -49,12 +49,27 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A flag, a part of the target or an option of a kernel that the reduced program does without. None: it is not set."""
+
+    setting: str
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        if self.after is None:
+            return f"{self.setting} {self.before} is not needed"
+        return f"{self.setting} is {self.after}" + (f" instead of {self.before}" if self.before is not None else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Reduced:
     """A smaller program that fails as the original does.
 
     text: the program. evidence: a probe for every version tried. generic: the program's generic form, when some of the
     versions read only that; None when `text` was enough. others: other failures found, the most frequent first;
-    saved: their programs, each with the file that holds it until a reproducer replaces it.
+    saved: their programs, each with the file that holds it until a reproducer replaces it. changes: of flags, target and
+    options.
     """
 
     case: Case
@@ -70,6 +85,7 @@ class Reduced:
     notes: tuple[str, ...] = ()
     saved: tuple[tuple[Reduced, Path], ...] = ()
     generic: str | None = None
+    changes: tuple[SettingChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

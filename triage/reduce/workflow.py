@@ -15,7 +15,6 @@ from triage.compilers.invocation import flag_name
 from triage.execution.inputs import Prepared
 from triage.execution.judge import Match, Metric, MetricThreshold, same_signature, same_wrong_result, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.prober import Naming
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Input, InputKind, Reference
@@ -31,6 +30,7 @@ from triage.reduce.frontends.python.source_tree import parse_program
 from triage.reduce.frontends.text import TextFrontend
 from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, line_of, settings_of
 from triage.reduce.run_oracle import RunOracle
+from triage.reduce.settings import SettingsCheck, setting_changes
 from triage.reduce.state import GENERIC_FILE, Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -202,7 +202,10 @@ class _Reducer:
             self.oracle = oracle(runner.prober, drafts, bad, good, start, operation_at=operation_at, other_failures=others)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
-        self.test = ReductionTest(self.oracle, self.frontend.valid, self.folder.save, runner.jobs, task)
+        self.settings = SettingsCheck(runner, case, bad, good, start)
+        self.test = ReductionTest(
+            self.oracle, self.frontend.valid, self.folder.save, runner.jobs, task, settings_hold=self.settings.holds
+        )
         stack.callback(self.test.close)
 
     def open(self) -> tuple[Draft, Draft, int | None] | NotReproducible:
@@ -250,8 +253,8 @@ class _Reducer:
         forms: list[tuple[bytes, tuple[Probe, ...], Failure]] = []
         draft = self.oracle.complete(draft) or draft
         case = self._full(draft.case)
-        for text, small, tried in self._written(draft, case):
-            if same := self._same_failure(small, tried):
+        for text, _, tried in self._written(draft, case):
+            if same := self._same_failure(tried):
                 forms.append((text, tried, same))
             if forms and _untested(forms[0][1]) == 0:
                 break
@@ -259,7 +262,7 @@ class _Reducer:
             why = "the reduced program does not fail in the same way when it is probed in full"
             return NotReproducible(self.request.case, why, self.start.probes)
         [content, probes, failure], *others = forms
-        generic, notes = None, (*self.start.notes, *self.notes, *self.oracle.notes)
+        generic, notes = None, (*self.start.notes, *self.notes, *self.oracle.notes, *self._kept_settings(case))
         if others and _untested(others[0][1]) < _untested(probes):
             generic, pairs = others[0][0].decode("utf-8", "replace"), [*zip(probes, others[0][1], strict=True)]
             names = [probe.revision.name for probe, other in pairs if _is_untestable(probe) and not _is_untestable(other)]
@@ -287,7 +290,16 @@ class _Reducer:
             notes=notes,
             saved=tuple(self._saved(before)),
             generic=generic,
+            changes=setting_changes(self.request.case, case),
         )
+
+    def _kept_settings(self, case: Case) -> list[str]:
+        """Notes about the settings that the reduced program does not need, but the original on some release."""
+        names = {change.setting for change in self.settings.kept} - {
+            change.setting for change in setting_changes(self.request.case, case)
+        }
+        end = "on every compared release, or checking it takes too long"
+        return [f"{name} stays as it is: without it the original does not fail in the same way {end}" for name in sorted(names)]
 
     def _saved(self, before: ProgramSize) -> Iterator[tuple[Reduced, Path]]:
         """The programs that fail in another way, each as a reproducer of the failure that a full probe finds."""
@@ -345,7 +357,7 @@ class _Reducer:
             probes = {name: threshold.read(probes[name], again[name]) for name in refs}
         return tuple(probes[name] for name in refs)
 
-    def _same_failure(self, small: Case, probes: tuple[Probe, ...]) -> Failure | None:
+    def _same_failure(self, probes: tuple[Probe, ...]) -> Failure | None:
         """The failure of a full probe on the bad toolchain, if it is the same one and the good toolchain compiles."""
         outcomes = {probe.revision.name: probe.outcome for probe in probes}
         if self.oracle.good and not isinstance(outcomes[self.oracle.good.revision.name], Compiled):
@@ -353,14 +365,8 @@ class _Reducer:
         outcome = outcomes[self.bad.revision.name]
         if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
             return None
-        if self.start.full is not None:
-            same = self.request.match(self.start.full)(outcome.failure) or self.oracle.match(outcome.failure)
-        elif self.start.naming is Naming.NEVER:
-            same = self.oracle.match(outcome.failure)
-        else:
-            # A full probe identifies a crash by its pass, a trial by its stack: only trials compare with the original's.
-            trial = self.runner.prober.trial(small, self.bad, self.start.naming)
-            same = isinstance(trial.outcome, Failed) and self.oracle.match(trial.outcome.failure)
+        full = self.start.full
+        same = self.oracle.match(outcome.failure) or (full is not None and self.request.match(full)(outcome.failure))
         return outcome.failure if same else None
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer, span_around
-from triage.reduce.state import NotReproducible, ProgramSize
+from triage.reduce.state import NotReproducible, ProgramSize, SettingChange
 from triage.report.elements import facts_table, failure_text, numbers_text, outcome_text, revision_text
 from triage.report.registry import IssueReport
 from triage.report.reproducer import (
@@ -54,6 +54,7 @@ class ReductionShape(Shape):
     evidence: tuple[EvidenceShape, ...] = ()
     others: tuple[FailureShape, ...] = ()
     notes: tuple[str, ...] = ()
+    changes: tuple[SettingChange, ...] = ()
     other_reproducers: tuple[str, ...] = ()
     slipped: tuple[str, ...] = ()  # the former name of other_reproducers
     tried: tuple[ProbeShape, ...] = ()
@@ -98,6 +99,7 @@ class ReductionReport(IssueReport):
             evidence=tuple(evidence_shape(probe) for probe in result.probes),
             others=tuple(failure_shape(other) for other in reduced.others),
             notes=reduced.notes,
+            changes=reduced.changes,
             other_reproducers=saved,
             slipped=saved,
         )
@@ -133,6 +135,7 @@ class ReductionReport(IssueReport):
         yield "bad", revision_text(result.bad.revision)
         yield "versions", span_text(span_around(result.probes, result.bad, failure.signature))
         yield "size", f"{_size(reduced.before)} -> {_size(reduced.after)}"
+        yield from (("changed", str(change)) for change in reduced.changes)
         yield from (("note", note) for note in reduced.notes)
         yield from (("other failure", failure_text(other)) for other in reduced.others[:3])
         cached = f", {effort.cached} cache hits" if effort.cached else ""

@@ -25,7 +25,7 @@ from triage.model.execution import Ending, Limits, Stage
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
-from triage.reduce.state import GENERIC_FILE, Reduced
+from triage.reduce.state import GENERIC_FILE, Reduced, SettingChange
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates
 from triage.report.printable import printable
@@ -97,6 +97,7 @@ class RecordShape(Shape):
     compile_seconds: float
     others: list[OtherFailureSummary]
     notes: list[str]
+    changes: list[SettingChange]
 
 
 def folder_for(out: Path, case: Case) -> Path:
@@ -263,6 +264,7 @@ def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -
         compile_seconds=round(effort.compile_seconds, 1),
         others=[OtherFailureSummary(other.signature, other.headline) for other in reduced.others],
         notes=list(reduced.notes),
+        changes=list(reduced.changes),
     )
 
 
