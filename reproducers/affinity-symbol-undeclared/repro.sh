@@ -1,5 +1,5 @@
 #!/bin/sh
-# ended by SIGSEGV
+# crashed in GlobalOpInterface::getGlobalInitialValue
 # Fails with iree-compile 3.5.0, commit 2e8738e81cb205197eb636440038d0c4e37b6f4d:
 #   pip install iree-base-compiler==3.5.0
 # Exit status: 0 the program compiles, 127 the compiler is missing, any other: it fails to compile.

@@ -85,6 +85,40 @@ def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
         threshold_between(prober, CASE, PLACES[0], PLACES[2], Metric.CPU_SECONDS)
 
 
+def test_a_metric_of_a_recipe_of_which_less_is_worse() -> None:
+    loops = Metric("vectorized_loops", lower_is_worse=True)
+
+    def vectorized(count: float) -> Probe:
+        return replace(probe(1.0), measured=Measured(1.0, metrics={"vectorized_loops": count}))
+
+    threshold = MetricThreshold(loops, loops.compared(4))
+    read = threshold.read(vectorized(3), Repeats([]))
+    assert isinstance(read.outcome, Failed)
+    assert read.outcome.failure.details == {"value": "3", "threshold": "4"}
+    assert isinstance(threshold.read(vectorized(5), Repeats([])).outcome, Compiled)
+    none = threshold.read(vectorized(0), Repeats([])).outcome
+    assert isinstance(none, Failed)
+    assert none.failure.details["value"] == "0"
+
+
+def test_the_numbers_of_ends_of_which_less_is_worse() -> None:
+    def end(good: float, bad: float) -> float:
+        prober = NumberProber({"1.0.0": [good] * 3, "1.2.0": [bad] * 3})
+        size = Metric("artifact_bytes", lower_is_worse=True)
+        return size.compared(threshold_between(prober, CASE, PLACES[0], PLACES[2], size).threshold)
+
+    assert end(4.0, 1.0) == pytest.approx(2000.0)
+    assert end(4.0, 0.0) == pytest.approx(2000.0)
+    with pytest.raises(BadInput, match=r"less than 1\.01 times as little"):
+        end(1.0, 4.0)
+
+
+def test_a_metric_that_is_not_there_is_an_error_with_those_that_are() -> None:
+    prober = NumberProber({"1.0.0": [1.0] * 3, "1.2.0": [1.0] * 3})
+    with pytest.raises(BadInput, match="it has artifact_bytes, cpu_seconds, peak_rss_mb"):
+        threshold_between(prober, CASE, PLACES[0], PLACES[2], Metric("instructions"))
+
+
 def test_a_failed_compile_has_no_number() -> None:
     assert value_of(probe(1.0, letter="F"), Metric.CPU_SECONDS) is None
     assert value_of(replace(probe(1.0), measured=Measured(1.0)), Metric.ARTIFACT_BYTES) is None

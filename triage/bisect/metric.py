@@ -8,7 +8,7 @@ from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
 from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
 
 _LEAST_RATIO = 1.25  # of the worse end to the better one
@@ -24,7 +24,7 @@ def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: T
     """
     values: list[float] = []
     for ref in (good, bad):
-        probes = [probe for turn in range(TIMES) for probe in prober.probe_all([ProbeJob(case, ref, turn > 0)], metric.value)]
+        probes = [probe for turn in range(TIMES) for probe in prober.probe_all([ProbeJob(case, ref, turn > 0)], metric.name)]
         known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
         if not known:
             raise no_value(probes[-1], metric)
@@ -33,10 +33,13 @@ def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: T
     least = _LEAST_EXACT_RATIO if metric.exact else _LEAST_RATIO
     if low == 0 < high and metric.exact:
         return MetricThreshold(metric, high / 2)  # nothing spilled on one end, something on the other
+    if low < math.inf == high and metric.exact:
+        return MetricThreshold(metric, low * 2)
     if low <= 0 or high < least * low:
+        word = "little" if metric.lower_is_worse else "much"
         raise BadInput(
-            f"{metric} is {low:.4g} on {good.revision.name} and {high:.4g} on {bad.revision.name}: "
-            f"less than {least} times as much, too little to bisect"
+            f"{metric} is {metric.compared(low):.4g} on {good.revision.name} and {metric.compared(high):.4g} on "
+            f"{bad.revision.name}: less than {least} times as {word}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 
@@ -49,5 +52,8 @@ def no_value(probe: Probe, metric: Metric) -> BadInput | EnvironmentFailure:
             return EnvironmentFailure(f"{problem}: {reason}")
         case Untestable(reason=reason):
             return BadInput(f"{problem}: {reason}")
+        case Compiled():
+            known = sorted({*probe.measured.metrics, Metric.CPU_SECONDS.name, Metric.PEAK_RSS_MB.name})
+            return BadInput(f"{problem}; it has {', '.join(known)}")
         case _:
             return BadInput(f"{problem}: it does not compile there")

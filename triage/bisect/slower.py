@@ -24,7 +24,7 @@ from triage.toolchains.registry import ToolchainRef
 
 _LEAST_CHANGE = 0.05  # of the worse end, without a threshold of the user
 _CLEAR = 2.0  # a single compile this many times above or below the threshold is on that side, however busy the machine is
-_NOUNS = {Metric.RUN_SECONDS: "run", Metric.CPU_SECONDS: "compile"}
+_NOUNS = {Metric.RUN_SECONDS.name: "run", Metric.CPU_SECONDS.name: "compile"}
 
 
 @dataclass
@@ -67,7 +67,7 @@ class TimeJudge:
     @property
     def noun(self) -> str:
         """What is measured, in messages."""
-        return _NOUNS[self.metric]
+        return _NOUNS[self.metric.name]
 
     def _single(self, probe: Probe, timed: Timed) -> Probe | None:
         """Judge by one sample; None where it is too near to the threshold."""

@@ -21,13 +21,16 @@ from triage.cli.options import (
     FailureMatch,
     ForecastOption,
     JobsOption,
+    MetricOption,
     ProjectOption,
     RecipePath,
     RepoOption,
     SuiteOption,
     TrustOption,
+    WorseOption,
     duration_of,
     format_option,
+    metric_named,
 )
 from triage.cli.screen import print_stderr
 from triage.execution.judge import Metric, MetricThreshold
@@ -65,14 +68,13 @@ def bisect(
     match: Annotated[
         FailureMatch, typer.Option(help="What counts as the same failure; probes with another failure are skipped.")
     ] = FailureMatch.SIGNATURE,
-    metric: Annotated[
-        Metric | None, typer.Option(help="Find where this number grew instead of a failure; needs --good and --bad.")
-    ] = None,
+    metric: MetricOption = None,
+    worse: WorseOption = None,
     threshold: Annotated[
         float | None,
         typer.Option(
             min=0.0,
-            help="Number above which a probe is bad; for run_seconds a ratio to the good end (default: between the ends).",
+            help="Number beyond which a probe is bad; for run_seconds a ratio to the good end (default: between the ends).",
         ),
     ] = None,
     function: Annotated[
@@ -129,6 +131,7 @@ def bisect(
         raise BadInput(
             "a bisect over two repositories does not work with --metric, --interactive, --import-log, --export-log, --dry-run"
         )
+    followed = metric_named(metric, worse)
     if metric is None and (threshold is not None or function is not None):
         raise BadInput("--threshold and --function need --metric")
     models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
@@ -146,8 +149,8 @@ def bisect(
             both = _bisect_two(request, models, (good, bad))
             write_report(TwoRepositoriesReport(both), output)
             return _exit_of(both.bisections)
-        if metric:
-            wanted = _MetricOptions(metric, threshold, function, time)
+        if followed:
+            wanted = _MetricOptions(followed, threshold, function, time)
             request = opened.enter_context(_measuring(request, good, bad, wanted))
         if interactive or import_log or export_log:
             logs = (import_log, export_log)
@@ -250,14 +253,14 @@ def _measuring(request: BisectRequest, good: str | None, bad: str | None, wanted
     better, worse = refs if request.kind is BisectKind.REGRESSION else reversed(refs)
     runner, case, metric = request.runner, request.case, wanted.metric
     ends, budget = (better, worse), duration_of("--time", wanted.time)
-    if metric is Metric.RUN_SECONDS:
+    if metric == Metric.RUN_SECONDS:
         with run_time_judge(runner, case, ends, function=wanted.function, ratio=wanted.threshold, budget=budget) as judge:
             yield replace(request, runner=runner.with_threshold(judge))
-    elif metric is Metric.CPU_SECONDS:
+    elif metric == Metric.CPU_SECONDS:
         judge = compile_time_judge(runner, case, ends, threshold=wanted.threshold, budget=budget)
         yield replace(request, runner=runner.with_threshold(judge))
     elif wanted.threshold is not None:
-        yield replace(request, runner=runner.with_threshold(MetricThreshold(metric, wanted.threshold)))
+        yield replace(request, runner=runner.with_threshold(MetricThreshold(metric, metric.compared(wanted.threshold))))
     else:
         yield replace(request, runner=runner.with_threshold(threshold_between(runner, case, better, worse, metric)))
 

@@ -12,10 +12,18 @@ import typer
 
 from triage.cli.completion import complete_case, complete_revision
 from triage.config.values import parse_duration
-from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
+from triage.execution.judge import Match, Metric, any_failure, same_class, same_family, same_signature
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 from triage.report.registry import Report, format_names
+
+
+class Direction(StrEnum):
+    """Which values of a metric are worse."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
 
 RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of recipes.")]
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
@@ -86,10 +94,35 @@ ProjectOption = Annotated[
         "--project", metavar="FILE", help="File that says where toolchains of commits come from (default: triage.yaml, if any)."
     ),
 ]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="Follow this number instead of a failure: cpu_seconds, peak_rss_mb, artifact_bytes, run_seconds, or any that "
+        "`triage run` reports for the recipe. Needs --good, and --bad to bisect.",
+    ),
+]
+WorseOption = Annotated[
+    Direction | None, typer.Option("--worse", help="Which values of the metric are worse (default: higher).")
+]
 AttributeOption = Annotated[
     bool,
     typer.Option("--attribute/--no-attribute", help="Compare the passes of both ends first, to rank commits (commit bisect)."),
 ]
+
+
+def metric_named(name: str | None, worse: Direction | None) -> Metric | None:
+    """Return the metric of the two options; None when none is named.
+
+    Raises:
+        BadInput: a direction without a metric, or for a time that is measured in turn.
+    """
+    if name is None and worse is not None:
+        raise BadInput("--worse needs --metric")
+    if worse is Direction.LOWER and name in (Metric.CPU_SECONDS.name, Metric.RUN_SECONDS.name):
+        raise BadInput(f"more {name} are always worse; exchange --good and --bad to find an improvement")
+    return None if name is None else Metric(name, worse is Direction.LOWER)
 
 
 def rev_option(*names: str, text: str) -> Any:

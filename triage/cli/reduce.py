@@ -15,9 +15,12 @@ from triage.cli.options import (
     FailureMatch,
     ForecastOption,
     JobsOption,
+    MetricOption,
     RecipePath,
     SuiteOption,
+    WorseOption,
     format_option,
+    metric_named,
     rev_option,
 )
 from triage.execution.judge import Metric
@@ -42,9 +45,8 @@ def reduce(
     suite_config: SuiteOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
     match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,
-    metric: Annotated[
-        Metric | None, typer.Option(help="Reduce a growth of this metric since --good, when nothing fails.")
-    ] = None,
+    metric: MetricOption = None,
+    worse: WorseOption = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing (default: by how often it fails).")
     ] = None,
@@ -69,6 +71,7 @@ def reduce(
 
     - `triage reduce recipes/residual-blocks-gfx942.yaml -t 3.8.0 --good 3.7.1 --metric cpu_seconds`
     """
+    followed = metric_named(metric, worse)
     chosen = one_case(load_cases([recipe], suite_config), case)
     folder_for(out, chosen)
     with open_runner(context.obj, [chosen], jobs) as runner:
@@ -79,9 +82,9 @@ def reduce(
             write_report(forecast(runner, planned, what="then the candidates; their number depends on the program"), output)
             return Exit.OK
         other_failures = save_other_failures or slipped
-        if metric is Metric.RUN_SECONDS:
+        if followed == Metric.RUN_SECONDS:
             raise BadInput("run_seconds cannot be reduced: each step would be measured for a minute; bisect it instead")
-        request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, metric, other_failures)
+        request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, followed, other_failures)
         reduced = reduce_case(runner, request)
         folder, saved = None, []
         result: Reproducer | NotReproducible

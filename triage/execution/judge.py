@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
 from triage.compilers.base import Runner
@@ -298,11 +299,11 @@ def judge_goldens(case: Case, metrics: Mapping[str, float], stage: Stage) -> Fai
     return None
 
 
-def _above(name: str, value: float, largest: float, stage: Stage = Stage.COMPILE) -> Failed:
+def _above(name: str, value: float, largest: float, stage: Stage = Stage.COMPILE, *, lower_is_worse: bool = False) -> Failed:
     details = {"value": f"{value:.4g}", "threshold": f"{largest:.4g}"}
     if value == int(value) and largest == int(largest):
         details = {"value": f"{value:.0f}", "threshold": f"{largest:.0f}"}
-    headline = f"{name} is {details['value']}, above {details['threshold']}"
+    headline = f"{name} is {details['value']}, {'below' if lower_is_worse else 'above'} {details['threshold']}"
     return Failed(Failure("metric", "metric", f"metric:{name}", headline, details=details, stage=stage))
 
 
@@ -310,29 +311,51 @@ _NEAR = 1.3  # a value within this factor of the threshold is measured again
 TIMES = 3  # measurements at most; the smallest counts, since a busy machine only adds
 
 
-class Metric(StrEnum):
-    """A number of a compile that succeeds, or the run time of what it wrote."""
+_OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")  # times and memory
 
-    CPU_SECONDS = "cpu_seconds"
-    PEAK_RSS_MB = "peak_rss_mb"
-    ARTIFACT_BYTES = "artifact_bytes"
-    BINARY_BYTES = "binary_bytes"
-    SHARED_BYTES = "shared_bytes"
-    REGISTERS = "registers"
-    SPILL_BYTES = "spill_bytes"
-    RUN_SECONDS = "run_seconds"  # measured in turn with both ends of a bisect
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number of a compile that succeeds, or the run time of what it wrote: one of this program, or any that a recipe's
+    compiler prints.
+
+    lower_is_worse: it became worse when it shrank, such as a number of vectorized loops. Then its reciprocal is compared, which
+    grows.
+    """
+
+    name: str
+    lower_is_worse: bool = False
+
+    CPU_SECONDS: ClassVar[Metric]
+    PEAK_RSS_MB: ClassVar[Metric]
+    ARTIFACT_BYTES: ClassVar[Metric]
+    RUN_SECONDS: ClassVar[Metric]  # measured in turn with both ends of a bisect
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def exact(self) -> bool:
         """Whether it is the same each time, however busy the machine is."""
-        return self not in (Metric.CPU_SECONDS, Metric.PEAK_RSS_MB, Metric.RUN_SECONDS)
+        return _OF_THE_MACHINE.search(self.name) is None
+
+    def compared(self, value: float) -> float:
+        """Return what is compared of a value; the other way round, the value of what is compared."""
+        if not self.lower_is_worse:
+            return value
+        return 1 / value if value > 0 else math.inf
+
+
+Metric.CPU_SECONDS, Metric.PEAK_RSS_MB = Metric("cpu_seconds"), Metric("peak_rss_mb")
+Metric.ARTIFACT_BYTES, Metric.RUN_SECONDS = Metric("artifact_bytes"), Metric("run_seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricThreshold:
     """Reads a compile whose number is above the threshold as a failure of its own class.
 
-    Every search that looks for failures can then look for numbers. Other failures stay what they are.
+    Every search that looks for failures can then look for numbers. Other failures stay what they are. threshold: of what is
+    compared of the metric.
     """
 
     metric: Metric
@@ -348,17 +371,14 @@ class MetricThreshold:
             value = value if repeated is None else min(value, repeated)
         if value is None or value <= self.threshold:
             return probe
-        return replace(probe, outcome=_above(self.metric, value, self.threshold))
+        value, threshold = self.metric.compared(value), self.metric.compared(self.threshold)
+        return replace(probe, outcome=_above(self.metric.name, value, threshold, lower_is_worse=self.metric.lower_is_worse))
 
 
 def value_of(probe: Probe, metric: Metric) -> float | None:
-    """Return the number; None when the case did not compile or it was not measured."""
+    """Return what is compared of the number; None when the case did not compile or it was not measured."""
     if not isinstance(probe.outcome, Compiled):
         return None
-    match metric:
-        case Metric.CPU_SECONDS:
-            return probe.measured.cpu_seconds
-        case Metric.PEAK_RSS_MB:
-            return probe.measured.peak_rss_mb
-        case _:
-            return probe.measured.metrics.get(metric.value)
+    own = {Metric.CPU_SECONDS.name: probe.measured.cpu_seconds, Metric.PEAK_RSS_MB.name: probe.measured.peak_rss_mb}
+    value = own.get(metric.name, probe.measured.metrics.get(metric.name))
+    return None if value is None else metric.compared(value)

@@ -172,10 +172,12 @@ def metric_baseline(
     high, low = map(median, values)
     compared = compare_times(values[1], values[0], 0.0) or Comparison(high / low, high / low, high / low, Pace.NOISY)
     interval = "" if metric.exact else f" [{compared.low:.2f}, {compared.high:.2f}]"
-    words = f"{metric} is {high:.4g} on {bad.revision.name} and {low:.4g} on {good.revision.name}"
-    words += f", {compared.ratio:.2f}{interval} times as much"
+    values_shown = f"{metric.compared(high):.4g} on {bad.revision.name} and {metric.compared(low):.4g} on {good.revision.name}"
+    words = (
+        f"{metric} is {values_shown}, {compared.ratio:.2f}{interval} times as {'little' if metric.lower_is_worse else 'much'}"
+    )
     if compared.low < _LEAST:
-        return NotReproducible(case, f"{words}: not clearly {_LEAST} times as much, too little to reduce", rounds[0])
+        return NotReproducible(case, f"{words}: not clearly {_LEAST} times, too little to reduce", rounds[0])
     failure = Failure("metric", "metric", f"metric:{metric}", words)
     return Baseline(
         failure,
