@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +35,17 @@ FIXED = frozenset({"not-built", "runtime-only", "phase", "named-pass"})
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A case whose culprit is known: the features of its range, shape (C, F), and the culprit's row."""
+    """A case whose culprit is known: the features of its range, shape (C, F), and the culprit's row.
+
+    nightlies: rows of the last commit of each day (UTC), for which there would be a package.
+    """
 
     name: str
     group: str
     source: str
     matrix: Floats
     culprit: int
+    nightlies: tuple[int, ...] = ()
 
 
 def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Known]:
@@ -61,8 +67,13 @@ def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Know
         clues = Clues(CLASSES.get(case["class"], case["class"]), backend, text=case["diagnostics"], noticed=noticed)
         at = next(index for index, commit in enumerate(found) if commit.sha == case["culprit"])
         matrix = feature_matrix(tuple(found), clues, "iree")
-        known.append(Known(case["id"], _group(by_sha[case["culprit"]]), case["diag_source"], matrix, at))
+        known.append(Known(case["id"], _group(by_sha[case["culprit"]]), case["diag_source"], matrix, at, _nightlies(found)))
     return known
+
+
+def _nightlies(commits: Sequence[Commit]) -> tuple[int, ...]:
+    days = [datetime.fromisoformat(commit.date).astimezone(UTC).date() for commit in commits]
+    return tuple(row for row, (day, following) in enumerate(pairwise(days)) if following > day)
 
 
 def _group(culprit: Commit) -> str:

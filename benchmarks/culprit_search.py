@@ -10,7 +10,7 @@ every verdict is true, except in the part about untestable candidates. The rows 
   deterministic; both with uniform weights, as it starts out;
 - uniform: triage without a prior; ours: with the shipped weights; ours-cv: with weights fitted to the other cases only, where
   the same change applied again counts as the same case; the `-picked` rows do not use "landed shortly before it was noticed",
-  for ranges whose bad end was chosen.
+  for ranges whose bad end was chosen. A second table has the builds after nightlies.
 
 The features, their words and their start weights were chosen by people who had seen these cases; cross-validation of the
 weights does not undo that. `fit_prior.py --history` checks them on reverted commits, which have no diagnostics. The standard
@@ -39,6 +39,7 @@ JOBS = (1, 2, 4, 8)
 TOPS = (1, 3, 5, 10)
 CREDIBLE = (0.5, 0.8, 0.9)
 STRENGTH = 80.0
+BUILD, DOWNLOAD = 1800.0, 60.0  # seconds
 SKIPPED = 0.3  # share of untestable candidates, in the part about them
 
 
@@ -54,6 +55,28 @@ def ours(prior: Floats, culprit: int, jobs: int = 1, skipped: frozenset[int] = f
             tests += side is not None
     block = belief.leading()
     return tests, rounds, range(block.first - 1, block.last)
+
+
+def ours_with_nightlies(prior: Floats, case: Known) -> tuple[int, int]:
+    """Return the nightlies that are downloaded and the commits that are built."""
+    belief = Belief.from_weights(np.concatenate([[1.0], prior]))
+    seconds = np.full(belief.size, BUILD)
+    seconds[[row + 1 for row in case.nightlies]] = DOWNLOAD
+    probes = [0, 0]
+    while chosen := next_probes(belief, seconds):
+        probes[int(seconds[chosen[0]] == BUILD)] += 1
+        belief = belief.observe(chosen[0], Side.NEW if chosen[0] - 1 >= case.culprit else Side.OLD)
+    return probes[0], probes[1]
+
+
+def plain_with_nightlies(case: Known) -> tuple[int, int]:
+    """Halve the nightlies, then the commits between two of them; return the downloads and the builds."""
+    low, high, downloads = -1, len(case.matrix) - 1, 0
+    while inside := [row for row in case.nightlies if low < row < high]:
+        middle = inside[(len(inside) - 1) // 2]
+        downloads += 1
+        low, high = (low, middle) if middle >= case.culprit else (middle, high)
+    return downloads, plain(high - low, case.culprit - low - 1)[0]
 
 
 def plain(count: int, culprit: int, skipped: frozenset[int] = frozenset()) -> tuple[int, range]:
@@ -218,8 +241,21 @@ def measure(cases: Path, commits: Path, *, reconstructed: bool) -> dict[str, obj
         rows[f"ours{end}"] = with_prior(known, {case.name: suspicion(case.matrix, shipped) for case in known}, reference)
         own = {case.name: suspicion(case.matrix, weights[case.name]) for case in known}
         rows[f"ours-cv{end}"] = with_prior(known, own, reference)
-    skips = untestable(noticed, {case.name: suspicion(case.matrix, validated[id(noticed)][case.name]) for case in noticed})
-    return {"cases": len(noticed), "floor": FLOOR, "search": rows, f"untestable_{SKIPPED}": skips}
+    cv = {case.name: suspicion(case.matrix, validated[id(noticed)][case.name]) for case in noticed}
+    priors = {"uniform": flat, "ours": {case.name: suspicion(case.matrix, shipped) for case in noticed}, "ours-cv": cv}
+    stages = {
+        "plain": [plain_with_nightlies(case) for case in noticed],
+        **{name: [ours_with_nightlies(prior[case.name], case) for case in noticed] for name, prior in priors.items()},
+    }
+    nightlies = {
+        name: {
+            "mean_downloads": round(mean(downloads for downloads, _ in told), 3),
+            "mean_builds": round(mean(builds for _, builds in told), 3),
+        }
+        for name, told in stages.items()
+    }
+    skips = untestable(noticed, cv)
+    return {"cases": len(noticed), "floor": FLOOR, "search": rows, "nightlies_first": nightlies, f"untestable_{SKIPPED}": skips}
 
 
 def main() -> None:
@@ -247,6 +283,9 @@ def main() -> None:
                 line += "  top " + " ".join(f"{top} {share:.0%}" for top, share in told["top"].items())
                 line += f"  90 % set holds {told['credible']['0.9']['holds']:.0%}"
             print(line)
+        print("  with a nightly of each day's last commit, which is downloaded before anything is built")
+        for row, told in part["nightlies_first"].items():
+            print(f"    {row:14s} {told['mean_downloads']:5.2f} downloads, then {told['mean_builds']:5.2f} builds")
         print(f"  with {SKIPPED:.0%} of the candidates untestable")
         for row, told in part[f"untestable_{SKIPPED}"].items():
             print(f"    {row:14s} " + "  ".join(f"{key.replace('_', ' ')} {value}" for key, value in told.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,10 +41,14 @@ def test_commits_built_from_source(
     for one in found["other_failures"]:
         assert misleading.fates[misleading.shas.index(one["revision"]["commit"])] in (Fate.OTHER, Fate.CRASH)
     built = counted(calls, "build")
+    assert 0 < found["obtained"]["builds"] <= len(built)
+    assert found["halving_probes"] == math.ceil(math.log2(len(misleading.shas) - 1))
     assert max(built.values()) <= 2  # what fails in a used build folder is tried again in an empty one
     # All of it is known now: not one build, and compiles of the pair alone, which is always confirmed.
     calls.unlink()
-    assert is_culprit(answered(triage(*words(misleading, recipe, project(BUILD)))), misleading)
+    again = answered(triage(*words(misleading, recipe, project(BUILD))))
+    assert is_culprit(again, misleading)
+    assert again["obtained"] == {}
     assert not counted(calls, "build")
     assert set(counted(calls)) == {misleading.shas[CULPRIT - 1], misleading.sha}
 

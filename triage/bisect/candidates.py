@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +57,10 @@ class BisectRange(ABC):
     def seconds(self) -> Floats:
         """Seconds to obtain each compiler, shape (N,), infinite where there is none."""
         return np.zeros(len(self))
+
+    def obtained(self) -> Mapping[str, int]:
+        """How many compilers were downloaded or built since the range was made, by the name of their source."""
+        return {}
 
     def weights(self, clues: Clues) -> Floats:  # noqa: ARG002 - subclasses use it
         """How suspicious each candidate is before any probe, shape (N,); the first one is ignored."""
@@ -112,6 +117,7 @@ class CommitCandidates(BisectRange):
     project: str | None = None
     pin: str | None = None
     web: str | None = None
+    _brought: list[str] = field(default_factory=list)  # sources that compilers came from
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -135,6 +141,9 @@ class CommitCandidates(BisectRange):
 
     def seconds(self) -> Floats:
         return np.array([candidate.offers[0].seconds if candidate.offers else math.inf for candidate in self.candidates])
+
+    def obtained(self) -> Mapping[str, int]:
+        return Counter(self._brought)
 
     def weights(self, clues: Clues) -> Floats:
         return np.concatenate([[1.0], commit_prior(self._commits(), clues, self.project)])
@@ -174,6 +183,8 @@ class CommitCandidates(BisectRange):
                 reasons.append(f"{offer.source}: {error}")
             else:
                 used.append(offer)
+                if offer.seconds and package is None:
+                    self._brought.append(offer.source)
                 return root
         raise Unobtainable("; ".join(reasons) or candidate.untestable or _NO_OFFER)
 

@@ -8,47 +8,55 @@ probability of the suspects as evenly as their costs allow.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from triage.bisect.belief import Belief, Floats
+from triage.bisect.result import SPARE
 
 _TREE_CUTS = 49  # cuts a search tree is built over; its time grows with their cube
 _BATCH_CUTS = 255  # cuts a batch is chosen from
 _SWEEPS = 4  # how often each cut of a batch is moved to its best position
 _WORTH_MOVING = 1.001  # factor that a cut's information must grow by to be moved
-_SPARE = 1  # probes that a prior may cost beyond what halving needs
 _EQUAL_COSTS = 1.5  # costs within this factor count as equal
 _UNTESTABLE, _PROBED = 0.05, 1.0  # pseudo-counts: before any probe, 5 % of candidates are taken as untestable
 _LEAST_SECONDS = 1e-9  # avoids a division by 0
 
 
 def next_probes(
-    belief: Belief, seconds: ArrayLike | None = None, jobs: int = 1, *, untestable: ArrayLike | None = None
+    belief: Belief,
+    seconds: ArrayLike | None = None,
+    jobs: int = 1,
+    *,
+    untestable: ArrayLike | None = None,
+    spare: int = SPARE,
 ) -> tuple[int, ...]:
     """Choose up to `jobs` distinct candidates to probe at once, oldest first; empty when no probe can help any more.
 
-    Candidates that were skipped are not chosen again. With equal costs, exact verdicts, every candidate testable and one
-    job, a search needs at most one probe more than halving does for the worst suspect, whatever the prior.
+    Candidates that were skipped are not chosen again. With exact verdicts, every candidate testable and one job, a search
+    whose probes cost the same needs at most `spare` probes more than halving does for the worst suspect, whatever the prior.
+    With cheap candidates and dear ones, this holds for the dear probes that follow the cheap ones.
 
     Args:
         belief: The suspects and their probabilities.
-        seconds: Shape (N,), the cost of a probe, infinite where a candidate cannot be probed; all equal when None.
+        seconds: Shape (N,), the cost of a probe, infinite where a candidate cannot be probed; all equal when None. Of
+            candidates in the evidence, what their probe cost.
         jobs: Probes that run at the same time.
         untestable: Shape (N,), the chance that a candidate turns out untestable; estimated from the belief when None.
+        spare: What the guess of the prior may cost: with 0, every search takes as many probes as halving at worst.
 
     Raises:
-        ValueError: An array has another shape or values out of range, or `jobs` is less than 1.
+        ValueError: An array has another shape or values out of range, `jobs` is less than 1, or `spare` less than 0.
     """
-    if jobs < 1:
-        raise ValueError(f"at least one job is needed: {jobs}")
+    if jobs < 1 or spare < 0:
+        raise ValueError(f"at least one job is needed, and no less than 0 spare probes: {jobs}, {spare}")
     cuts = _open_cuts(belief, seconds, untestable)
     if len(cuts.indices) <= jobs:
         return tuple(int(index) for index in cuts.indices)
     if jobs == 1 and belief.noise.exact:
-        return (_cheapest_root(belief, cuts),)
+        return (_cheapest_root(cuts, _probes_left(belief, cuts, seconds, spare)),)
     return _even_cuts(cuts.thinned(max(_BATCH_CUTS, 4 * jobs)), jobs)
 
 
@@ -136,20 +144,32 @@ def _entropy(chance: ArrayLike) -> Floats:
     return bits
 
 
-def _cheapest_root(belief: Belief, cuts: _Cuts) -> int:
+def _probes_left(belief: Belief, cuts: _Cuts, seconds: ArrayLike | None, spare: int) -> int | None:
+    """Return how many probes of the open cuts the worst suspect may need; None where they differ in their cost.
+
+    Probes that were much cheaper are a search of their own that came before: what it left is what halving begins with.
+    """
+    if cuts.seconds.max() > _EQUAL_COSTS * cuts.seconds.min():
+        return None
+    cost = np.ones(belief.size) if seconds is None else np.asarray(seconds, dtype=np.float64)
+    is_dear = {index: bool(cost[index] * _EQUAL_COSTS >= cuts.seconds.min()) for index, _ in belief.evidence}
+    low, high = replace(belief, evidence=tuple(entry for entry in belief.evidence if not is_dear[entry[0]])).bounds
+    asked = sum(side is not None and is_dear[index] for index, side in belief.evidence)
+    return math.ceil(math.log2(high - low)) + spare - asked
+
+
+def _cheapest_root(cuts: _Cuts, left: int | None) -> int:
     """Choose the cut that the search tree with the least expected seconds probes first.
 
-    With equal costs, only cuts are allowed that leave no side more suspects than the remaining probes can tell apart: a wrong
-    prior would otherwise cost a probe for each halving of a small probability.
+    Only cuts are allowed that leave no side more suspects than the remaining probes, one fewer than `left`, can tell apart: a
+    wrong prior would otherwise cost a probe for each halving of a small probability.
     """
     few = cuts.thinned(_TREE_CUTS)
     costs = root_costs(np.diff(np.concatenate([[0.0], few.below, [1.0]])), few.cost)
-    if cuts.seconds.max() <= _EQUAL_COSTS * cuts.seconds.min():
-        asked = sum(side is not None for _, side in belief.evidence)
-        left = math.ceil(math.log2(belief.size - 1)) + _SPARE - asked - 1
+    if left is not None:
         older = np.searchsorted(cuts.indices, few.indices) + 1
         larger = np.maximum(older, len(cuts.indices) + 1 - older)
-        costs[larger > max(2.0**left, larger.min())] = math.inf
+        costs[larger > max(2.0 ** (left - 1), larger.min())] = math.inf
     best = np.flatnonzero(costs <= costs.min() * (1 + 1e-9))
     off_middle = np.abs(few.below[best] - 0.5)
     return int(few.indices[best[np.flatnonzero(off_middle <= off_middle.min() + 1e-9)[0]]])

@@ -11,7 +11,7 @@ from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandi
 from triage.bisect.ends import WorkingEnds, find_release_ends, part_of, with_fix_alone, working_ends
 from triage.bisect.failure_path import with_path
 from triage.bisect.pass_evidence import pass_evidence
-from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, FailurePath
+from triage.bisect.result import CONFIDENCE, SPARE, Bisection, BisectKind, FailurePath
 from triage.bisect.search import BisectSearch, answer, run_search
 from triage.bisect.session import Journal, Session
 from triage.bisect.versions import versions_between
@@ -47,8 +47,8 @@ class BisectRequest:
     """What to bisect and how, without the two revisions.
 
     repo: a clone of the compiler, to search commits; without one, releases are searched. project_file: named by the user;
-    otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped. match, confidence, repeats: as in
-    `BisectSearch`. attribute: compare the passes of both ends first, as evidence about the commit.
+    otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped. match, confidence, repeats, spare: as
+    in `BisectSearch`. attribute: compare the passes of both ends first, as evidence about the commit.
     """
 
     runner: ProbeRunner
@@ -60,6 +60,7 @@ class BisectRequest:
     confidence: float = CONFIDENCE
     repeats: int = 1
     attribute: bool = True
+    spare: int = SPARE
 
     @cached_property
     def repository(self) -> Repository:
@@ -164,6 +165,7 @@ def search_on(request: BisectRequest, candidates: BisectRange) -> BisectSearch:
         match=request.match,
         confidence=request.confidence,
         repeats=request.repeats,
+        spare=request.spare,
     )
 
 

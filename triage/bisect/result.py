@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,6 +13,7 @@ from triage.model.revision import Revision
 from triage.recipes import matches
 
 CONFIDENCE = 0.995  # posterior probability of a culprit
+SPARE = 2  # probes that a wrong guess about the culprit may cost beyond what halving needs at worst
 
 
 class Side(StrEnum):
@@ -112,6 +114,8 @@ class Bisection:
     suspects: revisions that may have brought the change, with probabilities that sum to 1; a culprit is the only one.
     confirmed: both revisions of the pair were probed again and agreed each time.
     reason: why it is inconclusive; cause: of the untestable end, where that is the reason.
+    candidates: how many revisions were searched, the good end not counted; halving tests log2 of them. obtained: compilers that
+    were downloaded or built for it, by source. seconds: that the search took.
     evidence: what the passes of both ends show, compared before any probe between them.
     notes: of suspects that are commits, by sha.
     other_failures, untestable: revisions whose probes were skipped.
@@ -130,6 +134,9 @@ class Bisection:
     probes: int = 0
     rounds: int = 0
     cached: int = 0
+    candidates: int = 0
+    obtained: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
     other_failures: tuple[tuple[Revision, Failure], ...] = ()
     untestable: tuple[tuple[Revision, str], ...] = ()
     reason: str | None = None
@@ -138,6 +145,11 @@ class Bisection:
     notes: Mapping[str, CommitNote] = field(default_factory=dict)
     path: FailurePath = field(default_factory=FailurePath)
     command: str | None = None
+
+    @property
+    def halvings(self) -> int:
+        """How many probes plain halving needs at worst, without confirmation."""
+        return math.ceil(math.log2(self.candidates)) if self.candidates > 1 else 0
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
         """The change between `before` and `after`; None where they are not known. failure: instead of the own one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from triage.bisect.candidates import BisectRange
 from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues
-from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind, FailurePath, Side, unexpected
+from triage.bisect.result import CONFIDENCE, SPARE, Answer, Bisection, BisectKind, FailurePath, Side, unexpected
 from triage.execution.judge import Match, same_signature, verdict_of
 from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
@@ -38,7 +39,7 @@ class BisectSearch:
     """A search in progress: what was probed and what follows from it.
 
     match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
-    verdict. repeats: compiles for each probe.
+    verdict. repeats: compiles for each probe. spare: see `next_probes`.
     witness: compares the passes of the good and the bad end's compilers; called once. untestable_outside: revisions that were
     probed while the ends were looked for. foreign: revisions whose first outcome is that of a machine which is not
     trusted. path: changes that were found meanwhile. reason: why the search is inconclusive.
@@ -52,6 +53,7 @@ class BisectSearch:
     judge: Callable[[Outcome, Match], Verdict] = verdict_of
     confidence: float = CONFIDENCE
     repeats: int = 1
+    spare: int = SPARE
     witness: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
     outcomes: dict[int, list[Outcome]] = field(default_factory=dict)
     belief: Belief | None = None
@@ -66,6 +68,8 @@ class BisectSearch:
     cached: int = 0
     compile_seconds: float = _LEAST_SECONDS
     foreign: set[str] = field(default_factory=set)
+    expected_seconds: dict[int, float] = field(default_factory=dict)  # of the candidates that were probed, before that
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def last(self) -> int:
@@ -193,7 +197,10 @@ class BisectSearch:
         odds = untestable_odds(self.belief)
         odds[list(self.range.closed())] = 1.0
         seconds = self.range.seconds() + self.compile_seconds * self.repeats
-        return next_probes(self.belief, seconds, self.runner.jobs, untestable=odds)
+        seconds[list(self.expected_seconds)] = list(self.expected_seconds.values())
+        chosen = next_probes(self.belief, seconds, self.runner.jobs, untestable=odds, spare=self.spare)
+        self.expected_seconds.update((index, float(seconds[index])) for index in chosen)
+        return chosen
 
     def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
         """Probe candidates at once, each `times` times `repeats` times, and take in the outcomes. fresh: ignore the cache."""
@@ -325,6 +332,9 @@ def answer(search: BisectSearch) -> Bisection:
         probes=search.probes,
         rounds=search.rounds,
         cached=search.cached,
+        candidates=search.last,
+        obtained=search.range.obtained(),
+        seconds=time.monotonic() - search.started,
         untestable=_untestable(search),
         other_failures=_other_failures(search),
         reason=search.reason,

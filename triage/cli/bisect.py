@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
+from triage.bisect.result import CONFIDENCE, SPARE, Answer, Bisection, BisectKind
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
@@ -97,6 +97,10 @@ def bisect(
         typer.Option(min=0.5, max=1.0, help="Stop when the culprit's posterior probability reaches this."),
     ] = CONFIDENCE,
     repeats: Annotated[int, typer.Option(min=1, help="Compiles for each probe, for flaky failures.")] = 1,
+    spare: Annotated[
+        int,
+        typer.Option(min=0, help="Probes beyond plain halving that a misleading guess may cost at worst."),
+    ] = SPARE,
     attribute: AttributeOption = True,
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Show the suspects and propose each probe; you decide.")
@@ -141,7 +145,7 @@ def bisect(
         from triage.bisect.plan import BisectRequest, WrongOrder, bisect_between
 
         compare = attribute and metric is None
-        request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, repeats, compare)
+        request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, repeats, compare, spare)
         if dry_run:
             write_report(_forecast(request, before, after), output)
             return Exit.OK

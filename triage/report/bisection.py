@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -99,6 +99,9 @@ class BisectShape(Shape):
     probes: int
     rounds: int
     cached: int
+    halving_probes: int
+    obtained: Mapping[str, int]
+    seconds: float
     other_failures: list[OtherFailureShape]
     untestable: list[UntestableShape]
     reason: str | None
@@ -124,6 +127,9 @@ def bisect_shape(bisection: Bisection) -> BisectShape:
         probes=bisection.probes,
         rounds=bisection.rounds,
         cached=bisection.cached,
+        halving_probes=bisection.halvings,
+        obtained=bisection.obtained,
+        seconds=round(bisection.seconds, 1),
         other_failures=[OtherFailureShape(revision, failure_shape(failure)) for revision, failure in bisection.other_failures],
         untestable=[UntestableShape(revision, reason) for revision, reason in bisection.untestable],
         reason=bisection.reason,
@@ -192,6 +198,7 @@ class BisectReport(MarkdownReport):
             pinned=[note.pinned for note in notes if note.pinned][:1],
             files=notes[0].files[:_FILES_SHOWN] if notes and len(bisection.suspects) == 1 else (),
             certainty=_certainty(bisection).capitalize(),
+            cost=_cost(bisection),
             numbers=numbers_text(bisection.failure) if bisection.failure else "",
             hint=_hint(bisection),
             others=list(_other_failures(bisection)),
@@ -245,6 +252,15 @@ def _certainty(bisection: Bisection) -> str:
     return f"{confirmation}; {effort}{cached}"
 
 
+def _cost(bisection: Bisection) -> str:
+    """What the compilers of a search over commits cost beside plain halving; empty where none was needed."""
+    if not bisection.obtained:
+        return ""
+    counts = ", ".join(f"{count} from {source}" for source, count in sorted(bisection.obtained.items()))
+    took = f"{bisection.seconds / 60:.0f} min" if bisection.seconds >= 100 else f"{bisection.seconds:.0f} s"
+    return f"{counts}, in {took}; plain halving tests up to {plural(bisection.halvings, 'commit')}"
+
+
 def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
     if bisection.reason:
         yield "why", bisection.reason
@@ -265,6 +281,8 @@ def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
     if (hidden := len(bisection.untestable) - _UNTESTABLE_SHOWN) > 0:
         yield "", f"and {hidden} more"
     yield "certainty", _certainty(bisection)
+    if cost := _cost(bisection):
+        yield "compilers", cost
 
 
 def _other_failures(bisection: Bisection) -> Iterable[str]:
