@@ -169,7 +169,9 @@ def _cheapest_root(cuts: _Cuts, left: int | None) -> int:
     if left is not None:
         older = np.searchsorted(cuts.indices, few.indices) + 1
         larger = np.maximum(older, len(cuts.indices) + 1 - older)
-        costs[larger > max(2.0 ** (left - 1), larger.min())] = math.inf
+        if larger.min() > 2 ** (left - 1):
+            return int(cuts.indices[(len(cuts.indices) - 1) // 2])
+        costs[larger > 2 ** (left - 1)] = math.inf
     best = np.flatnonzero(costs <= costs.min() * (1 + 1e-9))
     off_middle = np.abs(few.below[best] - 0.5)
     return int(few.indices[best[np.flatnonzero(off_middle <= off_middle.min() + 1e-9)[0]]])
