@@ -24,7 +24,8 @@ def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: T
     """
     values: list[float] = []
     for ref in (good, bad):
-        probes = [probe for turn in range(TIMES) for probe in prober.probe_all([ProbeJob(case, ref, turn > 0)], metric.name)]
+        jobs = ([ProbeJob(case, ref, turn > 0, here=True)] for turn in range(TIMES))
+        probes = [probe for turn in jobs for probe in prober.probe_all(turn, metric.name)]
         known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
         if not known:
             raise no_value(probes[-1], metric)

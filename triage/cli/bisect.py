@@ -18,6 +18,7 @@ from triage.cli.options import (
     MATCHES,
     AttributeOption,
     CaseOption,
+    ExecutorOption,
     FailureMatch,
     ForecastOption,
     JobsOption,
@@ -110,6 +111,7 @@ def bisect(
     ] = None,
     export_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as a `git bisect log`.")] = None,
     jobs: JobsOption = None,
+    executor: ExecutorOption = None,
     dry_run: ForecastOption = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted interactive bisect; cached results are used in any case.")
@@ -141,6 +143,7 @@ def bisect(
     models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
     chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe], suite_config), case)
     context.obj.trust = trust
+    context.obj.executor = executor
     with open_runner(context.obj, [chosen], jobs) as runner, ExitStack() as opened:
         from triage.bisect.plan import BisectRequest, WrongOrder, bisect_between
 

@@ -32,12 +32,18 @@ _LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
 
 @contextmanager
 def open_runner(
-    app: AppContext, cases: Sequence[Case], jobs: int | None = None, *, fresh: bool = False, after: int = 0
+    app: AppContext,
+    cases: Sequence[Case],
+    jobs: int | None = None,
+    *,
+    fresh: bool = False,
+    after: int = 0,
+    delivered: Path | None = None,
 ) -> Iterator[ProbeRunner]:
     """Open TRIAGE_HOME and yield a runner. On exit, compilers are stopped and the result store is closed.
 
     `cases` are those to compile; their recipes may describe further compiler families. after: number of the last cached
-    result to ignore; fresh: ignore all that are there now.
+    result to ignore; fresh: ignore all that are there now; delivered: the folder of inputs that another machine prepared.
     """
     stop = threading.Event()
     home = open_home()
@@ -53,7 +59,9 @@ def open_runner(
             assert onnx.onnx_importer
             roots = partial(registry.python_roots, onnx.name)
             importers = OnnxImporters(onnx.onnx_importer, roots, stop)
-            inputs = Inputs(home / "inputs", stop, fresh=after > 0 or fresh, onnx=importers, evidence=evidence)
+            inputs = Inputs(
+                home / "inputs", stop, fresh=after > 0 or fresh, onnx=importers, evidence=evidence, delivered=delivered
+            )
             closing.callback(inputs.close)
             prober = Prober(
                 home,
@@ -66,12 +74,35 @@ def open_runner(
                 toolchain_of=lambda rev, family: registry.obtain(registry.resolve(rev, family)),
                 download=partial(_download, registry.workspace),
             )
-            yield ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
+            runner = ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
+            if delivered is None:
+                closing.enter_context(_cluster_of(app, runner, jobs))
+            yield runner
     except BaseException:
         stop.set()
         raise
     finally:
         evidence.close()
+
+
+@contextmanager
+def _cluster_of(app: AppContext, runner: ProbeRunner, jobs: int | None) -> Iterator[None]:
+    """Let the runner use the cluster that --executor or TRIAGE_EXECUTOR names, if any."""
+    name, _, address = (app.executor or os.environ.get("TRIAGE_EXECUTOR") or "local").partition(":")
+    if name not in ("local", "dask") or (name == "local" and address):
+        raise BadInput(f"--executor {app.executor or name!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
+    if name == "local":
+        yield
+        return
+    try:
+        from triage.cli import dask_worker as worker
+        from triage.execution.dask_executor import WorkerCode, open_cluster
+    except ImportError as error:
+        raise BadInput(f"--executor dask needs an extra: pip install 'iree-triage[cluster]' ({error})") from error
+    code = WorkerCode(worker.ProbePlugin, worker.probe_here, worker.content, worker.versions)
+    with open_cluster(address or None, jobs, runner.memory_mb, code) as cluster:
+        runner.cluster, runner.jobs = cluster, jobs or cluster.slots
+        yield
 
 
 def shared_evidence(stop: threading.Event, url: str | None = None) -> SharedEvidence | None:

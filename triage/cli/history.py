@@ -12,6 +12,7 @@ from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import (
     AfterOption,
     CasesOption,
+    ExecutorOption,
     ForecastOption,
     FreshOption,
     JobsOption,
@@ -39,6 +40,7 @@ def history(
     case: CasesOption = None,
     suite_config: SuiteOption = None,
     jobs: JobsOption = None,
+    executor: ExecutorOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
     dry_run: ForecastOption = False,
@@ -50,6 +52,7 @@ def history(
     be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
     """
     cases = cases_named(load_cases(paths, suite_config), case)
+    context.obj.executor = executor
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []

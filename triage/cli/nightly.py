@@ -15,6 +15,7 @@ from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
     AfterOption,
+    ExecutorOption,
     ForecastOption,
     FreshOption,
     GitHubOption,
@@ -108,6 +109,7 @@ def nightly(
     github: GitHubOption = False,
     notify: NotifyOption = None,
     jobs: JobsOption = None,
+    executor: ExecutorOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
     trust: TrustOption = False,
@@ -140,6 +142,7 @@ def nightly(
     apart, problems = quarantined(quarantine, selection.cases) if quarantine else (frozenset(), ())
     for problem in problems:
         print_stderr(str(problem))
+    context.obj.executor = executor
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:

@@ -61,6 +61,14 @@ AfterOption = Annotated[
         help="Use only cached results after number N (default: all); an interrupted --fresh prints this to continue.",
     ),
 ]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="local|dask|dask:ADDRESS",
+        help="Where compiles run: here, on Dask workers that are started here, or on those of a scheduler (default: local).",
+    ),
+]
 TrustOption = Annotated[
     bool,
     typer.Option("--trust", help="Let results of other machines confirm a culprit (default: they only guide the search)."),

@@ -12,6 +12,7 @@ from triage.cli.options import (
     AfterOption,
     CasesOption,
     DryRunOption,
+    ExecutorOption,
     FreshOption,
     JobsOption,
     RecipePaths,
@@ -35,6 +36,7 @@ def run(
     case: CasesOption = None,
     suite_config: SuiteOption = None,
     jobs: JobsOption = None,
+    executor: ExecutorOption = None,
     fresh: FreshOption = False,
     after: AfterOption = 0,
     dry_run: DryRunOption = False,
@@ -51,6 +53,7 @@ def run(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
     """
     cases = cases_named(load_cases(paths, suite_config), case)
+    context.obj.executor = executor
     with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
         selections = [
             (selection.cases, refs_of(runner, selection.family, selection.revs))

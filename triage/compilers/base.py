@@ -186,6 +186,9 @@ class Runner(Protocol):
     def program(self, root: Path) -> Path | None:
         """The program that runs a compiled file once, in an installation of the package or beside the compiler."""
 
+    def device(self, case: Case, run: RunSpec) -> str | None:
+        """The kind of device that a run needs beside a processor, such as `hip`; None for none."""
+
     def options(self, case: Case, run: RunSpec) -> list[str]:
         """The options that decide what a run does, without its values."""
 

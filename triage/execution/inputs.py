@@ -48,16 +48,27 @@ class FailedImport:
 class Inputs:
     """Prepares inputs below `folder`, again when they are damaged. Several threads and processes may share the folder."""
 
-    def __init__(self, folder: Path, stop: threading.Event, *, fresh: bool, onnx: OnnxImporters, evidence: Evidence) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stop: threading.Event,
+        *,
+        fresh: bool,
+        onnx: OnnxImporters,
+        evidence: Evidence,
+        delivered: Path | None = None,
+    ) -> None:
         """Prepare nothing yet.
 
-        fresh: prepare every input again, once; onnx: imports ONNX models; evidence: where failed imports are recorded.
+        fresh: prepare every input again, once; onnx: imports ONNX models; evidence: where failed imports are recorded;
+        delivered: a folder of inputs that another machine prepared, each in a folder that has its digest as name.
         """
         self._folder = folder
         self._stop = stop
         self._fresh = fresh
         self._onnx = onnx
         self._evidence = evidence
+        self._delivered = delivered
         self._claims = Claims(folder.with_name("claims.lock"), stop)
         self._prepared: dict[str, Prepared | Untestable | FailedImport] = {}
         self._locks: dict[str, threading.Lock] = {}  # one for each input, so that it is prepared once
@@ -70,6 +81,8 @@ class Inputs:
 
         toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
         """
+        if self._delivered and case.input.path.parent.parent == self._delivered:
+            return Prepared(case.input.path, case.input.path.parent.name)
         identity = toolchain.identity if toolchain and case.input.kind is InputKind.ONNX else ""
         key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"
         with self._lock:

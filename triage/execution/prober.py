@@ -110,6 +110,15 @@ class Prober:
         """Compile a task, run what was compiled where the case asks for it, and record both."""
         return self._compiled_and_run(task, task.key(), self._stop, partial(self._run_until_sure, task))
 
+    def plan(self, case: Case, toolchain: Toolchain) -> CompileTask | Probe:
+        """Return the compile of a case, or the probe that says why there is nothing to compile."""
+        task = self._task(case, toolchain)
+        return task if isinstance(task, CompileTask) else _not_compiled(case, toolchain, task)
+
+    def known(self, task: CompileTask, after: int = 0) -> Probe | None:
+        """Return the outcome of a planned compile, and of its run, from the evidence; None when one of them is unknown."""
+        return self._known(task, after)
+
     def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
         """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
         task = self._task(case, toolchain)

@@ -32,7 +32,8 @@ _USABLE = 0.9  # share of the available memory
 @dataclass(frozen=True, slots=True)
 class ProbeJob:
     """One probe to make. fresh: ignore what the evidence knows; footprint: compile a case that compiles once more, to read
-    from its IR the resources that it needs; after: number of the last cached result to ignore.
+    from its IR the resources that it needs; after: number of the last cached result to ignore;
+    here: on this machine, because its time is compared.
     """
 
     case: Case
@@ -40,6 +41,21 @@ class ProbeJob:
     fresh: bool = False
     footprint: bool = False
     after: int = 0
+    here: bool = False
+
+
+class Executor(Protocol):
+    """Runs jobs somewhere."""
+
+    def run(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
+        """Yield the probes as they are ready, one for each job."""
+
+
+class Cluster(Protocol):
+    """Other machines that make probes."""
+
+    def executor(self, runner: ProbeRunner, local: Scheduler) -> Executor:
+        """Return what makes the probes of a search there, and those that cannot be sent with `local`."""
 
 
 class RunJudge(Protocol):
@@ -172,9 +188,10 @@ class ProbeRunner:
         self.progress = progress or Silent()
         self.threshold = threshold
         self.after = after
-        self._memory_mb = memory().available * _USABLE / (1 << 20)
+        self.memory_mb = memory().available * _USABLE / (1 << 20)
         self.compiles = 0  # made so far, cached answers not counted
         self.observer: ProbeObserver | None = None
+        self.cluster: Cluster | None = None
 
     def with_threshold(self, threshold: MetricThreshold | RunJudge) -> ProbeRunner:
         """Return a runner for which a number above the threshold is a failure. Programs are measured one at a time."""
@@ -184,8 +201,8 @@ class ProbeRunner:
         )
 
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
-        """Make one probe and wait for it."""
-        [probe] = self.probe_all([ProbeJob(case, ref, fresh)])
+        """Make one probe on this machine and wait for it."""
+        [probe] = self.probe_all([ProbeJob(case, ref, fresh, here=True)])
         return probe
 
     def recall(self, job: ProbeJob) -> Probe | None:
@@ -216,10 +233,12 @@ class ProbeRunner:
         """Yield probes as they are ready; see `Scheduler.run`. `what`: names the work beside the progress bar."""
         if not jobs:
             return
-        scheduler = Scheduler(self.registry.obtain, self._probe, self._reservation, self.stop, self.jobs, self._memory_mb)
+        scheduler = Scheduler(self.registry.obtain, self._probe, self._reservation, self.stop, self.jobs, self.memory_mb)
+        cluster = self.cluster if self.threshold is None else None  # measurements are compared on one machine
+        executor: Executor = cluster.executor(self, scheduler) if cluster else scheduler
         task = self.progress.task(what, total=len(jobs))
         try:
-            for probe in scheduler.run(jobs):
+            for probe in executor.run(jobs):
                 task.advance()
                 task.describe(f"{what}  {probe.case.name} on {probe.revision.name}")
                 self.compiles += not probe.cached and probe.measured.seconds > 0

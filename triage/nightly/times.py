@@ -32,7 +32,7 @@ def compile_times(
     sides = [(baseline, old), (toolchain, new)]
     while len(new) < LOOKS[-1] and (not new or time.monotonic() < end):
         for ref, samples in sides:
-            [probe] = runner.probe_all([ProbeJob(replace(case, run=None), ref, fresh=True)], "measure compile time")
+            [probe] = runner.probe_all([ProbeJob(replace(case, run=None), ref, fresh=True, here=True)], "measure compile time")
             if not isinstance(probe.outcome, Compiled):
                 return None
             samples.append(probe.measured.cpu_seconds)

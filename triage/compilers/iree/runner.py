@@ -105,6 +105,10 @@ class IreeRunner:
         functions = enumerate(_DISPATCH.findall(text), 1)
         return [(name if number == 1 else f"{name}-{number}", f"--benchmark_filter=^BM_{each}/") for number, each in functions]
 
+    def device(self, case: Case, run: RunSpec) -> str | None:
+        name = (run.device or _DEVICES.get(case.target.backend, "local-sync")).partition(":")[0]
+        return None if name.startswith("local") else name
+
     def options(self, case: Case, run: RunSpec) -> list[str]:
         function = [f"--function={run.function}"] if run.function else []
         device = run.device or _DEVICES.get(case.target.backend, "local-sync")

@@ -1,0 +1,100 @@
+"""What a Dask worker does for triage: a plugin that keeps toolchains, inputs and results of its machine, and makes probes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from importlib.metadata import version
+from typing import Any
+
+from distributed import WorkerPlugin, get_worker
+
+from triage.cli.context import open_runner
+from triage.cli.screen import AppContext
+from triage.execution.cache import record_json
+from triage.execution.compile_task import CompileTask
+from triage.execution.delivery import RemoteAnswer, RemoteJob, keys_of, unpacked_case
+from triage.execution.runner import ProbeRunner
+from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
+from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Toolchain
+from triage.toolchains.home import home_path
+
+
+def versions() -> str:
+    """Return the versions that a client and its workers must have in common."""
+    return f"triage {version('iree-triage')} on Python {sys.version_info[0]}.{sys.version_info[1]}"
+
+
+class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
+    """Makes the probes of one client on one worker. Removing the plugin ends its compilers."""
+
+    def __init__(self, client: str) -> None:
+        self.name = f"triage-{client}"
+        self.client = versions()
+
+    def setup(self, worker: Any) -> None:
+        """Start on a worker. Nothing is opened before the first job."""
+        self._address = str(worker.address)
+        self._opened: dict[str, ProbeRunner] = {}
+        self._closing = ExitStack()
+        self._lock = threading.Lock()
+
+    def teardown(self, worker: Any) -> None:  # noqa: ARG002 - the signature of dask
+        """End the compilers that run, and close the results."""
+        with self._lock:
+            for runner in self._opened.values():
+                runner.stop.set()
+            self._opened = {}
+            self._closing.close()
+
+    def probe(self, job: RemoteJob, contents: Mapping[str, bytes]) -> RemoteAnswer:
+        """Make a probe. A problem of this machine is part of the answer."""
+        if versions() != self.client:
+            return RemoteAnswer(self._address, problem=f"it has {versions()}, the client {self.client}")
+        try:
+            runner = self._runner(job)
+            case = unpacked_case(job, contents, home_path() / "delivered")
+            toolchain = runner.registry.obtain(runner.registry.resolve(job.rev, job.family))
+            task = runner.prober.plan(case, toolchain)
+            if not isinstance(task, CompileTask):
+                outcome = task.outcome
+                reason = outcome.reason if isinstance(outcome, Untestable) else "it prepares the input in another way"
+                return RemoteAnswer(self._address, identity=toolchain.identity, problem=reason)
+            return self._made(runner, task, toolchain, fresh=job.fresh)
+        except Interrupted:
+            return RemoteAnswer(self._address, problem="stopped")
+        except (TriageError, OSError) as error:
+            return RemoteAnswer(self._address, problem=str(error))
+
+    def _made(self, runner: ProbeRunner, task: CompileTask, toolchain: Toolchain, *, fresh: bool) -> RemoteAnswer:
+        probe = runner.prober.probe(task.case, toolchain, fresh=fresh)
+        outcome = probe.outcome
+        if isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
+            return RemoteAnswer(self._address, identity=toolchain.identity, problem=outcome.reason)
+        records = [record for key in keys_of(task) if (record := runner.evidence.find(key))]
+        if not records:
+            raise EnvironmentFailure("the result could not be kept")
+        return RemoteAnswer(self._address, tuple(map(record_json, records)), toolchain.identity, cached=probe.cached)
+
+    def _runner(self, job: RemoteJob) -> ProbeRunner:
+        """Return what makes probes of a job's family; families that recipes describe have one each."""
+        key = f"{job.family}\0{job.case.spec!r}" if ":" in job.family or "@" in job.family else ""
+        with self._lock:
+            if key not in self._opened:
+                opened = open_runner(AppContext(quiet=True), [job.case], 1, delivered=home_path() / "delivered")
+                self._opened[key] = self._closing.enter_context(opened)
+            return self._opened[key]
+
+
+def probe_here(plugin: str, job: RemoteJob, *contents: bytes) -> RemoteAnswer:
+    """Make a probe on the worker that runs this function. contents: of the job's files, in their order."""
+    made: RemoteAnswer = get_worker().plugins[plugin].probe(job, dict(zip(job.files, contents, strict=True)))
+    return made
+
+
+def content(data: bytes) -> bytes:
+    """Return the bytes of a file, which Dask moves to the workers that need them."""
+    return data

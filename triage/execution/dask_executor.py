@@ -1,0 +1,354 @@
+"""Make probes on the workers of a Dask cluster. Meaning is computed here, from the facts that workers return."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+from uuid import uuid4
+
+from dask import config
+from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin
+
+from triage.execution.cache import parse_record
+from triage.execution.compile_task import CompileTask
+from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, keys_of, packed_job
+from triage.execution.runner import ProbeJob, ProbeRunner, Scheduler
+from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.outcome import Cause, Measured, Probe, Untestable
+from triage.toolchains.registry import ToolchainRef
+
+_ATTEMPTS = 3  # of one job, each on another worker where there is one
+_TICK = 0.1  # seconds between looks at the stop signal
+_PATIENCE = 120.0  # seconds without a scheduler, after which the command ends
+_AHEAD = 2  # jobs a slot that are sent before they can start
+_NIGHTLY = re.compile(r"\d+\.\d+")
+_CONNECT = 30.0  # seconds to find the scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCode:
+    """The functions that a worker runs; they are imported there by name. plugin: from an identity of the client."""
+
+    plugin: Callable[[str], WorkerPlugin]
+    probe: Callable[..., RemoteAnswer]
+    content: Callable[[bytes], bytes]
+    versions: Callable[[], str]
+
+
+@dataclass
+class DaskCluster:
+    """The connection to a scheduler, whose workers have the plugin. slots: jobs that run at once."""
+
+    client: Client
+    code: WorkerCode
+    plugin: WorkerPlugin
+    resources: Mapping[str, float]
+    slots: int
+    scheduler: str
+    _contents: dict[str, Future] = field(default_factory=dict)
+
+    def executor(self, runner: ProbeRunner, local: Scheduler) -> DaskExecutor:
+        """Return what makes the probes of one search."""
+        return DaskExecutor(self, runner, local)
+
+    def submit(self, job: RemoteJob, files: Mapping[str, Path], needs: Mapping[str, float], avoid: Collection[str]) -> Future:
+        """Send a job. avoid: workers that failed at it, used only if there are no others."""
+        contents = [self._content(digest, files[digest]) for digest in job.files]
+        others = [address for address in _workers(self.client) if address not in avoid] if avoid else []
+        return self.client.submit(
+            self.code.probe,
+            self.plugin.name,
+            job,
+            *contents,
+            pure=False,
+            resources=dict(needs) or None,
+            workers=others or None,
+        )
+
+    def renew(self) -> None:
+        """Install the plugin again when the scheduler is another one than before, and knows nothing of this client."""
+        if (scheduler := _identity(self.client)) != self.scheduler:
+            self.scheduler = scheduler
+            self._contents.clear()
+            self.client.register_plugin(self.plugin)
+
+    def _content(self, digest: str, path: Path) -> Future:
+        """Return the bytes of a file as a job of its own, so that the scheduler restores them when their worker dies."""
+        known = self._contents.get(digest)
+        if known is None or known.status in ("cancelled", "lost", "error"):
+            key = f"triage-file-{digest}-{uuid4().hex}"
+            known = self._contents[digest] = self.client.submit(self.code.content, path.read_bytes(), key=key)
+        return known
+
+
+def _workers(client: Client) -> dict[str, Any]:
+    """Return what the scheduler knows of each worker, by address."""
+    return dict(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def _identity(client: Client) -> str:
+    return str(client.scheduler_info(n_workers=0)["id"])
+
+
+@contextmanager
+def open_cluster(address: str | None, jobs: int | None, memory_mb: float, code: WorkerCode) -> Iterator[DaskCluster]:
+    """Connect to a scheduler, or start one with `jobs` workers on this machine. Leaving the block ends what runs.
+
+    Raises:
+        EnvironmentFailure: there is no scheduler, or a worker has other versions.
+    """
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
+    with _started(address, jobs, memory_mb) as place:
+        try:
+            client = Client(place, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise EnvironmentFailure(f"cannot reach the Dask scheduler {address}: {error}") from error
+        plugin = code.plugin(uuid4().hex)
+        try:
+            slots, resources = _checked(client, code)
+            client.register_plugin(plugin)
+            yield DaskCluster(client, code, plugin, resources, slots, _identity(client))
+        finally:
+            with suppress(Exception):
+                client.unregister_worker_plugin(plugin.name)
+            client.close()
+
+
+@contextmanager
+def _started(address: str | None, jobs: int | None, memory_mb: float) -> Iterator[Any]:
+    if address:
+        yield address
+        return
+    count = jobs or os.cpu_count() or 1
+    # Dask must not end workers for the memory of compilers, which have limits of their own.
+    settings: Any = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with (
+        config.set({"distributed.scheduler.allowed-failures": _ATTEMPTS - 1}),
+        LocalCluster(n_workers=count, resources={"memory": memory_mb / count}, **settings) as cluster,
+    ):
+        yield cluster
+
+
+def _checked(client: Client, code: WorkerCode) -> tuple[int, dict[str, float]]:
+    """Return the number of threads and the largest resources of a worker. EnvironmentFailure for other versions."""
+    own = code.versions()
+    try:
+        found = client.run(code.versions, on_error="return")
+    except (OSError, TimeoutError) as error:
+        raise EnvironmentFailure(f"the workers do not answer: {error}") from error
+    for worker, answer in found.items():
+        if answer != own:
+            other = answer if isinstance(answer, str) else f"no triage that fits: {answer}"
+            advice = "start the workers in an environment with the same versions"
+            raise EnvironmentFailure(f"worker {worker} has {other}, and this program is {own}; {advice}")
+    workers = _workers(client).values()
+    if not workers:
+        raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
+    resources: dict[str, float] = {}
+    for worker in workers:
+        for name, amount in worker["resources"].items():
+            resources[name] = max(amount, resources.get(name, 0.0))
+    return sum(worker["nthreads"] for worker in workers), resources
+
+
+@dataclass
+class _Sent:
+    """A job that a worker makes. problems: why earlier attempts failed, by worker."""
+
+    job: ProbeJob
+    task: CompileTask
+    remote: RemoteJob
+    files: Mapping[str, Path]
+    needs: Mapping[str, float]
+    problems: dict[str, str] = field(default_factory=dict)
+    attempts: int = 0
+
+
+@dataclass
+class DaskExecutor:
+    """Makes the probes of one search on a cluster, and here what cannot be sent."""
+
+    cluster: DaskCluster
+    runner: ProbeRunner
+    local: Scheduler
+
+    def run(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
+        """Yield the probes as they are ready, each job's once. An error, Ctrl-C and closing the iterator end what runs."""
+        here: list[ProbeJob] = []
+        most = self.cluster.slots * _AHEAD + 1
+        running: dict[Future, _Sent] = {}
+        done: SimpleQueue[Future] = SimpleQueue()
+        try:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                prepared = deque(pool.submit(self._prepared, job) for job in jobs)
+                try:
+                    while prepared or running:
+                        while prepared and len(running) < most and (not running or prepared[0].done()):
+                            ready = prepared.popleft().result()
+                            if isinstance(ready, Probe):
+                                yield ready
+                            elif isinstance(ready, ProbeJob):
+                                here.append(ready)
+                            else:
+                                self._send(ready, running, done)
+                        if running:
+                            yield from self._received(running, done)
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+        except BaseException:
+            self.runner.stop.set()
+            with suppress(Exception):
+                self.cluster.client.cancel(list(running), force=True)
+            raise
+        yield from self.local.run(here) if here else ()
+
+    def _prepared(self, job: ProbeJob) -> Probe | ProbeJob | _Sent:
+        """Return the probe of a job where it is known, the job itself where only this machine can make it, or what to send."""
+        rev = _rev_of(job.ref)
+        if rev is None or job.here or job.footprint:
+            return job
+        try:
+            toolchain = self.runner.registry.obtain(job.ref)
+        except EnvironmentFailure:
+            return job  # the local scheduler says why
+        task = self.runner.prober.plan(job.case, toolchain)
+        if isinstance(task, Probe):
+            return task
+        known = None if job.fresh else self.runner.prober.known(task, job.after)
+        if known:
+            return known
+        try:
+            remote, files = packed_job(task, rev, fresh=job.fresh or job.after > 0)
+        except NotDelivered:
+            return job
+        needs = self._needs(task)
+        if lacking := [name for name in needs if name not in self.cluster.resources]:
+            reason = f"no worker offers the device {lacking[0]}; start one with --resources {lacking[0]}=1"
+            outcome = Untestable(Cause.TARGET, reason)
+            return Probe(job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+        return _Sent(job, task, remote, files, needs)
+
+    def _needs(self, task: CompileTask) -> dict[str, float]:
+        """Return the resources of a job, as far as the workers name them. A job that needs more memory than any has it all."""
+        offered, case = self.cluster.resources, task.case
+        needs = {"memory": self.local.reservation(case), "cores": 1.0}
+        runner = task.compiler.runner()
+        device = runner.device(case, case.run) if case.run and runner else None
+        wanted = {name: min(amount, offered[name]) for name, amount in needs.items() if name in offered}
+        return wanted | ({device: 1.0} if device else {})
+
+    def _send(self, sent: _Sent, running: dict[Future, _Sent], done: SimpleQueue[Future]) -> None:
+        if self.runner.observer:
+            self.runner.observer.started(sent.job)
+        future = self.cluster.submit(sent.remote, sent.files, sent.needs, sent.problems)
+        running[future] = sent
+        future.add_done_callback(done.put)
+
+    def _received(self, running: dict[Future, _Sent], done: SimpleQueue[Future]) -> Iterator[Probe]:
+        """Wait for answers, and yield the probes of those that are right. Other jobs are sent again."""
+        futures = self._arrived(done)
+        finished = [future for future in futures if future.status == "finished" and future in running]
+        try:
+            answers = dict(zip(finished, self.cluster.client.gather(finished), strict=True)) if finished else {}
+        except Exception:  # a worker is gone together with its answers; each is looked at by itself
+            answers = {}
+        for future in futures:
+            sent = running.pop(future, None)
+            if sent is None:
+                continue
+            probe = self._judged(sent, future, answers.get(future))
+            if probe is None:
+                self._send(sent, running, done)
+                continue
+            if self.runner.observer:
+                self.runner.observer.ended(sent.job, probe)
+            yield probe
+
+    def _arrived(self, done: SimpleQueue[Future]) -> list[Future]:
+        """Return the jobs that ended, at least one. Interrupted when stopped, EnvironmentFailure without a scheduler."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            with suppress(Empty):
+                futures = [done.get(timeout=_TICK)]
+                while not done.empty():
+                    futures.append(done.get())
+                return futures
+            if self.runner.stop.is_set():
+                raise Interrupted("stopped")
+            if self.cluster.client.status == "running":
+                deadline = time.monotonic() + _PATIENCE
+            elif time.monotonic() > deadline or self.cluster.client.status == "closed":
+                raise EnvironmentFailure("the Dask scheduler is gone; finished work is cached")
+
+    def _judged(self, sent: _Sent, future: Future, answer: RemoteAnswer | None) -> Probe | None:
+        """Return the probe of an answer; None when the job has to be made again."""
+        if answer is None:
+            if future.status in ("cancelled", "lost", "finished"):  # the scheduler was restarted, or the answer was lost
+                self.cluster.renew()
+                return None
+            error = future.exception()
+            if isinstance(error, KilledWorker):
+                return self._failed(sent, f"it ended its worker each time: {_short(error)}")
+            sent.problems[f"attempt {sent.attempts + 1}"] = _short(error)
+        else:
+            problem = answer.problem or _mismatch(sent.task, answer)
+            if problem is None:
+                return self._accepted(sent, answer)
+            sent.problems[answer.worker] = problem
+        sent.attempts += 1
+        if sent.attempts >= _ATTEMPTS:
+            reasons = "; ".join(f"{worker}: {reason}" for worker, reason in sent.problems.items())
+            return self._failed(sent, reasons)
+        return None
+
+    def _accepted(self, sent: _Sent, answer: RemoteAnswer) -> Probe:
+        for text in answer.records:
+            self.runner.evidence.add(parse_record(text))
+        probe = self.runner.prober.known(sent.task)
+        if probe is None:  # the run was not made, because the compile failed in another way here
+            return self._failed(sent, "its result cannot be read")
+        return replace(probe, cached=answer.cached)
+
+    def _failed(self, sent: _Sent, reason: str) -> Probe:
+        toolchain = sent.task.toolchain
+        outcome = Untestable(Cause.ENVIRONMENT, f"no worker could make it: {reason}")
+        return Probe(sent.job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+
+
+def _rev_of(ref: ToolchainRef) -> str | None:
+    """Return how another machine names a toolchain; None for one that only this machine can obtain, such as a build."""
+    if ref.release is not None:
+        return ref.release.version
+    if ref.path is not None:
+        return f"path:{ref.path}"
+    return ref.revision.name if _NIGHTLY.match(ref.revision.name) else None
+
+
+def _mismatch(task: CompileTask, answer: RemoteAnswer) -> str | None:
+    """Return why an answer is not that of a task; None when it is."""
+    expected = keys_of(task)
+    try:
+        keys = [parse_record(text).key for text in answer.records]
+    except ValueError as error:
+        return f"it returned a damaged result: {error}"
+    if keys and list(expected[: len(keys)]) == keys and answer.identity == task.toolchain.identity:
+        return None
+    if answer.identity != task.toolchain.identity:
+        own, other = task.toolchain.identity[:12], answer.identity[:12]
+        return f"its {task.toolchain.revision.name} has other bytes: {other or 'none'}, here {own}"
+    return "it made another compile than it was sent"
+
+
+def _short(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}"

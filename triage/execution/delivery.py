@@ -1,0 +1,116 @@
+"""A probe as data: what a worker on another machine needs to make it, and the facts that it returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import file_digest, sha256
+from pathlib import Path
+
+from triage.execution.compile_task import CompileTask
+from triage.execution.run_stage import RunTask
+from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure
+from triage.toolchains.home import disk_errors, write_whole
+
+_FILE_VALUE = re.compile(r"@(/\S+)")
+_FILE_FLAG = re.compile(r"(?:^|=|@)/")
+_LARGEST = 256 << 20  # bytes of a file that is sent; cases with larger ones are run on this machine
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """A probe to make elsewhere. case: with each path of `files` replaced by `/DIGEST/NAME`; rev: how the worker names the
+    toolchain; fresh: ignore what the worker knows.
+    """
+
+    case: Case
+    family: str
+    rev: str
+    fresh: bool
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAnswer:
+    """What a worker returns. records: JSON of the compile and of the run that followed; identity: of its toolchain; problem:
+    why it has no result; cached: it knew the result.
+    """
+
+    worker: str
+    records: tuple[str, ...] = ()
+    identity: str = ""
+    problem: str | None = None
+    cached: bool = False
+
+
+class NotDelivered(Exception):
+    """A probe that only this machine can make."""
+
+
+def keys_of(task: CompileTask) -> tuple[str, ...]:
+    """Return the keys of the results that a task may have: of the compile, and of the run where there is one."""
+    key = task.key()
+    return (key, task.run.key(key)) if isinstance(task.run, RunTask) else (key,)
+
+
+def packed_job(task: CompileTask, rev: str, *, fresh: bool) -> tuple[RemoteJob, dict[str, Path]]:
+    """Return a task as data, and the files that it reads by digest. Raises NotDelivered for what cannot be sent."""
+    case = task.case
+    if case.run and (case.run.measured or case.run.reference or case.run.libraries):
+        raise NotDelivered("it is measured, or needs the result of another compile")
+    flags = [flag.text for flag in case.flags] + list(case.run.flags if case.run else ())
+    if any(map(_FILE_FLAG.search, flags)):
+        raise NotDelivered("a flag names a file")
+    files: dict[str, Path] = {}
+
+    def sent(path: Path) -> Path:
+        with path.open("rb") as source:
+            digest = file_digest(source, "sha256").hexdigest()
+        if path.stat().st_size > _LARGEST:
+            raise NotDelivered(f"{path} is too large to send")
+        files[digest] = path
+        return Path("/", digest, path.name)
+
+    run = task.run.spec if isinstance(task.run, RunTask) else case.run
+    own = {case.input.path: sent(task.prepared.path)}
+    try:
+        moved = with_paths(replace(case, run=run, artifacts=()), lambda path: own.get(path) or sent(path))
+    except OSError as error:
+        raise NotDelivered(str(error)) from error
+    return RemoteJob(moved, task.toolchain.family, rev, fresh, tuple(files)), files
+
+
+def with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
+    """Return a case with the paths of all files that a compile or a run reads changed."""
+    run = case.run
+    if run is not None:
+        parameters = tuple((scope, change(path)) for scope, path in run.parameters)
+        inputs, expected = (
+            tuple(_FILE_VALUE.sub(lambda match: f"@{change(Path(match[1]))}", value) for value in values)
+            for values in (run.inputs, run.expected)
+        )
+        run = replace(run, parameters=parameters, inputs=inputs, expected=expected, artifacts=(), arguments=None)
+    rules = change(case.rules) if case.rules else None
+    return replace(case, input=replace(case.input, path=change(case.input.path)), run=run, rules=rules)
+
+
+def unpacked_case(job: RemoteJob, contents: Mapping[str, bytes], folder: Path) -> Case:
+    """Write the files of a job below a folder, by digest, and return its case.
+
+    Raises:
+        EnvironmentFailure: a file cannot be written, or does not have the content that its name says.
+    """
+
+    def written(path: Path) -> Path:
+        _, digest, name = path.parts
+        target = folder / digest / name
+        if not target.is_file():
+            if sha256(contents[digest]).hexdigest() != digest:
+                raise EnvironmentFailure(f"{name} was damaged on its way to the worker")
+            with disk_errors("keep the input of a job"):
+                write_whole(target, contents[digest])
+        return target
+
+    return with_paths(job.case, written)
