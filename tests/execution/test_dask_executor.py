@@ -180,23 +180,31 @@ def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
     assert lab.records("client") == 1
 
 
+LIE = """
+from dataclasses import replace
+from pathlib import Path
+from triage.toolchains.registry import ToolchainRegistry
+obtain = ToolchainRegistry._obtain
+ToolchainRegistry._obtain = lambda self, ref: obtain(self, replace(ref, path=Path(FOLDER)))
+"""
+
+
 def test_a_worker_with_another_compiler_of_that_name_has_no_say(lab: Lab) -> None:
     lab.write(fine="fine", wrong="fail")
-    for name in ("liar", "honest"):
-        folder = lab.folder / f"cwd-{name}" / "built" / "bin"
-        folder.mkdir(parents=True)
-        (folder / "cc").write_text(COMPILER + ("exit 0\n" if name == "honest" else "# other bytes\n"))
-        (folder / "cc").chmod(0o755)
-    (lab.folder / "built" / "bin" / "cc").write_bytes((lab.folder / "cwd-honest" / "built" / "bin" / "cc").read_bytes())
-    lab.worker("liar")
-    code, results, _ = lab.run("fine", toolchain="/proc/self/cwd/built")
+    other = lab.folder / "other" / "bin" / "cc"
+    other.parent.mkdir(parents=True)
+    other.write_text(COMPILER + "# other bytes\n")
+    other.chmod(0o755)
+    (lab.folder / "lie").mkdir()
+    (lab.folder / "lie" / "sitecustomize.py").write_text(LIE.replace("FOLDER", repr(str(lab.folder / "other"))))
+    lab.worker("liar", PYTHONPATH=str(lab.folder / "lie"))
+    code, results, _ = lab.run("fine")
     assert (code, results["fine"]["status"]) == (4, "untestable")
     assert "other bytes" in results["fine"]["reason"]
-    assert lab.records("client") == 0
     lab.worker("honest")
-    code, results, _ = lab.run("fine", "wrong", toolchain="/proc/self/cwd/built")
+    code, results, _ = lab.run("fine", "wrong")
     assert (code, results["fine"]["status"], results["wrong"]["status"]) == (1, "passed", "failed")
-    assert lab.records("client") == 2
+    assert (lab.records("client"), lab.records("liar")) == (2, 0)
 
 
 def test_a_worker_whose_disk_is_full_passes_jobs_on(lab: Lab) -> None:

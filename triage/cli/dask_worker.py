@@ -63,6 +63,8 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
                 outcome = task.outcome
                 reason = outcome.reason if isinstance(outcome, Untestable) else "it prepares the input in another way"
                 return RemoteAnswer(self._address, identity=toolchain.identity, problem=reason)
+            if keys_of(task) != job.keys:  # the client says which bytes differ
+                return RemoteAnswer(self._address, identity=toolchain.identity)
             return self._made(runner, task, toolchain, fresh=job.fresh)
         except Interrupted:
             return RemoteAnswer(self._address, problem="stopped")

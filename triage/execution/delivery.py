@@ -22,7 +22,7 @@ _LARGEST = 256 << 20  # bytes of a file that is sent; cases with larger ones are
 @dataclass(frozen=True, slots=True)
 class RemoteJob:
     """A probe to make elsewhere. case: with each path of `files` replaced by `/DIGEST/NAME`; rev: how the worker names the
-    toolchain; fresh: ignore what the worker knows.
+    toolchain; fresh: ignore what the worker knows; keys: of the results, which depend on the bytes of compiler and input.
     """
 
     case: Case
@@ -30,6 +30,7 @@ class RemoteJob:
     rev: str
     fresh: bool
     files: tuple[str, ...]
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def packed_job(task: CompileTask, rev: str, *, fresh: bool) -> tuple[RemoteJob, 
         moved = with_paths(replace(case, run=run, artifacts=()), lambda path: own.get(path) or sent(path))
     except OSError as error:
         raise NotDelivered(str(error)) from error
-    return RemoteJob(moved, task.toolchain.family, rev, fresh, tuple(files)), files
+    return RemoteJob(moved, task.toolchain.family, rev, fresh, tuple(files), keys_of(task)), files
 
 
 def with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
