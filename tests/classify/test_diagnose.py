@@ -251,3 +251,23 @@ def test_the_compilers_own_suggestion_for_an_unknown_flag_is_in_the_reason() -> 
     outcome = judge(ran(text), packaged_rules())
     assert isinstance(outcome, Untestable)
     assert "--iree-hip-target=x" in outcome.reason
+
+
+def test_a_traceback_on_stdout_says_more_than_a_banner_on_stderr() -> None:
+    banner = "t.py:5: error: INTERNAL ERROR -- Please try using the main branch:\nversion: 0.990\n"
+    trace = (
+        "Traceback (most recent call last):\n"
+        '  File "checker/semanal.py", line 6310, in accept\n'
+        '  File "checker/typeops.py", line 200, in is_singleton\n'
+        "AssertionError: must not be unpacked\n"
+    )
+    run = Execution(("checker",), Ending.EXITED, 2, None, 0.1, 0.1, 1.0, Captured(trace), Captured(banner))
+    [failure] = diagnose(run, packaged_rules()).failures
+    assert failure.signature == "python-exception:AssertionError must not be unpacked in typeops.is_singleton"
+
+
+def test_a_message_on_stderr_says_more_than_a_traceback_on_stdout() -> None:
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x\n'
+    error = Captured("m.mlir:1:1: error: no such thing\n")
+    run = Execution(("c",), Ending.EXITED, 1, None, 0.1, 0.1, 1.0, Captured(trace), error)
+    assert diagnose(run, packaged_rules()).failures[0].failure_class == "unknown"

@@ -35,7 +35,9 @@ def test_a_near_miss_does_not_match(rule: Rule, index: int) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_regexes_compile_and_capture_the_identity(rule: Rule) -> None:
-    groups = {"message", "frames", "caller", "dispatch", "reason", "running"} | ({"source_op"} if rule.source_op else set())
+    groups = {"message", "frames", "caller", "frame", "dispatch", "reason", "running"} | (
+        {"source_op"} if rule.source_op else set()
+    )
     for pattern in rule.patterns:
         groups |= set(re.compile(pattern.regex).groupindex)
         if pattern.scope in (MatchScope.LINE, MatchScope.CRASH):

@@ -178,3 +178,50 @@ def test_a_compiler_that_is_no_package_has_no_releases(home: Path, triage: Triag
     assert done.returncode == 2
     assert "path:DIR" in done.stderr
     assert sys.executable not in done.stderr
+
+
+PARSER = """#!/bin/sh
+if [ -e "$0.no-library" ]; then
+  echo 'Traceback (most recent call last):' >&2
+  echo '  File "/v/lib/python3.11/site-packages/c/ffi.py", line 3, in load' >&2
+  echo 'OSError: Could not find/load shared object file: libc4.so' >&2
+  exit 1
+fi
+echo "$1:1:7: error: expected type" >&2
+exit 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "status"),
+    [
+        ("program.ll", "", "failed"),
+        ("program.ll", "parse_errors: untestable\n", "untestable"),
+        ("program.mlir", "", "untestable"),
+        ("program.mlir", "parse_errors: fail\n", "failed"),
+    ],
+)
+def test_a_parse_error_fails_unless_syntax_changes_with_the_version(
+    built: Path, tmp_path: Path, triage: Triage, source: str, key: str, status: str
+) -> None:
+    (built / "bin/minicc").write_text(PARSER)
+    (tmp_path / source).write_text("load i32* %x")
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(
+        f'name: mine\ncompiler: command\ncommand: ["{{toolchain}}/bin/minicc", "{{input}}"]\ninput: {source}\n{key}'
+    )
+    done = triage("run", recipe, "-t", f"path:{built}", "--format", "json")
+    [result] = json.loads(done.stdout)["results"]
+    assert (result["status"], result["failure"]["class"]) == (status, "parse-error")
+
+
+def test_an_install_that_lacks_a_library_is_untestable(built: Path, tmp_path: Path, triage: Triage) -> None:
+    (built / "bin/minicc").write_text(PARSER)
+    (built / "bin/minicc.no-library").touch()
+    (tmp_path / "program.ll").write_text("x")
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text('name: mine\ncompiler: command\ncommand: ["{toolchain}/bin/minicc", "{input}"]\ninput: program.ll\n')
+    done = triage("run", recipe, "-t", f"path:{built}", "--format", "json")
+    [result] = json.loads(done.stdout)["results"]
+    assert (done.returncode, result["status"], result["failure"]) == (4, "untestable", None)
+    assert "libc4.so" in result["reason"]

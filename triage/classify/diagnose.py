@@ -49,9 +49,12 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | s
     failures, remarks, printed = scanner.finish(), scanner.remarks, scanner.first_pass
     if execution.ok:
         return Diagnosis(warnings=(*failures, *remarks))
-    if not failures:  # a Python front end and many other commands report errors on stdout
-        scanner = _scan(execution.stdout, rules)
-        failures, printed = scanner.finish(), printed or scanner.first_pass
+    if all(failure.failure_class == "silent-failure" or rules.unexplained(failure) for failure in failures):
+        # A Python front end and many other commands report errors on stdout; some print only a banner on stderr.
+        on_stdout = _scan(execution.stdout, rules)
+        others = on_stdout.finish()
+        if _says_more(others, failures, rules):
+            scanner, failures, printed = on_stdout, others, printed or on_stdout.first_pass
     explained = tuple(failure for failure in failures if not rules.unexplained(failure))
     failed = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
     if stopped := _stopped(execution, rules):
@@ -68,6 +71,12 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | s
     if failed is None:
         return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)
     return Diagnosis(with_pass(failures, failed, rules))
+
+
+def _says_more(others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet) -> bool:
+    """Whether failures on stdout identify a run better than those on stderr, none of which is explained."""
+    is_silent = all(failure.failure_class == "silent-failure" for failure in failures)
+    return bool(others) and (is_silent or not all(map(rules.unexplained, others)))
 
 
 def _crash_failures(reported: Sequence[Failure], crashed: Failure) -> tuple[Failure, ...]:

@@ -119,6 +119,8 @@ class Finding:
             return self._caller()
         if name == "function" and (function := self.captures.get("function")):
             return short_name(function)
+        if name == "frame":
+            return f"in {self.captures['frame']}" if "frame" in self.captures else ""
         if name == "reason":
             return normalised(self.captures.get("reason", ""))
         if name == "symbol" and (symbol := self.captures.get("symbol")) and (" " in symbol or "(" in symbol):

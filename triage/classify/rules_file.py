@@ -164,7 +164,7 @@ def _check_texts(fields: Mapping[str, Any], location: Location, complain: Compla
     for index, example in enumerate(_list(fields.get("examples"))):
         if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - _EXAMPLE_KEYS:
             complain((*location, "examples", index), "an example has `text` and may have `details` and `signature`")
-    groups = {"message", "frames", "caller", "dispatch", "reason", "running"} | (
+    groups = {"message", "frames", "caller", "frame", "dispatch", "reason", "running"} | (
         {"source_op"} if fields.get("source_op") else set()
     )
     for index, pattern in enumerate(_list(fields.get("patterns"))):

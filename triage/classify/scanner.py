@@ -33,6 +33,7 @@ _TRACEBACK = re.compile(
 )
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
 _SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?')
+_LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
 _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
 _MARKS = re.compile(r"[~^ ]+\Z")  # below a source line of a traceback
@@ -149,6 +150,7 @@ class Scanner:
         self._open_line = self._open_raw = b""  # the line that `_open` was found in
         self._cause: Finding | None = None  # the exception that the next traceback was caused by
         self._frame = ["", ""]  # function and source line of the innermost frame of the traceback being read
+        self._own_frame = ""  # the innermost frame that is not in Python's own library
         self._excerpt = 0  # lines that may still be source below an exception, of which a reason follows
         self._below = 0  # lines that may still hold the message of an exception whose own line has none
         self._marked = False  # the line with the caret below the source was read
@@ -382,6 +384,7 @@ class Scanner:
                 self._open = None  # the exception says more
             self._settle()
             self._trace, self._trace_lines, self._trace_indent, self._frame = [], 0, line.indent, ["", ""]
+            self._own_frame = ""
             self._prefilter.follow = 4
             return True
         if self._trace is None and _CALL.match(line.text):  # the header of the traceback is missing
@@ -394,6 +397,8 @@ class Scanner:
         if source := _SOURCE_FILE.match(line.text):
             self._trace.append(source["file"])
             self._frame = [source["function"] or "", ""]
+            if source["function"] and not _LIBRARY.search(source["file"]):
+                self._own_frame = f"{re.split(r'[/.]', source['file'].removesuffix('.py'))[-1]}.{source['function']}"
             return True
         if line.indent > self._trace_indent and line.annotation != "pytest":
             if not _MARKS.match(line.text):
@@ -419,6 +424,8 @@ class Scanner:
             self._trace = list(files)
         elif match.captures.get("type") == match.text and all(self._frame):
             finding.captures["reason"] = f"in {self._frame[0]}: {self._frame[1]}"
+        if self._own_frame and any("frame" in names.split("|") for names in match.rule.identity):
+            finding.captures["frame"] = self._own_frame
         if cause and cause.rule.rank < match.rule.rank:
             finding = cause
         self._begin(finding, cause)

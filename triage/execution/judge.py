@@ -30,6 +30,11 @@ _NOT_LOADED = re.compile(
     r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
     r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not found|cannot execute|Exec format error))"
 )
+_PYTHON_NOT_LOADED = re.compile(  # what follows, if anything, describes where it was searched
+    r"^(?:OSError|ImportError): (?:[^\s:]+\.so[.\d]*: cannot open shared object file|"
+    r"[^\s:]+: version `[^']+' not found|Could not (?:find/)?load shared (?:object|library))[^\n]*",
+    re.MULTILINE,
+)
 
 
 def rules_of(case: Case) -> RuleSet:
@@ -38,12 +43,19 @@ def rules_of(case: Case) -> RuleSet:
     Raises:
         BadFiles: the recipe's rule file has mistakes.
     """
-    return packaged_rules() if case.rules is None else _rules_in(case.rules, case.rules.stat().st_mtime_ns)
+    rules = packaged_rules() if case.rules is None else _rules_in(case.rules, case.rules.stat().st_mtime_ns)
+    return _with_parse_errors(rules) if case.spec is not None and case.spec.parse_errors_fail else rules
 
 
 @cache
 def _rules_in(path: Path, _modified: int) -> RuleSet:
     return load_rules([path])
+
+
+@cache
+def _with_parse_errors(rules: RuleSet) -> RuleSet:
+    """Return the rules with parse errors as failures of the compiler."""
+    return RuleSet(tuple(replace(rule, says_nothing=None) if rule.says_nothing is Cause.INPUT else rule for rule in rules))
 
 
 def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None = None, *, flaky: bool = False) -> Outcome:
@@ -181,7 +193,8 @@ def machine_problem(execution: Execution) -> Untestable | None:
     if execution.ok or execution.ending is Ending.OVER_OUTPUT:
         return None
     if _is_not_loaded(execution):
-        return Untestable(Cause.TOOLCHAIN, execution.stderr.first_line)
+        exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
+        return Untestable(Cause.TOOLCHAIN, exception[0].strip() if exception else execution.stderr.first_line)
     full = _NEARLY_FULL if _NO_SPACE in execution.stderr.text or _NO_SPACE in execution.stdout.text else _FULL
     if execution.disk_free is not None and execution.disk_free < full:
         return Untestable(Cause.ENVIRONMENT, f"no space left on the disk: {execution.disk_free >> 10} KiB were free")
@@ -196,10 +209,13 @@ def machine_problem(execution: Execution) -> Untestable | None:
 
 
 def _is_not_loaded(execution: Execution) -> bool:
-    """Return whether the system's loader or a shell, not the compiler, wrote the first line: it begins with the program."""
+    """Return whether the system's loader or a shell, not the compiler, wrote the first line: it begins with the program.
+
+    The same where Python cannot load a library of a package.
+    """
     match = _NOT_LOADED.match(execution.stderr.first_line)
     if match is None:
-        return False
+        return _PYTHON_NOT_LOADED.search(execution.stderr.text) is not None
     program = Path(match["program"])
     is_program = program.name == Path(execution.argv[0]).name or (program.is_absolute() and os.access(program, os.X_OK))
     return is_program and (match["symbol"] is not None or execution.exit_code in _NOT_RUN)

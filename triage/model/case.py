@@ -137,6 +137,11 @@ class CaseSpec:
 
     __slots__ = ()
 
+    @property
+    def parse_errors_fail(self) -> bool:
+        """Whether an input that a version cannot read is a failure. Else that version cannot be tested."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Expectation:

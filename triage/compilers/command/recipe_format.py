@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.base import VERSION
-from triage.compilers.command.spec import CommandSpec, VersionRule
+from triage.compilers.command.spec import CommandSpec, VersionRule, is_mlir
 from triage.config.schema import MappingFormat
 from triage.config.suggestions import did_you_mean
 from triage.config.values import advice, as_list, as_text, as_written
@@ -90,6 +90,10 @@ class CommandFormat(RecipeFormat):
         examples=["cython", ["numba", "numpy<2"], ["iree-base-compiler", f"iree-base-runtime=={VERSION}"]],
     )
     version: VersionFormat | None = Field(default=None, description="How to ask a compiler without a package for its version.")
+    parse_errors: Literal["fail", "untestable"] | None = Field(
+        default=None,
+        description="What a version that cannot read the input is: a failure (default), or untestable (default for MLIR).",
+    )
     rules: Annotated[str, BeforeValidator(check_file), WithJsonSchema(_TEXT)] | None = Field(
         default=None, description="A file of your own failure rules; they take precedence over the packaged ones."
     )
@@ -115,7 +119,8 @@ class CommandFormat(RecipeFormat):
 
     def spec(self) -> CommandSpec:
         rule = VersionRule(tuple(self.version.run), self.version.pattern) if self.version else None
-        return CommandSpec(tuple(self.command), tuple(self.package), rule)
+        strict = self.parse_errors == "fail" or (self.parse_errors is None and not is_mlir(self.input))
+        return CommandSpec(tuple(self.command), tuple(self.package), rule, strict)
 
 
 def _is_name(text: str) -> bool:

@@ -27,12 +27,17 @@ class VersionRule:
 class CommandSpec(CaseSpec):
     """A compiler behind a command. words: the command line, program first, with the placeholders `{input}`, `{output}`,
     `{toolchain}`, `{python}` and `{flags}`; packages: requirements of the package index, first the one whose releases are
-    the timeline; version: None for a package.
+    the timeline; version: None for a package; strict: parse errors are failures.
     """
 
     words: tuple[str, ...]
     packages: tuple[str, ...] = ()
     version: VersionRule | None = None
+    strict: bool = False
+
+    @property
+    def parse_errors_fail(self) -> bool:
+        return self.strict
 
 
 def command_keys(case: Case) -> Iterator[str]:
@@ -45,8 +50,15 @@ def command_keys(case: Case) -> Iterator[str]:
     if spec.version is not None:
         run, pattern = (json.dumps(part, ensure_ascii=False) for part in (spec.version.run, spec.version.pattern))
         yield f"version: {{run: {run}, pattern: {pattern}}}"
+    if spec.strict == is_mlir(case.input.path.name):
+        yield f"parse_errors: {'fail' if spec.strict else 'untestable'}"
     if case.rules is not None:
         yield f"rules: {RULES_FILE}"
+
+
+def is_mlir(input_name: str) -> bool:
+    """Whether an input is MLIR, whose text changes from version to version, so that many cannot read it."""
+    return input_name.endswith((".mlir", ".mlirbc"))
 
 
 def shell_call(task: StandaloneCompile) -> StandaloneCall:
