@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.toolchains.sources.loopback_github import LoopbackGitHub, serve_github
@@ -29,7 +30,7 @@ artifacts:
   repository: iree-org/iree
 """
 _PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
-_LEFT_OUT = (".dist-info", "/_mlir/", "cpython")  # bindings
+_BINDINGS = ("/_mlir/", "cpython")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class ServedCommits:
 
 
 class _Archives(dict[int, bytes]):
-    """The archives by artifact, made when they are asked for."""
+    """The archives by artifact, made when they are asked for. A release's library is packed once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,16 +63,10 @@ class _Archives(dict[int, bytes]):
 
     def __getitem__(self, artifact: int) -> bytes:
         root, sha = self.origins[artifact]
-        wheel, sink = io.BytesIO(), io.BytesIO()
+        wheel, sink = io.BytesIO(_packed(root)), io.BytesIO()
         name = f"iree_base_compiler-9.9.9.dev0+{sha[:10]}"
-        with zipfile.ZipFile(wheel, "w") as packed:
-            for path in sorted(path for path in (root / "iree").rglob("*") if path.is_file()):
-                inside = str(path.relative_to(root))
-                if any(part in inside for part in _LEFT_OUT):
-                    continue
-                entry = zipfile.ZipInfo(inside)
-                entry.external_attr = (0o100000 | path.stat().st_mode & 0o777) << 16
-                packed.writestr(entry, path.read_bytes() + (sha.encode() if inside == _PROGRAM else b""))
+        with zipfile.ZipFile(wheel, "a") as packed:
+            packed.writestr(_entry(root, root / _PROGRAM), (root / _PROGRAM).read_bytes() + sha.encode())
             metadata = f"Metadata-Version: 2.1\nName: iree-base-compiler\nVersion: 9.9.9.dev0+{sha[:10]}\n"
             packed.writestr(f"{name}.dist-info/METADATA", metadata)
             packed.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
@@ -79,6 +74,24 @@ class _Archives(dict[int, bytes]):
         with zipfile.ZipFile(sink, "w") as archive:
             archive.writestr(f"{name}-py3-none-any.whl", wheel.getbuffer())
         return sink.getvalue()
+
+
+@cache
+def _packed(root: Path) -> bytes:
+    """Return a wheel of a release's compiler without its main program and without bindings."""
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as packed:
+        for path in sorted(path for path in (root / "iree").rglob("*") if path.is_file()):
+            entry = _entry(root, path)
+            if entry.filename != _PROGRAM and not any(part in entry.filename for part in _BINDINGS):
+                packed.writestr(entry, path.read_bytes())
+    return wheel.getvalue()
+
+
+def _entry(root: Path, path: Path) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(str(path.relative_to(root)))
+    entry.external_attr = (0o100000 | path.stat().st_mode & 0o777) << 16
+    return entry
 
 
 def commits_between(clone: Path, old: str, new: str) -> tuple[tuple[str, str], ...]:

@@ -33,7 +33,7 @@ def releases(shared_home: Path, triage: Triage) -> tuple[Path, Path]:
     shared = installed.resolve()
     installed.unlink()
     installed.mkdir()
-    for folder in shared.glob("iree-base-*-3.[23].0-*"):
+    for folder in shared.glob("iree-base-*"):
         (installed / folder.name).symlink_to(folder)
     old, new = (
         json.loads(triage("toolchains", "info", version, "-f", "json").stdout)["root"] for version in ("3.2.0", "3.3.0")
@@ -51,7 +51,8 @@ def test_a_regression_ends_at_its_commit(
         monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
         clone = ["--repo", CLONE, "--project", tmp_path / "project.yaml"]
         ends = ["-t", "3.3.0", "-b", "3.2.0"]
-        done = triage("nightly", ROOT / "recipes" / "i4-matvec.yaml", *ends, "--investigate", *clone, "--out", "out")
+        words = ["nightly", ROOT / "recipes" / "i4-matvec.yaml", *ends, "--investigate", *clone, "--out", "out"]
+        done = triage(*words, timeout=3000)
     assert done.returncode == 1, done.stderr
     [cluster] = json.loads((tmp_path / "work" / "out" / "nightly.json").read_text())["clusters"]
     assert [cluster["release_culprit"][side]["name"] for side in ("before", "after")] == ["3.2.0", "3.3.0"]

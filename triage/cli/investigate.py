@@ -31,7 +31,9 @@ def investigation(
         paths, configs = suite
         if configs:
             options = [word for config in configs for word in ("--suite-config", str(config))]
-            return [*map(str, paths[:1]), *options, "--case", case.name]
+            program = case.input.path.absolute()
+            own = next((path for path in paths if program.is_relative_to(path.absolute())), paths[0])
+            return [str(own), *options, "--case", case.name]
         source = case.source.absolute()
         path = source.relative_to(Path.cwd()) if source.is_relative_to(Path.cwd()) else source
         return [str(path), *(["--case", case.name] if case.name != case.recipe else [])]

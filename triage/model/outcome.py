@@ -117,6 +117,10 @@ class Status(StrEnum):
     XPASS = "xpass"
 
 
+PASSING = (Status.PASSED, Status.XPASS)
+FAILING = (Status.FAILED, Status.XFAIL)
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What a probe used and produced. seconds: wall time; metrics: name to value (bytes, seconds, counts)."""

@@ -10,7 +10,7 @@ from triage.bisect.result import Bisection
 from triage.execution.benchmark import Series
 from triage.execution.judge import status_of
 from triage.execution.statistics import Comparison, Pace
-from triage.model.outcome import Failed, Failure, Probe, Status
+from triage.model.outcome import FAILING, PASSING, Failed, Failure, Probe, Status
 from triage.model.revision import Revision
 
 _SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
@@ -113,7 +113,7 @@ class Pair:
     @property
     def compiles_on_both(self) -> bool:
         """Whether the case succeeds on both toolchains."""
-        return status_of(self.baseline) in _GOOD and status_of(self.probe) in _GOOD
+        return status_of(self.baseline) in PASSING and status_of(self.probe) in PASSING
 
     @property
     def is_suspicious(self) -> bool:
@@ -180,21 +180,17 @@ class Night:
         )
 
 
-_GOOD = (Status.PASSED, Status.XPASS)
-_BAD = (Status.FAILED, Status.XFAIL)
-
-
 def compare(baseline: Probe, probe: Probe) -> CaseChangeKind:
     """Return how a case changed. A failure that the recipe expects at this version is known, not a regression."""
     old, new = status_of(baseline), status_of(probe)
     if Status.UNTESTABLE in (old, new):
         return CaseChangeKind.UNTESTABLE
-    if new in _GOOD:
+    if new in PASSING:
         passing = CaseChangeKind.UNEXPECTED_PASS if new is Status.XPASS else CaseChangeKind.PASSING
-        return CaseChangeKind.FIXED if old in _BAD else passing
+        return CaseChangeKind.FIXED if old in FAILING else passing
     if new is Status.XFAIL:
         return CaseChangeKind.KNOWN
-    if old in _GOOD:
+    if old in PASSING:
         return CaseChangeKind.REGRESSED
     return CaseChangeKind.FAILING if _signature(baseline) == _signature(probe) else CaseChangeKind.CHANGED
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triage.model.outcome import Status
+from triage.model.outcome import FAILING, Status
 from triage.nights.record import Json, StoredNight, status_in
 from triage.nights.store import Columns, NightStore
 
@@ -33,7 +33,7 @@ class StateRun:
 
     @property
     def failed(self) -> bool:
-        return status_in(self.code)[0] in (Status.FAILED, Status.XFAIL)
+        return status_in(self.code)[0] in FAILING
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.issues.plan import Action, ActionCause, NightFailure, NightResult
-from triage.model.outcome import Status
+from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.compare import CaseChangeKind
 from triage.report.elements import failure_text, plural, revision_text
 from triage.report.night_record import CaseRecord, NightRecord, failure_of
@@ -91,7 +91,7 @@ def result_of(night: NightRecord) -> NightResult:
     cases = [case for case in night.cases if not case.quarantined and case.change != CaseChangeKind.FLAKY]
     groups: dict[str, list[CaseRecord]] = {}
     for case in cases:
-        if case.failure and case.status in (Status.FAILED, Status.XFAIL):
+        if case.failure and case.status in FAILING:
             groups.setdefault(case.failure.signature, []).append(case)
     failures = {
         signature: NightFailure(
@@ -103,7 +103,7 @@ def result_of(night: NightRecord) -> NightResult:
         )
         for signature, members in groups.items()
     }
-    passing = frozenset(case.case for case in cases if case.status in (Status.PASSED, Status.XPASS))
+    passing = frozenset(case.case for case in cases if case.status in PASSING)
     return NightResult(night.toolchain, failures, passing)
 
 

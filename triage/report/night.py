@@ -11,12 +11,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.execution.statistics import Pace
-from triage.model.outcome import Cause, Status
+from triage.model.outcome import FAILING, Cause, Status
 from triage.model.revision import Revision
 from triage.nightly.compare import CaseChangeKind
 from triage.report.bisection import BisectShape
 from triage.report.elements import failure_text, numbers_text, plural
 from triage.report.night_phrases import (
+    QUARANTINE,
+    TITLES,
     case_failure,
     cluster_lines,
     compile_text,
@@ -49,10 +51,10 @@ if TYPE_CHECKING:  # templates are slow to import, and most commands write none
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": "nightly.json"}
 _STYLES: Mapping[str | None, str] = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.NOISY: "yellow", None: "yellow"}
 _SECTIONS = {
-    CaseChangeKind.REGRESSED: ("Regressed", "bold red"),
-    CaseChangeKind.CHANGED: ("Different failure", "magenta"),
-    CaseChangeKind.FIXED: ("Fixed", "green"),
-    CaseChangeKind.KNOWN: ("Known failures", "cyan"),
+    CaseChangeKind.REGRESSED: "bold red",
+    CaseChangeKind.CHANGED: "magenta",
+    CaseChangeKind.FIXED: "green",
+    CaseChangeKind.KNOWN: "cyan",
 }
 _SHOWN = 30  # cases of a section on a terminal
 _UNCHANGED = (CaseChangeKind.FAILING, CaseChangeKind.PASSING, CaseChangeKind.UNEXPECTED_PASS)
@@ -152,14 +154,14 @@ class NightReport(MarkdownReport, SuiteReport):
             yield Text(partial_text(night), style="bold yellow")
         if night.scope:
             yield Text(f"{night.scope[:1].upper()}{night.scope[1:]}.", style="dim")
-        for change, (title, style) in _SECTIONS.items():
+        for change, style in _SECTIONS.items():
             if shown := night.of(change):
-                yield Text(f"\n{title} ({len(shown)})", style=style)
+                yield Text(f"\n{TITLES[change]} ({len(shown)})", style=style)
                 for case in shown:
                     yield from _case_lines(case, clusters.get(case.case))
-        yield from _short_section("Failing as before", night.of(CaseChangeKind.FAILING), "red")
-        yield from _short_section("Flaky", night.of(CaseChangeKind.FLAKY), "yellow")
-        yield from _short_section("In quarantine", [case for case in night.cases if case.quarantined], "dim")
+        yield from _short_section(TITLES[CaseChangeKind.FAILING], night.of(CaseChangeKind.FAILING), "red")
+        yield from _short_section(TITLES[CaseChangeKind.FLAKY], night.of(CaseChangeKind.FLAKY), "yellow")
+        yield from _short_section(QUARANTINE, [case for case in night.cases if case.quarantined], "dim")
         if passes := night.unexpected():
             yield Text(
                 f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
@@ -340,7 +342,7 @@ def _suite_case(night: NightRecord, case: CaseRecord, cluster: ClusterRecord | N
         return SuiteCase(name, group, seconds, failed=failed, output=None if failed else text)
     if case.change == CaseChangeKind.UNTESTABLE:
         return SuiteCase(name, group, seconds, skipped=reason_text(case, night))
-    if case.status in (Status.FAILED, Status.XFAIL) and failure:
+    if case.status in FAILING and failure:
         words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
         word = words.get(CaseChangeKind(case.change), f"fails as with {night.baseline.name}")
         return SuiteCase(name, group, seconds, skipped=f"{word}: {failure_text(failure)}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from triage.bisect.result import Answer, BisectKind
 from triage.model.outcome import Failure, Status
+from triage.nightly.compare import CaseChangeKind
 from triage.report.benchmark import size_text, time_text
 from triage.report.bisection import BisectShape
 from triage.report.elements import plural, revision_text
@@ -18,6 +19,17 @@ from triage.report.night_record import (
     SlowerShape,
     failure_of,
 )
+
+#: Titles of the sections with changed cases, in their order.
+TITLES = {
+    CaseChangeKind.REGRESSED: "Regressed",
+    CaseChangeKind.CHANGED: "Different failure",
+    CaseChangeKind.FIXED: "Fixed",
+    CaseChangeKind.FLAKY: "Flaky",
+    CaseChangeKind.KNOWN: "Known failures",
+    CaseChangeKind.FAILING: "Failing as before",
+}
+QUARANTINE = "In quarantine"
 
 
 def partial_text(night: NightRecord) -> str:

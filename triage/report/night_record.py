@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.outcome import Failure, Status
+from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.compare import CaseChangeKind
 from triage.report.bisection import BisectShape
@@ -24,8 +24,6 @@ from triage.report.remedy import RemedyShape
 from triage.report.shapes import FailureShape, Json, Shape
 
 SCHEMA = 2  # of the JSON; documents of schema 1 have no number
-_FAILED = (Status.FAILED, Status.XFAIL)
-_PASSED = (Status.PASSED, Status.XPASS)
 
 
 @dataclass(frozen=True)
@@ -287,8 +285,8 @@ class NightRecord(Shape):
         """Return how many cases passed and failed each stage on the new toolchain, by stage."""
         counts: dict[str, dict[str, int]] = {}
         for case in self.cases:
-            for stage in case.stages if case.status in (*_PASSED, *_FAILED) else ():
-                failed = case.status in _FAILED and stage == case.stage
+            for stage in case.stages if case.status in (*PASSING, *FAILING) else ():
+                failed = case.status in FAILING and stage == case.stage
                 row = counts.setdefault(stage, {"passed": 0, "failed": 0})
                 row["failed" if failed else "passed"] += 1
                 if failed:
@@ -300,7 +298,7 @@ class NightRecord(Shape):
         counts: dict[str, dict[str, int]] = {}
         for case in self.cases:
             row = counts.setdefault(case.suite, {"passed": 0, "failed": 0, "untestable": 0})
-            row["passed" if case.status in _PASSED else "failed" if case.status in _FAILED else "untestable"] += 1
+            row["passed" if case.status in PASSING else "failed" if case.status in FAILING else "untestable"] += 1
         return counts
 
 
@@ -382,7 +380,7 @@ def _from_first(old: Mapping[str, Any]) -> Json:
 def _old_case(entry: Mapping[str, Any], change: str) -> Json:
     new, baseline = _old_result(entry), _old_result(entry["baseline"])
     failure = entry["failure"]
-    if new["status"] not in _FAILED:
+    if new["status"] not in FAILING:
         new["failure"] = None  # schema 1 repeats the failure on the baseline
     return {
         **_bare_case(entry["case"], change, new["status"], None),
@@ -399,7 +397,7 @@ def _old_case(entry: Mapping[str, Any], change: str) -> Json:
 def _old_result(entry: Mapping[str, Any]) -> Json:
     failure = entry["failure"] and {"stage": Stage.COMPILE, **entry["failure"]}
     times = {"compile_seconds": entry["seconds"], "cpu_seconds": entry["cpu_seconds"], "peak_rss_mb": entry["peak_rss_mb"]}
-    stage = failure["stage"] if failure and entry["status"] in _FAILED else None
+    stage = failure["stage"] if failure and entry["status"] in FAILING else None
     kept = {name: entry[name] for name in ("status", "reason", "flaky", "cached", "warnings") if name in entry}
     return {**kept, "failure": failure, "stage": stage, "metrics": {**times, **entry.get("metrics", {})}}
 

@@ -9,15 +9,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.model.outcome import Status
+from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nights.record import StoredNight
 from triage.report.elements import failure_text, plural
 from triage.report.night_record import CaseRecord, NightRecord, failure_of
 from triage.report.registry import Report
 from triage.report.shapes import FailureShape, Shape
-
-_FAILED = (Status.FAILED, Status.XFAIL)
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,7 @@ class StoredNightsReport(Report):
             table.add_column(name, justify="right" if name in ("passed", "failed", "untestable") else "left")
         for night in self.nights:
             counts = night.counts
-            passed = counts.get(Status.PASSED, 0) + counts.get(Status.XPASS, 0)
-            failed = counts.get(Status.FAILED, 0) + counts.get(Status.XFAIL, 0)
+            passed, failed = (sum(counts.get(status, 0) for status in group) for group in (PASSING, FAILING))
             table.add_row(
                 str(night.number),
                 night.at[:16].replace("T", " "),
@@ -157,8 +154,8 @@ def _difference(name: str, old: CaseRecord | None, new: CaseRecord | None) -> Ca
     if old is None or new is None:
         change = "appeared" if old is None else "disappeared"
     elif after == Status.FAILED:
-        change = "changed" if before in _FAILED else "regressed" if before != Status.UNTESTABLE else "other"
-    elif before in _FAILED and after in (Status.PASSED, Status.XPASS):
+        change = "changed" if before in FAILING else "regressed" if before != Status.UNTESTABLE else "other"
+    elif before in FAILING and after in PASSING:
         change = "fixed"
     shown = new.failure if new and new.failure else old.failure if old else None
     return CaseDifferenceShape(name, change, before, after, shown)

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from triage.execution.cache import Evidence
 from triage.git_history.refs import Links
 from triage.model.errors import BadInput
+from triage.model.outcome import FAILING, PASSING
 from triage.nights.failures import NOTHING_KNOWN, FailureLife, failure_lives, investigations, new_failures
 from triage.nights.history import NightsHistory, load_history
 from triage.nights.steps import MetricStep, find_steps, is_available
@@ -287,6 +288,6 @@ def _number(value: float) -> str:
 
 def _rate(counts: Mapping[str, int]) -> str:
     """Return the share of passing cases among those that were tested."""
-    passed = counts.get("passed", 0) + counts.get("xpass", 0)
-    tested = passed + counts.get("failed", 0) + counts.get("xfail", 0)
+    passed, failed = (sum(counts.get(status, 0) for status in group) for group in (PASSING, FAILING))
+    tested = passed + failed
     return f"{100 * passed / tested:.2f} %" if tested else "-"
