@@ -176,7 +176,8 @@ def test_the_worker_keeps_the_variables_that_the_recipe_names(toolchain: Toolcha
     if isinstance(invocation, Untestable):
         pytest.fail(invocation.reason)
     code = (
-        "import os; from triage.compilers.triton.worker.isolation import prepare; prepare();"
+        "import os; from triage.compilers.triton.worker.isolation import prepare;"
+        "prepare({'backend': 'cuda', 'arch': '90'});"
         "print(*(os.environ.get(name) for name in ('MLIR_ENABLE_DUMP', 'TRITON_ALWAYS_COMPILE', 'TRITON_DEBUG')))"
     )
     own = {"MLIR_ENABLE_DUMP": "1", "TRITON_ALWAYS_COMPILE": "2", "TRITON_DEBUG": "3"}

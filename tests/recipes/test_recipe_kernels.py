@@ -11,8 +11,9 @@ from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import recipe_families
-from triage.compilers.triton.kernel_guess import guess_kernel
-from triage.compilers.triton.kernel_import import is_standalone, standalone_kernel, start_from_kernel
+from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
+from triage.compilers.triton.kernel_guess import guess_kernel, guess_keys
+from triage.compilers.triton.kernel_import import start_from_kernel
 from triage.model.errors import BadInput
 from triage.recipes.starter import new_recipe
 
@@ -58,18 +59,28 @@ OPS = """import os
 import triton
 import triton.language as tl
 from ..constants import RATE as SPEED
+from .. import versions
 
-if os.environ.get("FAST"):
+if versions.at_least(triton.__version__, 3):
     @triton.jit
-    def exp(x): return tl.fast(x)
+    def exp(x): return tl.new(x)
+    def unused(): pass
 else:
-    @triton.jit
-    def exp(x): return tl.exp(x)
+    try:
+        from triton.language.math import exp
+    except ImportError:
+        from .approximations import exp
 
 
 @triton.jit
 def decay(x, p):
     return x * exp(tl.load(p))[:, None] * SPEED
+"""
+
+
+VERSIONS = """def at_least(version, major):
+    from .constants import RATE
+    return int(version.partition(".")[0]) >= major and RATE
 """
 
 
@@ -90,6 +101,8 @@ def package(tmp_path: Path) -> Path:
         "layers/__init__.py": "",
         "layers/linear.py": LINEAR,
         "layers/constants.py": "RATE = 0.5\nwidths = (1, 2)\n",
+        "layers/versions.py": VERSIONS,
+        "layers/parts/approximations.py": "import triton\n\n\n@triton.jit\ndef exp(x):\n    return x\n",
         "layers/machine.py": "import nothing_of_the_kind\nHAS_GPU = nothing_of_the_kind.gpu()\n",
         "layers/parts/__init__.py": "",
         "layers/parts/ops.py": OPS,
@@ -101,22 +114,97 @@ def package(tmp_path: Path) -> Path:
 
 def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     assert not is_standalone(package, LINEAR)
-    text = standalone_kernel(package, LINEAR, "state")
-    tree = ast.parse(text)
-    assert [one.name for one in tree.body if isinstance(one, ast.FunctionDef)] == ["exp", "decay", "state"]
-    assert text.startswith("import triton\nimport triton.language as tl\n\n\nRATE = 0.5\n")
-    assert "SPEED = RATE" in text
-    assert "fade = decay" in text
-    assert "tl.fast" not in text
-    assert "# a row for each step" in text
-    assert "@triton.jit(do_not_specialize=['T'])\ndef state(" in text
-    for gone in ("autotune", "heuristics", "torch", "GPU", "launch", "import layers", "from "):
-        assert gone not in text
-    assert is_standalone(package.with_name("alone.py"), text)
+    copy = copy_kernel(package, LINEAR, "state")
+    assert copy.problems == ()
+    tree = ast.parse(copy.text)
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert functions == ["at_least", "exp_approximations", "decay", "state"]
+    assert copy.text.startswith("import triton\nimport triton.language as tl\n\n\nRATE = 0.5\n")
+    assert "# a row for each step" in copy.text
+    assert "b_k = decay(b_k" in copy.text
+    assert "* RATE" in copy.text
+    assert "@triton.jit(do_not_specialize=['T'])\ndef state(" in copy.text
+    for gone in ("autotune", "heuristics", "torch", "GPU", "launch", "import layers", "from .", "unused"):
+        assert gone not in copy.text
+    assert is_standalone(package.with_name("alone.py"), copy.text)
+
+
+def test_a_copy_keeps_the_branch_of_each_version(package):
+    [branch] = [node for node in ast.parse(copy_kernel(package, LINEAR, "state").text).body if isinstance(node, ast.If)]
+    assert ast.unparse(branch.test) == "at_least(triton.__version__, 3)"
+    assert "tl.new(x)" in ast.unparse(branch.body[0])
+    [attempt] = branch.orelse
+    assert isinstance(attempt, ast.Try)
+    assert ast.unparse(attempt.body[0]) == "from triton.language.math import exp"
+    assert ast.unparse(attempt.handlers[0].body[0]) == "exp = exp_approximations"
+
+
+def test_a_copy_reports_what_it_cannot_resolve(package):
+    text = (
+        LINEAR.replace("* RATE", "* RATE * MISSING * helper()") + "\nfrom einkopf import helper\nfrom .absent import MISSING\n"
+    )
+    problems = copy_kernel(package, text, "state").problems
+    lines = text.splitlines()
+    helper, absent = lines.index("from einkopf import helper") + 1, lines.index("from .absent import MISSING") + 1
+    assert [problem.partition(": ")[0] for problem in problems] == [f"{package}:{helper}", f"{package}:{absent}"]
+    used = 1 + next(number for number, line in enumerate(lines) if "* RATE" in line)
+    text = LINEAR.replace("* RATE", "* RATE * UNBOUND")
+    assert [problem.partition(": ")[0] for problem in copy_kernel(package, text, "state").problems] == [f"{package}:{used}"]
+
+
+def test_two_definitions_of_one_name_are_both_copied(package):
+    package.with_name("constants.py").write_text("import triton\nRATE = 0.5\n\n@triton.jit\ndef decay(x): return x\n")
+    both = (
+        LINEAR.replace("RATE, widths", "RATE, decay")
+        .replace("b_k = fade(", "b_k = decay(fade(")
+        .replace(") * RATE", ")) * RATE")
+    )
+    text = copy_kernel(package, both, "state").text
+    names = [node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    assert {"decay", "decay_ops"} <= set(names) or {"decay", "decay_constants"} <= set(names)
+
+
+def test_launches_show_types_and_constants(package):
+    launch = """
+
+def forward(x, scale: float, causal: bool, starts=None):
+    rows, n = x.shape
+    out = torch.empty((rows, n), dtype=torch.bfloat16)
+    state[(rows,)](x, g=torch.ones(n, dtype=torch.float32), out=out, starts=starts, T=x.stride(0), scale=scale,
+                   K=triton.next_power_of_2(n), USE_G=True, FIRST=causal, num_warps=2)
+"""
+    guess = guess_kernel(LINEAR + launch, "state")
+    assert guess.signature == {
+        **dict.fromkeys(("k",), "*fp16:16"),
+        "g": "*fp32:16",
+        "out": "*bf16:16",
+        "starts": "*i32:16",
+        "T": "i32",
+        "scale": "fp32",
+    }
+    assert guess.constexprs == {"K": 64, "BV": 32, "USE_G": True, "FIRST": False, "TF32": True}
+    assert guess.guessed == {*guess.signature, "K", "FIRST"}
+    lines = guess_keys(guess)
+    assert "  K: 64  # guessed" in lines
+    assert "  USE_G: true" in lines
+
+
+def test_a_constant_that_is_used_as_a_type_is_one():
+    text = """import triton
+import triton.language as tl
+
+@triton.jit
+def cast(x_ptr, kind: tl.constexpr, mode: tl.constexpr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    if mode == "down":
+        x = x.to(kind)
+    tl.store(x_ptr + tl.arange(0, N), x)
+"""
+    assert guess_kernel(text).constexprs == {"kind": "tl.float32", "mode": "down", "N": 64}
 
 
 def test_what_arguments_are_follows_from_how_they_are_used(package):
-    guess = guess_kernel(standalone_kernel(package, LINEAR, "state"), "state")
+    guess = guess_kernel(copy_kernel(package, LINEAR, "state").text, "state")
     assert guess.signature == {
         "k": "*fp16:16",
         "g": "*fp16:16",
@@ -153,12 +241,4 @@ def test_what_cannot_be_guessed_is_reported(package):
     assert guess_kernel("from triton import jit as kernel\n@kernel\ndef f(x): pass") is not None
     assert guess_kernel("def f(") is None
     with pytest.raises(BadInput, match="no top-level function 'nothing'"):
-        standalone_kernel(package, LINEAR, "nothing")
-    package.with_name("constants.py").write_text("RATE = 0.5\n\n@triton.jit\ndef decay(x): return x\n")
-    both = (
-        LINEAR.replace("RATE, widths", "RATE, decay")
-        .replace("b_k = fade(", "b_k = decay(fade(")
-        .replace(") * RATE", ")) * RATE")
-    )
-    with pytest.raises(BadInput, match="two different definitions are named 'decay'"):
-        standalone_kernel(package, both, "state")
+        copy_kernel(package, LINEAR, "nothing")

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import RecipePaths, format_option
+from triage.cli.options import RecipePaths, format_option, rev_option
+from triage.cli.recipe_trial import TriedStart, try_start
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
 from triage.model.case import Target
@@ -87,6 +88,7 @@ def list_(paths: RecipePaths, output: Annotated[str, format_option(HousekeepingR
 @app.command()
 @command
 def new(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],
     command: Annotated[
         list[str] | None,
@@ -104,6 +106,17 @@ def new(
     ] = None,
     chip: Annotated[str | None, typer.Option(help="Target chip, such as gfx942 or sm_86.")] = None,
     kernel: Annotated[str | None, typer.Option(help="@triton.jit function to use, of a file with several.")] = None,
+    toolchain: Annotated[
+        list[str] | None,
+        rev_option(
+            "--toolchain",
+            "-t",
+            text="Also compile a kernel's new recipe on this toolchain; may be repeated (default: newest installed).",
+        ),
+    ] = None,
+    try_: Annotated[
+        bool, typer.Option("--try/--no-try", help="Compile a kernel's new recipe, and correct guessed values by the errors.")
+    ] = True,
     from_text: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Take the program and the command line from an issue or a gist; - is stdin."),
@@ -122,8 +135,9 @@ def new(
 
     - `triage recipe new mine.yaml --from-text issue.md` takes both the program and the command line from an issue
 
-    - `triage recipe new mine.yaml --input kernel.py` writes a Triton recipe and guesses argument types from their use. A
-      kernel that imports from its own package is copied beside the recipe, with the functions that it uses
+    - `triage recipe new mine.yaml --input kernel.py` writes a Triton recipe and guesses argument types from their use. The
+      guesses are compiled, corrected by the compiler's errors and marked. A kernel that imports from its own package is
+      copied beside the recipe, with the functions that it uses
     """
     if path.exists():
         raise BadInput(f"{path} exists; nothing was changed")
@@ -133,6 +147,8 @@ def new(
         start = _start(path, command, source, backend, chip, kernel)
     if chip and start.target:
         start = replace(start, target=replace(start.target, chip=chip))
+    tried = try_start(context, start, path.stem, toolchain or ()) if try_ and start.guessed else TriedStart(start)
+    start = tried.start
     if start.copied is not None and start.input.exists():
         raise BadInput(f"{start.input} exists; nothing was changed")
     input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
@@ -142,13 +158,14 @@ def new(
         if start.copied is not None:
             start.input.write_text(start.copied, "utf-8")
         path.write_text(text, "utf-8")
-    values = NewRecipeShape(str(path), str(start.input), list(start.left_out), list(start.notes))
+    values = NewRecipeShape(str(path), str(start.input), list(start.left_out), list(start.notes), list(tried.results))
     write_report(HousekeepingReport(values, [Text(str(path))]), output)
     if start.copied is not None:
         print_stderr(f"the program was copied into {start.input}")
     if start.left_out:
         print_stderr(f"left out, because they do not affect the compiled code: {' '.join(start.left_out)}")
-    for note in start.notes:
+    results = (f"{each.toolchain}: {each.status}{f', {each.reason}' if each.reason else ''}" for each in tried.results)
+    for note in (*start.notes, *results, *filter(None, [tried.note])):
         print_stderr(note)
     print_stderr(f"next: triage run {path}{'' if start.family == DEFAULT_FAMILY else f' -t {start.family}:latest'}")
     return Exit.OK

@@ -406,6 +406,13 @@ class Compiler(ABC):
             BadInput: the file has several kernels, or not this one.
         """
 
+    def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
+        """The same recipe with guessed values that compile, as far as the compiler's errors lead to them.
+
+        compile_: compiles a candidate; None when nothing can be compiled.
+        """
+        return start
+
     def suite_cases(
         self, folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]
     ) -> tuple[Case, ...] | None:

@@ -60,7 +60,7 @@ class RecipeStart:
     """The contents of a new recipe. family: of its compiler; target: None for a family that needs none; keys: YAML lines of
     the keys that only this family has; left_out: words of a command line that a recipe does not need; copied: the text to
     write to `input`, None when it exists; notes: sentences for the user, which the recipe holds as comments; env: variables
-    that a command line sets.
+    that a command line sets; guessed: whether a compile can correct some of the values.
     """
 
     family: str
@@ -73,6 +73,7 @@ class RecipeStart:
     copied: str | None = None
     notes: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,15 +117,25 @@ class CaseListShape(Shape):
 
 
 @dataclass(frozen=True)
+class TriedShape(Shape):
+    """How a new recipe compiles on a toolchain. `status`: passed, failed or untestable; `reason`: why it does not pass."""
+
+    toolchain: str
+    status: str
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class NewRecipeShape(Shape):
     """JSON of `triage recipe new`. `left_out` are the arguments that do not affect the compiled code, `notes` sentences about
-    what a command line leaves open.
+    what a command line leaves open, or what a copied kernel lacks.
     """
 
     recipe: str
     input: str
     left_out: list[str]
     notes: list[str]
+    tried: list[TriedShape]
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import packaging
 from packaging.version import Version
 
 from triage.compilers.base import (
@@ -25,6 +26,7 @@ from triage.compilers.triton.chips import chip_of
 from triage.execution.crash_stack import stack_printer
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily, RecipeStart
@@ -89,6 +91,7 @@ class Triton(Compiler):
         # The worker removes Triton's own variables, except those that the recipe names.
         env = {
             "TRIAGE_TRITON": str(layout.import_root(toolchain.program)),
+            "TRIAGE_PACKAGING": str(Path(packaging.__file__).parents[1]),
             "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
         }
         if (printer := toolchain.capabilities.stack_printer) is not None:
@@ -114,6 +117,12 @@ class Triton(Compiler):
         from triage.compilers.triton.kernel_import import start_from_kernel
 
         return start_from_kernel(recipe, source, backend, chip, kernel) if source.suffix == ".py" else None
+
+    def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
+        from triage.compilers.triton.kernel_import import KernelStart
+        from triage.compilers.triton.kernel_trial import improve_guess
+
+        return improve_guess(start, compile_) if isinstance(start, KernelStart) else start
 
     def recipe_keys(self, case: Case) -> tuple[str, ...]:
         kernel = self.kernel(case)

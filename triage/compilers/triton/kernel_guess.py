@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triage.compilers.base import Constant
-from triage.config.values import yaml_text
+from triage.compilers.triton.kernel_copy import leaves
+from triage.compilers.triton.kernel_launch import TYPES, PassedKind, arguments_passed, type_constant
 from triage.model.errors import BadInput
 
+_UNKNOWN: Constant = "<unknown>"
 _SIZE = 64  # of a constexpr whose name does not suggest a switch
+_FEW = 2  # of a constexpr that counts steps or heads, over which a kernel loops
+_NAMES_TYPE = re.compile(r"(?i)d_?type$|(?:^|_)type$|_ty$")
+_NAMES_COUNT = re.compile(r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_?k|ndim|rank|depth)(?:_|$)|^n_|^(?:H|HQ|G|NH)$")
+_SCALARS = {PassedKind.INTEGER: "i32", PassedKind.FLOAT: "fp32", PassedKind.TRUTH: "i1"}
 _SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EVEN_", "ENABLE_", "SAVE_")
 _LAUNCH = ("num_warps", "num_stages")
 
@@ -19,7 +26,7 @@ _LAUNCH = ("num_warps", "num_stages")
 @dataclass(frozen=True, slots=True)
 class KernelGuess:
     """several: whether the file has more kernels, so that the recipe must name this one; options: those of the first
-    configuration in the source, or 4 warps.
+    configuration in the source, or 4 warps; guessed: the names whose values the source does not show.
     """
 
     name: str
@@ -27,11 +34,13 @@ class KernelGuess:
     signature: Mapping[str, str]
     constexprs: Mapping[str, Constant]
     options: Mapping[str, Constant]
+    guessed: frozenset[str] = frozenset()
 
 
 def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     """A specialisation of the source's kernel; None when the source has no kernel or cannot be parsed. Parameters that address
-    memory are pointers; those in addresses, masks, bounds and comparisons are integers; the rest are floats.
+    memory are pointers; those in addresses, masks, bounds and comparisons are integers; the rest are floats. What a launch
+    in the same source passes decides first.
 
     Raises:
         BadInput: no kernel has that name; or no name is given and there are several kernels that no other calls.
@@ -41,7 +50,8 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     except (SyntaxError, ValueError):
         return None
     marks = _marks(tree)
-    kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and marks & _decorators(node)}
+    functions = [node for node in leaves(tree.body) if isinstance(node, ast.FunctionDef)]
+    kernels = {node.name: node for node in functions if marks & _decorators(node)}
     if not kernels:
         return None
     if name is not None and name not in kernels:
@@ -52,37 +62,132 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     outer = [kernel_name for kernel_name in kernels if kernel_name not in called] or list(kernels)
     if name is None and len(outer) > 1:
         raise BadInput(f"the file has several kernels; name one with --kernel: {', '.join(outer)}")
-    kernel = kernels[name or outer[0]]
-    configured, tested = _configured(kernel), _tested_names(kernel)
-    uses = uses_of(kernel, reachable)
-    arguments = kernel.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    with_default = positional[len(positional) - len(arguments.defaults) :]
-    defaults = dict(zip([parameter.arg for parameter in with_default], arguments.defaults, strict=True))
-    element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of one type
-    signature: dict[str, str] = {}
-    constexprs: dict[str, Constant] = {}
-    for parameter in (*positional, *arguments.kwonlyargs):
-        name = parameter.arg
-        if parameter.annotation is not None and "constexpr" in ast.unparse(parameter.annotation):
-            guess = False if name in tested or name.upper().startswith(_SWITCHES) else _SIZE
-            constexprs[name] = configured.get(name, _value(defaults.get(name), guess))
-        else:
-            signature[name] = _type(name, uses, element)
-    options = {word: configured[word] for word in _LAUNCH if word in configured} or {"num_warps": 4}
-    return KernelGuess(kernel.name, len(kernels) > 1, signature, constexprs, options)
+    return _Guesser(tree, kernels[name or outer[0]], reachable).guess(several=len(kernels) > 1)
+
+
+def find_kernel(source: str, name: str) -> ast.FunctionDef | None:
+    """The function of a kernel, the last of several."""
+    functions = [node for node in leaves(ast.parse(source).body) if isinstance(node, ast.FunctionDef) and node.name == name]
+    return functions[-1] if functions else None
+
+
+class _Guesser:
+    """Guesses one kernel of a file."""
+
+    def __init__(self, tree: ast.Module, kernel: ast.FunctionDef, reachable: Mapping[str, ast.FunctionDef]) -> None:
+        self.kernel = kernel
+        positional = [*kernel.args.posonlyargs, *kernel.args.args]
+        self.parameters = [*positional, *kernel.args.kwonlyargs]
+        with_default = positional[len(positional) - len(kernel.args.defaults) :]
+        pairs = [*zip(with_default, kernel.args.defaults, strict=True)]
+        pairs += [(each, node) for each, node in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True) if node]
+        self.defaults = {parameter.arg: default for parameter, default in pairs}
+        self.passed = arguments_passed(tree, kernel.name, [parameter.arg for parameter in self.parameters])
+        self.configured = _configured(tree, kernel)
+        self.uses = uses_of(kernel, reachable)
+        self.roles = constant_roles(kernel, reachable)
+        # Products want both factors of one type.
+        self.element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"
+
+    def guess(self, *, several: bool) -> KernelGuess:
+        signature: dict[str, str] = {}
+        constexprs: dict[str, Constant] = {}
+        guessed: set[str] = set()
+        for parameter in self.parameters:
+            name = parameter.arg
+            if parameter.annotation is not None and "constexpr" in ast.unparse(parameter.annotation):
+                known = self._known_constant(name)
+                constexprs[name] = known if known is not _UNKNOWN else self._constant(name)
+                guessed |= {name} if known is _UNKNOWN else set()
+            else:
+                signature[name] = self._type(name)
+                guessed.add(name)
+        known_options = {
+            **{word: self.passed[word].value for word in _LAUNCH if word in self.passed and self.passed[word].value},
+            **{word: self.configured[word] for word in _LAUNCH if word in self.configured},
+        }
+        options = {word: known_options[word] for word in _LAUNCH if word in known_options}
+        return KernelGuess(
+            self.kernel.name,
+            several,
+            signature,
+            constexprs,
+            options or {"num_warps": 4},
+            frozenset(guessed | ({"num_warps"} - options.keys())),
+        )
+
+    def _known_constant(self, name: str) -> Constant:
+        """The value in a configuration, in a launch or by default."""
+        if name in self.configured:
+            return self.configured[name]
+        passed = self.passed.get(name)
+        if passed is not None and passed.kind is PassedKind.TYPE and isinstance(passed.value, str):
+            return _type_name(passed.value)
+        if passed is not None and passed.kind not in (PassedKind.TENSOR, PassedKind.TYPE) and passed.value is not None:
+            return passed.value
+        match self.defaults.get(name):
+            case ast.Constant(value=None | bool() | int() | float() | str() as value):
+                return value
+            case ast.Attribute(value=ast.Name(id="tl"), attr=word) if word in TYPES:
+                return f"tl.{word}"
+        return _UNKNOWN
+
+    def _constant(self, name: str) -> Constant:
+        """A value that fits how a constexpr is used."""
+        passed = self.passed.get(name)
+        kind = passed.kind if passed else None
+        roles = self.roles
+        if (
+            kind is PassedKind.TYPE
+            or name in roles.types
+            or (kind is None and _NAMES_TYPE.search(name) and name not in roles.sizes)
+        ):
+            return "tl.float32"
+        if name in roles.compared and name not in roles.sizes:
+            return roles.compared[name]
+        if kind is PassedKind.TRUTH:
+            return False
+        if kind is PassedKind.FLOAT:
+            return 1.0
+        if name in roles.axes:
+            return 0
+        if (
+            kind is not PassedKind.INTEGER
+            and name not in roles.sizes
+            and (name in roles.tested or name.upper().startswith(_SWITCHES))
+        ):
+            return False
+        return _FEW if _NAMES_COUNT.search(name) else _SIZE
+
+    def _type(self, name: str) -> str:
+        passed = self.passed.get(name)
+        uses = self.uses
+        if passed is not None and passed.kind is PassedKind.TENSOR and isinstance(passed.value, str):
+            return f"*{passed.value}:16"
+        if name in uses.of_indices:
+            return "*i32:16"
+        if name in uses.of_floats:
+            return "*fp32:16"
+        if name in uses.pointers or name.lower().endswith("ptr") or (passed and passed.kind is PassedKind.TENSOR):
+            return f"*{self.element}:16"
+        if passed is not None and passed.kind in _SCALARS:
+            return _SCALARS[passed.kind]
+        return "i32" if name in uses.whole else "fp32"
 
 
 def guess_keys(guess: KernelGuess) -> list[str]:
-    """The recipe keys of a guess, with a comment that it is one."""
-    types = [f"  {name}: {json.dumps(kind)}" for name, kind in guess.signature.items()]
+    """The recipe keys of a guess, with a comment on each value that is one."""
+
+    def entries(key: str, values: Mapping[str, object]) -> list[str]:
+        lines = [f"  {name}: {json.dumps(value)}{'  # guessed' * (name in guess.guessed)}" for name, value in values.items()]
+        return [f"{key}:", *lines] if lines else [f"{key}: {{}}"]
+
     return [
         *([f"kernel: {guess.name}"] if guess.several else []),
-        "# Guessed from the kernel's code; check each type. `*` is a pointer, :16 means divisible by 16.",
-        "signature:",
-        *types,
-        *([f"constexprs: {yaml_text(guess.constexprs)}"] if guess.constexprs else []),
-        *([f"options: {yaml_text(guess.options)}"] if guess.options else []),
+        "# `*` is a pointer, :16 means divisible by 16. Check what is marked as guessed.",
+        *entries("signature", guess.signature),
+        *(entries("constexprs", guess.constexprs) if guess.constexprs else []),
+        *(entries("options", guess.options) if guess.options else []),
     ]
 
 
@@ -103,25 +208,135 @@ def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield alias, name
 
 
-def _configured(kernel: ast.FunctionDef) -> dict[str, Constant]:
-    """The constants of the first `Config({...}, num_warps=...)` in the decorators."""
-    for decorator in kernel.decorator_list:
-        for call in calls_in(decorator):
-            if ast.unparse(call.func).rpartition(".")[2] == "Config":
-                pairs: list[tuple[str, ast.expr]] = [(word.arg, word.value) for word in call.keywords if word.arg]
-                for settings in call.args[:1]:
-                    if isinstance(settings, ast.Dict):
-                        keys = [key.value if isinstance(key, ast.Constant) else None for key in settings.keys]
-                        pairs += [(str(key), value) for key, value in zip(keys, settings.values, strict=True) if key]
-                known = [(name, value.value) for name, value in pairs if isinstance(value, ast.Constant)]
-                return {name: value for name, value in known if isinstance(value, (bool, int, float))}
+def _configured(tree: ast.Module, kernel: ast.FunctionDef) -> dict[str, Constant]:
+    """The constants of the first `Config({...}, num_warps=...)` in the decorators, and in what these name."""
+    defined = {name: statement for statement in leaves(tree.body) for name in _defined_names(statement)}
+    waiting: list[ast.AST] = list(kernel.decorator_list)
+    seen: set[str] = set()
+    while waiting:
+        node = waiting.pop(0)
+        for call in calls_in(node):
+            if ast.unparse(call.func).rpartition(".")[2] == "Config" and (known := _constants_of(call, node, defined)):
+                return known
+        names = [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id in defined]
+        waiting += [defined[name] for name in dict.fromkeys(names) if name not in seen and name != kernel.name]
+        seen.update(names)
     return {}
 
 
-def _value(default: ast.expr | None, guess: Constant) -> Constant:
-    if isinstance(default, ast.Constant) and (default.value is None or isinstance(default.value, (bool, int, float, str))):
-        return default.value
-    return guess
+def _defined_names(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+    return []
+
+
+def _constants_of(call: ast.Call, around: ast.AST, defined: Mapping[str, ast.stmt]) -> dict[str, Constant]:
+    """The constants of a configuration; a name that runs over a list stands for the first element."""
+    first: dict[str, ast.expr] = {}
+    for node in ast.walk(around):
+        match node:
+            case ast.comprehension(target=ast.Name(id=name), iter=values) | ast.For(target=ast.Name(id=name), iter=values):
+                while (
+                    isinstance(values, ast.Name)
+                    and isinstance(found := defined.get(values.id), (ast.Assign, ast.AnnAssign))
+                    and found.value
+                ):
+                    values = found.value
+                if isinstance(values, (ast.List, ast.Tuple)) and values.elts:
+                    first[name] = values.elts[0]
+    pairs: list[tuple[str, ast.expr]] = [(word.arg, word.value) for word in call.keywords if word.arg]
+    for settings in call.args[:1]:
+        if isinstance(settings, ast.Dict):
+            keys = [key.value if isinstance(key, ast.Constant) else None for key in settings.keys]
+            pairs += [(str(key), value) for key, value in zip(keys, settings.values, strict=True) if key]
+    named = [(name, first.get(value.id, value) if isinstance(value, ast.Name) else value) for name, value in pairs]
+    known = [(name, value.value) for name, value in named if isinstance(value, ast.Constant)]
+    return {name: value for name, value in known if isinstance(value, (bool, int, float, str))}
+
+
+def _type_name(element: str) -> Constant:
+    """`tl.float16` for `fp16`."""
+    return next((constant for name, kind in TYPES.items() if kind == element and (constant := type_constant(name))), _UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantRoles:
+    """What constexprs are used as. types: element types; sizes: of shapes; axes: dimensions; tested: conditions; compared:
+    constexpr -> the first value that it is compared with.
+    """
+
+    types: frozenset[str]
+    sizes: frozenset[str]
+    axes: frozenset[str]
+    tested: frozenset[str]
+    compared: Mapping[str, Constant]
+
+
+_OF_TYPES = ("to", "cast", "zeros", "full", "empty")
+_OF_SIZES = (
+    "arange",
+    "zeros",
+    "full",
+    "static_range",
+    "range",
+    "cdiv",
+    "reshape",
+    "view",
+    "broadcast_to",
+    "make_block_ptr",
+    "dot",
+)
+
+
+def constant_roles(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], depth: int = 0) -> ConstantRoles:
+    """The roles of a kernel's parameters, also in the kernels that it calls."""
+    types, compared = _compared(kernel)
+    sizes: set[str] = set()
+    axes: set[str] = set()
+    tested = _tested_names(kernel)
+    for call in calls_in(kernel):
+        callee = ast.unparse(call.func).rpartition(".")[2]
+        names = [value.id if isinstance(value, ast.Name) else "" for value in call.args]
+        words = {word.arg: word.value.id for word in call.keywords if word.arg and isinstance(word.value, ast.Name)}
+        types |= {name for word, name in words.items() if word.endswith("dtype")}
+        axes |= {name for word, name in words.items() if word in ("axis", "dim")}
+        if callee in ("program_id", "num_programs"):
+            axes |= set(names)
+        if callee in _OF_TYPES:
+            types |= set(names[:1] if callee == "to" else names[1:2] if callee in ("cast", "zeros", "empty") else names[2:3])
+        if callee in _OF_SIZES:
+            sizes |= {node.id for value in call.args for node in ast.walk(value) if isinstance(node, ast.Name)}
+        if callee in kernels and kernels[callee] is not kernel and depth < _DEEPEST:
+            inner = constant_roles(kernels[callee], kernels, depth + 1)
+            parameters = [parameter.arg for parameter in kernels[callee].args.args]
+            for name, outer in (*zip(parameters, names, strict=False), *words.items()):
+                types |= {outer} if name in inner.types else set()
+                sizes |= {outer} if name in inner.sizes else set()
+                axes |= {outer} if name in inner.axes else set()
+                tested |= {outer} if name in inner.tested else set()
+                if name in inner.compared:
+                    compared.setdefault(outer, inner.compared[name])
+    return ConstantRoles(frozenset(types - {""}), frozenset(sizes - types), frozenset(axes), frozenset(tested), compared)
+
+
+def _compared(kernel: ast.FunctionDef) -> tuple[set[str], dict[str, Constant]]:
+    """The names that are compared with types, and those that are compared with a value."""
+    types: set[str] = set()
+    compared: dict[str, Constant] = {}
+    for node in ast.walk(kernel):
+        match node:
+            case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=value)]):
+                if isinstance(value, (bool, int, float, str)):
+                    compared.setdefault(name, value)
+            case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Attribute(attr=word)]):
+                types |= {name} if word in TYPES else set()
+            case ast.Attribute(value=ast.Name(id=name), attr="primitive_bitwidth" | "is_fp8" | "is_floating" | "is_int"):
+                types.add(name)
+    return types, compared
+
+
+_DEEPEST = 4  # calls of kernels within kernels that are followed
 
 
 def _tested_names(kernel: ast.FunctionDef) -> set[str]:
@@ -137,16 +352,6 @@ def _tested_names(kernel: ast.FunctionDef) -> set[str]:
             case ast.BoolOp(values=values):
                 tests += values
     return names
-
-
-def _type(name: str, uses: Uses, element: str) -> str:
-    if name in uses.of_indices:
-        return "*i32:16"
-    if name in uses.of_floats:
-        return "*fp32:16"
-    if name in uses.pointers or name.lower().endswith("ptr"):
-        return f"*{element}:16"
-    return "i32" if name in uses.whole else "fp32"
 
 
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
@@ -178,12 +383,7 @@ class Uses:
 
 def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], above: frozenset[str] = frozenset()) -> Uses:
     """The uses of a kernel's parameters, also in the kernels that it calls. above: the kernels that call it."""
-    bound: dict[str, list[ast.expr]] = {}
-    for statement in ast.walk(kernel):
-        for target, value in _bindings(statement):
-            for node in ast.walk(target):
-                if isinstance(node, ast.Name):
-                    bound.setdefault(node.id, []).append(value)
+    bound = bindings_of(kernel)
     addresses: list[ast.expr] = []
     wide: list[ast.expr] = []
     positions: list[ast.expr] = []  # values in addresses and loop bounds; a compared value may come from memory
@@ -213,6 +413,17 @@ def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], abo
     of_indices = {name for call in loaded for name in _bases(call.args[0], bound, frozenset())}
     of_floats = {name for call in _read_into(wide, bound) for name in _bases(call.args[0], bound, frozenset())} - of_indices
     return Uses(frozenset(pointers), frozenset(of_indices), frozenset(of_floats), frozenset(whole - pointers))
+
+
+def bindings_of(kernel: ast.FunctionDef) -> dict[str, list[ast.expr]]:
+    """Name -> the values that a kernel binds to it."""
+    bound: dict[str, list[ast.expr]] = {}
+    for statement in ast.walk(kernel):
+        for target, value in _bindings(statement):
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name):
+                    bound.setdefault(node.id, []).append(value)
+    return bound
 
 
 def _read_into(values: Sequence[ast.expr], bound: Mapping[str, list[ast.expr]]) -> Iterator[ast.Call]:

@@ -3,13 +3,15 @@
 worker --spec JSON [--phase STAGE] SOURCE -o OUTPUT
 
 SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). Lines on stdout that begin with `triage: `
-are JSON: {"stage": name} as each stage begins, {"metrics": {...}} at the end. Exit 0: compiled, and OUTPUT holds what the
+are JSON: {"stage": name} as each stage begins, {"metrics": {...}} at the end, {"refused": {...}} with the line of the kernel
+and the names in it that the language refuses. Exit 0: compiled, and OUTPUT holds what the
 last stage made. Otherwise what Triton printed, or one line, is on stderr.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import sys
 import traceback
@@ -21,7 +23,7 @@ if not __package__:  # started as a folder
 
 from .api_versions import compile_kernel
 from .isolation import prepare, read_assembler
-from .report import Ended, KernelReport, Mistaken, Unsupported
+from .report import Ended, KernelReport, Mistaken, Unsupported, print_report
 
 
 def main() -> int:
@@ -32,7 +34,7 @@ def main() -> int:
     parser.add_argument("source")
     parser.add_argument("-o", dest="output", type=Path, required=True)
     options = parser.parse_args()
-    prepare()
+    prepare(options.spec)
     report = KernelReport(options.phase)
     read_assembler(report)
     try:
@@ -64,6 +66,9 @@ def _explain(error: BaseException) -> None:
     if not isinstance(error, CompilationError):
         traceback.print_exception(type(error), error, error.__traceback__)
         return
+    if error.node is not None:
+        names = sorted({node.id for node in ast.walk(error.node) if isinstance(node, ast.Name)})
+        print_report({"refused": {"line": getattr(error.node, "lineno", 0), "names": names}})
     while isinstance(error.__cause__, CompilationError):
         error = error.__cause__
     text = str(error)

@@ -28,7 +28,7 @@ def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> N
         _run(triton, source, spec, spec["options"], report, version)
         return
     if version >= (3, 0):
-        without_driver()
+        without_driver(spec)
     kernel = specialise(source, spec, triton.language)
     if version < (2, 3):
         _compile_2_1(triton, kernel, spec, report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.machinery
 import importlib.util
 import os
 import re
@@ -18,9 +19,10 @@ from .report import KernelReport
 _SWITCHES = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "NVPTX_", "DISABLE_", "ALLOW_", "USE_", "PROTON_", "ENABLE_", "OPTIMIZE_")
 # Imported by Triton or by the program around a kernel, but not needed to compile.
 _NOT_NEEDED = ("torch", "numpy", "setuptools", "filelock")
+_VERSIONS = "packaging"  # compares versions for programs around a kernel
 
 
-def prepare() -> None:
+def prepare(spec: dict[str, Any]) -> None:
     """Set variables, the module path, the cache, which begins empty in the current folder, and what a crash prints."""
     here = str(Path.cwd())
     kept = os.environ.pop("TRIAGE_KEEP", "").split()
@@ -29,7 +31,7 @@ def prepare() -> None:
             del os.environ[name]
     os.environ.update(HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=str(Path(here, "cache")))
     sys.path[0] = os.environ.pop("TRIAGE_TRITON")
-    sys.meta_path.append(_Finder())
+    sys.meta_path.append(_Finder(_facts_of(spec), os.environ.pop("TRIAGE_PACKAGING", "")))
     address, _, library = os.environ.pop("TRIAGE_STACK_PRINTER", "").partition(":")
     if library:
         _print_stack_of_crash(int(address), library)
@@ -43,6 +45,19 @@ def _print_stack_of_crash(address: int, library: str) -> None:
     start = ctypes.c_void_p.from_address(entry).value or 0
     install = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool)(start + address)
     install(b"", 0, 0)  # the program's name and its length, and whether to suppress the system's crash reports
+
+
+def _facts_of(spec: dict[str, Any]) -> dict[str, Any]:
+    """What programs around a kernel ask about the GPU, so that their conditions choose the target's branches."""
+    is_cuda = spec["backend"] == "cuda"
+    digits = spec["arch"] if is_cuda else "94"
+    return {
+        "get_device_capability": lambda *_: (int(digits[:-1]), int(digits[-1])),
+        "get_device_name": lambda *_: "NVIDIA" if is_cuda else "AMD",
+        "multi_processor_count": 132,
+        "current_device": lambda: 0,
+        "hip": None if is_cuda else "6.0",  # torch.version.hip: 2.2 takes anything but None for an AMD machine
+    }
 
 
 def read_assembler(report: KernelReport) -> None:
@@ -65,13 +80,20 @@ def read_assembler(report: KernelReport) -> None:
 class _Finder:
     """Finds modules that a compile does not need, when no other finder does."""
 
+    def __init__(self, facts: dict[str, Any], packaging: str) -> None:
+        self._facts, self._packaging = facts, packaging
+
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        if name == _VERSIONS and self._packaging:
+            return importlib.machinery.PathFinder.find_spec(name, [self._packaging])
         if name.partition(".")[0] not in _NOT_NEEDED:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        return _Module(spec.name)
+        module = _Module(spec.name)
+        vars(module)["_facts"] = self._facts
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
@@ -83,24 +105,31 @@ class _Module(types.ModuleType):
     __version__ = "2.0.0"
 
     def __getattr__(self, name: str) -> Any:
-        return _nothing(name)
+        return _nothing(name, vars(self)["_facts"], self.__name__.rpartition(".")[2])
 
 
 class _Class(type):
     """The type of a placeholder, which can be called, inherited from, subscripted and has every attribute."""
 
     def __getattr__(cls, name: str) -> Any:
-        return _nothing(name)
+        return _nothing(name, type.__getattribute__(cls, "_facts"), cls.__name__)
 
     def __or__(cls, other: object) -> Any:
         return cls
 
+    def _compared(cls, other: object) -> bool:
+        return False
 
-def _nothing(name: str) -> Any:
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+
+
+def _nothing(name: str, facts: dict[str, Any], parent: str = "") -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "hip":  # torch.version.hip: 2.2 takes anything else for an AMD machine
-        return None
+    if name in facts:
+        return facts[name]
+    if name in ("is_available", "device_count"):
+        return lambda *_: parent == "cuda"
 
     def call(_: object, *arguments: Any, **__: object) -> Any:
         return arguments[0] if arguments else None  # a decorator leaves what it decorates
@@ -108,15 +137,22 @@ def _nothing(name: str) -> Any:
     def ignore(_: object, *arguments: object, **__: object) -> None:
         pass
 
-    def look(_: object, name: str) -> Any:
-        return _nothing(name)
+    def look(_: object, inner: str) -> Any:
+        return _nothing(inner, facts, name)
+
+    def compare(*_: object) -> bool:
+        return False
 
     ways = {"__init__": ignore, "__call__": call, "__getattr__": look, "__getitem__": ignore, "__class_getitem__": ignore}
-    return _Class(name, (), ways)
+    compared = dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), compare)
+    return _Class(name, (), {**ways, **compared, "_facts": facts})
 
 
-def without_driver() -> None:
+def without_driver(spec: dict[str, Any]) -> None:
     """Replace the GPU's driver: from 3.0 on, declaring an autotuner asks it for a benchmarking function."""
+    from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
-    driver.set_active(_nothing("driver")())
+    arch = int(spec["arch"]) if spec["backend"] == "cuda" else spec["arch"]
+    target = GPUTarget(spec["backend"], arch, spec["warp_size"])
+    driver.set_active(_nothing("driver", {**_facts_of(spec), "get_current_target": lambda: target})())

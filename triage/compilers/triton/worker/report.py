@@ -55,21 +55,21 @@ class KernelReport:
         """Write the product to a file and print the metrics."""
         product = self._product
         output.write_bytes(product if isinstance(product, bytes) else str(product).encode())
-        _print_report({"metrics": self._metrics})
+        print_report({"metrics": self._metrics})
 
     def within(self, shared_limit: int | None) -> int:
         """Return the exit status: 1 when the kernel needs more shared memory than the chip has, so that a launch would fail."""
         used = self._metrics.get("shared_bytes")
         if used is None or shared_limit is None or used <= shared_limit:
             return 0
-        _print_report({"stage": "llir"})  # the stage that allocates shared memory
+        print_report({"stage": "llir"})  # the stage that allocates shared memory
         message = f"out of resource: shared memory, Required: {used:.0f}, Hardware limit: {shared_limit}."
         print(f"{message} Reducing block sizes or `num_stages` may help.", file=sys.stderr)
         return 1
 
     def _watched(self, name: str, make: Stage, *, ends: bool) -> Stage:
         def watched(source: Any, *metadata: dict[str, Any]) -> Any:
-            _print_report({"stage": name})
+            print_report({"stage": name})
             product = make(source, *metadata)
             if name == "llir":
                 shared = metadata[0].get("shared") if metadata else _shared_of(source)
@@ -94,7 +94,8 @@ class KernelReport:
             self._metrics[metric] = int(match.group(1)) * unit
 
 
-def _print_report(report: dict[str, Any]) -> None:
+def print_report(report: dict[str, Any]) -> None:
+    """Print a line that the program above reads."""
     print("triage: " + json.dumps(report), flush=True)
 
 
