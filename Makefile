@@ -88,7 +88,7 @@ test-offline: setup
 test-browser: setup
 	test -x /usr/bin/chromium || { apt-get update -qq && apt-get install -y -qq chromium; }
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
-	$(BIN)/python -m pytest -m browser tests/nights
+	$(BIN)/python -m pytest -m browser tests/nights tests/lint
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

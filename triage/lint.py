@@ -9,6 +9,7 @@ from pathlib import Path
 
 from triage.compilers.analysis import Linter, LintFinding, ProgramDevice, ProgramFindings, Severity, SolverLimit
 from triage.compilers.invocation import Invocation
+from triage.compilers.picture import ProgramPicture
 from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Naming
 from triage.execution.process import run
@@ -36,6 +37,7 @@ class LintedCase:
         flags: Options that fix findings.
         silenced: Number of findings that comments silence.
         notes: What was not checked, and why.
+        picture: The program as a picture, where it was asked for.
     """
 
     case: Case
@@ -46,6 +48,7 @@ class LintedCase:
     flags: tuple[str, ...] = ()
     silenced: int = 0
     notes: tuple[str, ...] = ()
+    picture: ProgramPicture | None = None
 
     @property
     def has_errors(self) -> bool:
@@ -53,11 +56,19 @@ class LintedCase:
 
 
 def lint(
-    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None
+    runner: ProbeRunner,
+    linter: Linter,
+    case: Case,
+    toolchain: Toolchain,
+    *,
+    measured: bool,
+    shown: Path | None,
+    drawn: bool = False,
 ) -> LintedCase:
     """Lint a case's program.
 
-    `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it.
+    `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it. `drawn`
+    adds a picture.
 
     Raises:
         BadInput: The program does not parse, or there is none.
@@ -98,6 +109,7 @@ def lint(
         flags=(*report.flags, *extra.flags),
         silenced=len(report.findings) - len(loud),
         notes=(*notes, *extra.notes),
+        picture=linter.picture(module, options, {}) if drawn else None,
     )
 
 

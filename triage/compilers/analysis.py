@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from triage.compilers.invocation import Invocation
+    from triage.compilers.picture import ProgramPicture
     from triage.mlir import Module, SourcePosition
     from triage.mlir.fingerprint import Vocabulary
     from triage.model.case import Case
@@ -125,6 +126,9 @@ class Linter(Protocol):
 
     def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
+
+    def picture(self, module: Module, options: Sequence[str], undecided: Mapping[SourcePosition, str]) -> ProgramPicture:
+        """Draw a module. undecided: position of an operation -> why its device is not decided."""
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         """Return how the affinity solver is limited and measured on this version."""

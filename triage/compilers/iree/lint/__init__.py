@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from triage.compilers.analysis import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import placement, shapes
+from triage.compilers.iree.lint.drawing import draw
 from triage.compilers.iree.lint.program import LintProgram
-from triage.mlir import Module
+from triage.compilers.picture import ProgramPicture
+from triage.mlir import Module, SourcePosition
 from triage.model.revision import Toolchain
 
 ERROR, WARNING, ADVICE = Severity.ERROR, Severity.WARNING, Severity.ADVICE
@@ -69,6 +71,9 @@ class IreeLinter:
         program = LintProgram(module, options, backend, chip)
         findings = tuple(finding for check in CHECKS.values() for finding in check(program))
         return ProgramFindings(findings, placement.devices_of(program), placement.flags_for(program))
+
+    def picture(self, module: Module, options: Sequence[str], undecided: Mapping[SourcePosition, str]) -> ProgramPicture:
+        return draw(LintProgram(module, options), undecided)
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         flags = toolchain.capabilities.flags
