@@ -18,6 +18,9 @@ _SIZE = 64  # of a constexpr whose name does not suggest a switch
 _FEW = 2  # of a constexpr that counts steps or heads, over which a kernel loops
 _NAMES_TYPE = re.compile(r"(?i)d_?type$|(?:^|_)type$|_ty$")
 _NAMES_COUNT = re.compile(r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_?k|ndim|rank|depth)(?:_|$)|^n_|^(?:H|HQ|G|NH)$")
+_NAMES_INDICES = re.compile(
+    r"(?i)seq_?len|indices|index|idx|(?:^|_)ids?(?:_|$)|offsets|lens$|lengths|tables?(?:_|$)|mapping|slots?(?:_|$)"
+)
 _SCALARS = {PassedKind.INTEGER: "i32", PassedKind.FLOAT: "fp32", PassedKind.TRUTH: "i1"}
 _SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EVEN_", "ENABLE_", "SAVE_")
 _LAUNCH = ("num_warps", "num_stages")
@@ -137,14 +140,12 @@ class _Guesser:
         passed = self.passed.get(name)
         kind = passed.kind if passed else None
         roles = self.roles
-        if (
-            kind is PassedKind.TYPE
-            or name in roles.types
-            or (kind is None and _NAMES_TYPE.search(name) and name not in roles.sizes)
-        ):
+        if kind is PassedKind.TYPE or name in roles.types:
             return "tl.float32"
         if name in roles.compared and name not in roles.sizes:
             return roles.compared[name]
+        if kind is None and _NAMES_TYPE.search(name) and name not in roles.sizes:
+            return "tl.float32"
         if kind is PassedKind.TRUTH:
             return False
         if kind is PassedKind.FLOAT:
@@ -164,11 +165,12 @@ class _Guesser:
         uses = self.uses
         if passed is not None and passed.kind is PassedKind.TENSOR and isinstance(passed.value, str):
             return f"*{passed.value}:16"
-        if name in uses.of_indices:
+        is_pointer = name in uses.pointers or (passed is not None and passed.kind is PassedKind.TENSOR)
+        if name in uses.of_indices or (is_pointer and _NAMES_INDICES.search(name)):
             return "*i32:16"
         if name in uses.of_floats:
             return "*fp32:16"
-        if name in uses.pointers or name.lower().endswith("ptr") or (passed and passed.kind is PassedKind.TENSOR):
+        if is_pointer or name.lower().endswith("ptr"):
             return f"*{self.element}:16"
         if passed is not None and passed.kind in _SCALARS:
             return _SCALARS[passed.kind]
@@ -372,13 +374,14 @@ _WIDE = (
 @dataclass(frozen=True, slots=True)
 class Uses:
     """Parameters by use. pointers: they address memory; of_indices, of_floats: pointers to integers and to 32-bit floats;
-    whole: integers.
+    whole: integers; bounds: those in addresses and loop bounds.
     """
 
     pointers: frozenset[str]
     of_indices: frozenset[str]
     of_floats: frozenset[str]
     whole: frozenset[str]
+    bounds: frozenset[str]
 
 
 def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], above: frozenset[str] = frozenset()) -> Uses:
@@ -386,6 +389,8 @@ def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], abo
     bound = bindings_of(kernel)
     addresses: list[ast.expr] = []
     wide: list[ast.expr] = []
+    indexed: list[ast.expr] = []  # pointers that kernels called here read indices and floats from
+    precise: list[ast.expr] = []
     positions: list[ast.expr] = []  # values in addresses and loop bounds; a compared value may come from memory
     compared: list[ast.expr] = [node for node in ast.walk(kernel) if isinstance(node, ast.Compare)]
     for call in calls_in(kernel):
@@ -404,15 +409,21 @@ def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], abo
             words = {word.arg: word.value for word in call.keywords if word.arg}
             for name, value in {**dict(zip(names, call.args, strict=False)), **words}.items():
                 addresses += [value] if name in inner.pointers else []
+                positions += [value] if name in inner.pointers | inner.bounds else []
                 compared += [value] if name in inner.whole else []
+                indexed += [value] if name in inner.of_indices else []
+                precise += [value] if name in inner.of_floats else []
     in_positions = _reached(positions, bound)
     whole = in_positions | _reached(compared, bound)
     pointers = {name for address in addresses for name in _bases(address, bound, frozenset())}
     indices = {name: values for name, values in bound.items() if name in in_positions}
     loaded = [call for values in indices.values() for value in values for call in _loads(value)]
-    of_indices = {name for call in loaded for name in _bases(call.args[0], bound, frozenset())}
-    of_floats = {name for call in _read_into(wide, bound) for name in _bases(call.args[0], bound, frozenset())} - of_indices
-    return Uses(frozenset(pointers), frozenset(of_indices), frozenset(of_floats), frozenset(whole - pointers))
+    indexed += [call.args[0] for call in loaded]
+    precise += [call.args[0] for call in _read_into(wide, bound)]
+    of_indices = {name for address in indexed for name in _bases(address, bound, frozenset())}
+    of_floats = {name for address in precise for name in _bases(address, bound, frozenset())} - of_indices
+    bounds = frozenset(in_positions - pointers)
+    return Uses(frozenset(pointers), frozenset(of_indices), frozenset(of_floats), frozenset(whole - pointers), bounds)
 
 
 def bindings_of(kernel: ast.FunctionDef) -> dict[str, list[ast.expr]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from triage.model.execution import Ending, Execution
 
 Compile = Callable[[KernelStart], Execution | None]
 
-_MOST_COMPILES = 60
+_MOST_COMPILES = 30
 _MOST_SIDEWAYS = 4  # changes in a row that lead to another message at the same place
 _STAGES = re.compile(r'^triage: \{"stage"', re.MULTILINE)
 _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
@@ -112,7 +112,8 @@ def _changes(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess
     """Other guesses, the most likely first: of what the refused line is computed from, then of everything."""
     guess = attempt.start.guess
     assert guess is not None
-    origins = _origins(kernel, attempt.names)
+    unbound = re.findall(r"NameError\(['\"]+(\w+)", attempt.message)
+    origins = _origins(kernel, (*attempt.names, *unbound))
     near = [name for name in (*guess.signature, *guess.constexprs) if name in origins and name in guess.guessed]
     far = [name for name in (*guess.signature, *guess.constexprs) if name not in near and name in guess.guessed]
     yield from _joint(guess, attempt)
@@ -149,6 +150,8 @@ def _rank(guess: KernelGuess, name: str, value: Constant, message: str) -> int:
     old: Constant = guess.signature.get(name, guess.constexprs.get(name))
     is_pointer, was_pointer = str(value).startswith("*"), str(old).startswith("*")
     changes_kind = is_pointer != was_pointer
+    if "NameError" in message:  # none of the branches that bind the name was taken
+        return 0 if name in guess.constexprs and not str(value).startswith("tl.") else 3
     if _PYTHON_VALUE.search(message) and name in guess.constexprs:
         return 0 if str(value).startswith("tl.") else 1
     if changes_kind and name in guess.signature and _ABOUT_POINTERS.search(message):
@@ -176,13 +179,20 @@ def _alternatives(kernel: ast.FunctionDef, guess: KernelGuess, name: str) -> lis
             "i1",
         ]
     old = guess.constexprs[name]
-    words = _texts_compared(kernel, name)
+    words = _values_compared(kernel, name)
     if isinstance(old, str):
         types = _OTHER_TYPES if old.startswith("tl.") else ()
         return [value for value in (*words, *types, 64, False) if value != old]
     if isinstance(old, bool):
-        return [not old, *words, 64, 1, "tl.float32", "tl.float16"]
-    return [*words, *(size for size in _OTHER_SIZES if size != old), *_OTHER_TYPES[:3], False, True, 0]
+        return [not old, *(word for word in words if word != old), 64, 1, "tl.float32", "tl.float16"]
+    return [
+        *(word for word in words if word != old),
+        *(size for size in _OTHER_SIZES if size != old),
+        *_OTHER_TYPES[:3],
+        False,
+        True,
+        0,
+    ]
 
 
 def _with(guess: KernelGuess, name: str, value: Constant) -> KernelGuess:
@@ -191,17 +201,22 @@ def _with(guess: KernelGuess, name: str, value: Constant) -> KernelGuess:
     return replace(guess, constexprs={**guess.constexprs, name: value})
 
 
-def _texts_compared(kernel: ast.FunctionDef, name: str) -> list[Constant]:
-    """The texts that a name is compared with."""
+def _values_compared(kernel: ast.FunctionDef, name: str) -> list[Constant]:
+    """The literals that a name is compared with."""
     comparisons = [node for node in ast.walk(kernel) if isinstance(node, ast.Compare)]
     of_name = [node for node in comparisons if isinstance(node.left, ast.Name) and node.left.id == name]
-    constants = [inner for node in of_name for inner in ast.walk(node) if isinstance(inner, ast.Constant)]
-    return list(dict.fromkeys(inner.value for inner in constants if isinstance(inner.value, str)))
+    constants = [inner.value for node in of_name for inner in ast.walk(node) if isinstance(inner, ast.Constant)]
+    return [value for value in dict.fromkeys(constants) if isinstance(value, (bool, int, float, str))]
 
 
 def _origins(kernel: ast.FunctionDef, names: tuple[str, ...]) -> set[str]:
     """The names that these are computed from, themselves included."""
-    bound: Mapping[str, list[ast.expr]] = bindings_of(kernel)
+    bound: dict[str, list[ast.AST]] = {name: [*values] for name, values in bindings_of(kernel).items()}
+    for branch in ast.walk(kernel):  # conditions decide which binding counts
+        if isinstance(branch, (ast.If, ast.IfExp)):
+            for node in ast.walk(branch):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    bound.setdefault(node.id, []).append(branch.test)
     found: set[str] = set()
     waiting = list(names)
     while waiting:
