@@ -18,6 +18,7 @@ from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Compiled, Untestable
+from triage.model.progress import Task
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
 from triage.remedy.search import narrow
@@ -65,6 +66,17 @@ def lint(
     shown: Path | None,
     drawn: bool = False,
 ) -> LintedCase:
+    """Lint a case's program; see `_lint`."""
+    task = runner.progress.task(f"lint  {case.name}")
+    try:
+        return _lint(runner, linter, case, toolchain, task, measured=measured, shown=shown)
+    finally:
+        task.finish()
+
+
+def _lint(
+    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, task: Task, *, measured: bool, shown: Path | None
+) -> LintedCase:
     """Lint a case's program.
 
     `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it. `drawn`
@@ -96,7 +108,10 @@ def lint(
         or ignored.get(finding.position.line, set()).isdisjoint((finding.rule, _ALL))
     ]
     notes = () if target.backend else (_NO_BACKEND,)
-    extra = _measured(runner, linter, replace(case, target=target), toolchain, report) if measured else SolverMeasurement()
+    extra = SolverMeasurement()
+    if measured:
+        task.describe(f"lint  {case.name}: compile for the affinity solver")
+        extra = _measured(runner, linter, replace(case, target=target), toolchain, report)
     return LintedCase(
         case=case,
         source=name,
@@ -276,6 +291,7 @@ class _Measurement:
 
         def analyse(program: Path) -> None:
             def converges(iterations: int) -> bool:
+                self._task.describe(f"{iterations} iterations, the solver alone  {self._case.name}")
                 argv = [str(tools.optimizer), *self._solver.analysis, f"{self._option}{iterations}", str(program)]
                 argv += ["-o", "/dev/null"]
                 env = {"LLVM_DISABLE_SYMBOLIZATION": "1"}

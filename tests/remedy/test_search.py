@@ -47,12 +47,47 @@ def test_a_known_remedy_ends_the_search() -> None:
     assert answer.left == 0
 
 
-def test_the_whole_first_tier_is_tried_and_the_cheapest_comes_first() -> None:
+def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         return Compiled() if flags & {IGEMM, TILE} else failed()
 
     answer = found(FlagRunner(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0))
-    assert flags_of(answer) == [(TILE,), (IGEMM,)]
+    assert flags_of(answer) == [(IGEMM,), (TILE,)]
+
+
+def test_a_flag_for_tests_does_not_end_the_search() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        return Compiled() if flags & {TILE, THING} else failed()
+
+    assert flags_of(found(FlagRunner(behaviour)))[:2] == [(THING,), (TILE,)]
+
+
+def test_a_flag_for_tests_is_the_answer_if_no_other_works() -> None:
+    runner = FlagRunner(fixed_by(TILE))
+    answer = found(runner)
+    assert flags_of(answer)[0] == (TILE,)
+    assert ("3.3.0", frozenset({THING})) in runner.asked
+
+
+def test_an_exhaustive_search_reports_all_that_works() -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        return Compiled() if flags & {IGEMM, THING} else failed()
+
+    request = RemedyRequest(a_case(), a_place(), None, 500, exhaustive=True)
+    answer = find_remedies(FlagRunner(behaviour), request)  # type: ignore[arg-type]
+    assert isinstance(answer, Remedies)
+    assert {(IGEMM,), (THING,)} <= set(flags_of(answer))
+    assert answer.left == 0
+
+
+def test_the_cheapest_remedy_comes_first() -> None:
+    other = "--iree-opt-data-tiling=false"
+
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        return Compiled() if flags & {IGEMM, other} else failed("segfault")
+
+    answer = found(FlagRunner(behaviour, seconds=lambda flags: 0.5 if other in flags else 8.0))
+    assert flags_of(answer) == [(other,), (IGEMM,)]
 
 
 def test_the_second_tier_is_tried_if_the_first_does_not_help() -> None:

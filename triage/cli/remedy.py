@@ -26,6 +26,9 @@ def remedy(
     case: CaseOption = None,
     suite_config: SuiteOption = None,
     budget: Annotated[int, typer.Option(min=1, help="Maximum number of candidates to try.")] = 100,
+    every: Annotated[
+        bool, typer.Option("--all", help="Try all candidates within the budget (default: end when a flag for users works).")
+    ] = False,
     run: Annotated[
         bool,
         typer.Option("--run", help="Measure the run time of programs for this machine's processor (five runs each)."),
@@ -39,7 +42,8 @@ def remedy(
     """Find flags or input changes that make a failing case compile.
 
     Known remedies of the failure class are tried first, then the compiler's own options near the failure, alone and in pairs.
-    Each remedy is checked on --good and on the newest release. Exit 3 if none is found.
+    Flags that are meant for the compiler's own tests come last and do not end the search. All remedies that were
+    found are reported, the best first, and checked on --good and on the newest release. Exit 3 if none is found.
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
@@ -51,7 +55,7 @@ def remedy(
     with open_runner(context.obj, cases, jobs) as runner:
         bad = runner.registry.resolve(toolchain, chosen.compiler)
         reference = runner.registry.resolve(good, chosen.compiler) if good else None
-        request = RemedyRequest(chosen, bad, reference, budget, cases, run)
+        request = RemedyRequest(chosen, bad, reference, budget, cases, run, exhaustive=every)
         if dry_run and not isinstance(planned := planned_changes(runner, request), NothingToRemedy):
             todo = [ProbeJob(change.applied(chosen), bad) for change in planned]
             for line in planned_lines(planned, runner.command_lines(todo)):

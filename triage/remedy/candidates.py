@@ -23,7 +23,7 @@ from triage.model.case import Case
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
 from triage.recipes import flag_applies
-from triage.remedy.change import CaseChange, ChangeStep, Neighbour, ReplaceFlags, RewrittenInput, SetOption
+from triage.remedy.change import CaseChange, ChangeStep, Neighbour, ReplaceFlags, RewrittenInput, SetOption, is_for_tests
 from triage.remedy.variants import differences
 
 
@@ -63,7 +63,10 @@ class Situation:
 
 
 def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
-    """Return the known remedies of the failures' classes, each own flag dropped, then the neighbours in the matrix."""
+    """Return the known remedies of the failures' classes, each own flag dropped, then the neighbours in the matrix.
+
+    Flags that are meant for the compiler's own tests come last.
+    """
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     dropped = (_single(DropFlag(name)) for name in own if "target" not in name)
     neighbours = (
@@ -77,7 +80,7 @@ def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
         for candidate in candidates_of_class(situation.case, failure)
         for change in _changes(candidate, situation, failure)
     )
-    return _distinct([*known, *dropped, *neighbours])
+    return _distinct(sorted([*known, *dropped, *neighbours], key=lambda change: change.for_tests))
 
 
 def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
@@ -131,8 +134,13 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChan
     phase = situation.failures[0].phase or situation.case.phase or catalog.code_phase
     prefixes = catalog.prefixes(phase, situation.case.target.backend)
 
-    def rank(name: str) -> tuple[bool, int, str]:
-        return name not in new, next(index for index, prefix in enumerate(prefixes) if name.startswith(prefix)), name
+    def rank(name: str) -> tuple[bool, bool, int, str]:
+        return (
+            is_for_tests(name),
+            name not in new,
+            next(index for index, prefix in enumerate(prefixes) if name.startswith(prefix)),
+            name,
+        )
 
     eligible = [
         name

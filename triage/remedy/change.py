@@ -14,6 +14,11 @@ from triage.compilers.registry import family_of
 from triage.model.case import Case, Flag, Input, InputKind
 
 
+def is_for_tests(name: str) -> bool:
+    """Whether an option, by its name, is one for the compiler's own tests."""
+    return "test" in name.split("-")
+
+
 @dataclass(frozen=True, slots=True)
 class ReplaceFlags:
     """Replace all flags of these names."""
@@ -104,6 +109,11 @@ class CaseChange:
     def checks_less(self) -> bool:
         """Whether a flag only disables a check."""
         return any(isinstance(step, GiveFlag) and step.checks_less for step in self.steps)
+
+    @property
+    def for_tests(self) -> bool:
+        """Whether a flag is meant for the compiler's own tests: it may vanish in any release."""
+        return any(is_for_tests(flag_name(text)) for text in self.flags)
 
     @property
     def text(self) -> str:

@@ -22,7 +22,8 @@ class Trials:
     """The candidates that were tried for a case on one toolchain.
 
     `budget` limits their number. Cached answers count too, so that a resumed search tries the same candidates. `deadline` is
-    a moment of the monotonic clock, None for no limit; `longest` is the duration of the longest batch, in seconds.
+    a moment of the monotonic clock, None for no limit; `longest` is the duration of the longest batch, in seconds;
+    `exhaustive`: go on after a remedy is found.
     """
 
     runner: CaseProber
@@ -32,6 +33,7 @@ class Trials:
     budget: int
     deadline: float | None = None
     longest: float = 0.0
+    exhaustive: bool = False
     probes: dict[str, Probe] = field(default_factory=dict)
     changes: dict[str, CaseChange] = field(default_factory=dict)
 
@@ -71,8 +73,11 @@ class Trials:
 
     @property
     def solved(self) -> bool:
-        """Whether the program itself compiles, with all checks and in its own types."""
-        return any(change.same_program and not change.checks_less and not change.recomputes for change, _ in self.working)
+        """Whether the program itself compiles, with all checks, in its own types and with flags that are meant for users."""
+        return any(
+            change.same_program and not change.checks_less and not change.recomputes and not change.for_tests
+            for change, _ in self.working
+        )
 
     @property
     def promising(self) -> tuple[tuple[CaseChange, Failure], ...]:
@@ -87,7 +92,8 @@ class Trials:
 def search(trials: Trials, first: Sequence[CaseChange], second: Sequence[CaseChange]) -> None:
     """Try the first tier, a few pairs of it, the second tier, and more pairs.
 
-    After the first tier the search ends as soon as the program compiles. A quarter of the budget is reserved for pairs.
+    After the first tier the search ends as soon as the program compiles, unless it is exhaustive. A quarter of the budget is
+    reserved for pairs.
     """
     trials.attempt(first, "known remedies")
     working = [change for change, _ in trials.working]
@@ -110,7 +116,7 @@ def pairs(promising: Sequence[tuple[CaseChange, Failure]], first: Sequence[CaseC
 def _in_batches(trials: Trials, changes: Sequence[CaseChange], what: str) -> None:
     size = 2 * trials.runner.jobs
     for start in range(0, len(changes), size):
-        if trials.solved or trials.tried >= trials.budget or trials.is_out_of_time:
+        if (trials.solved and not trials.exhaustive) or trials.tried >= trials.budget or trials.is_out_of_time:
             return
         trials.attempt(changes[start : start + size], what)
 

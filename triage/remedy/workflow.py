@@ -30,7 +30,8 @@ class RemedyRequest:
     """The case to remedy, which fails on `bad` and not on `good`.
 
     `budget` is the maximum number of candidates; `siblings` are the recipe's cases; `run` measures the run time of the
-    compiled programs if they run on this machine; `seconds` is the time that trying candidates may take.
+    compiled programs if they run on this machine; `seconds` is the time that trying candidates may take; `exhaustive` tries all
+    candidates within the budget, also after one works.
     """
 
     case: Case
@@ -40,6 +41,7 @@ class RemedyRequest:
     siblings: Sequence[Case] = ()
     run: bool = False
     seconds: float | None = None
+    exhaustive: bool = False
 
 
 def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | NothingToRemedy:
@@ -56,6 +58,7 @@ def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | Not
     situation = situation_of(runner, request, failures)
     deadline = None if request.seconds is None else began + request.seconds
     trials = Trials(runner, request.case, request.bad, failures[0], request.budget, deadline, failing.measured.seconds)
+    trials.exhaustive = request.exhaustive
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
     is_out_of_time = trials.is_out_of_time
@@ -75,7 +78,7 @@ def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | Not
         failures[0],
         ranked(checked),
         trials.tried,
-        left=0 if trials.solved else len(known - trials.probes.keys()),
+        left=0 if trials.solved and not trials.exhaustive else len(known - trials.probes.keys()),
         promising=trials.promising,
         notes=tuple(notes),
         is_out_of_time=is_out_of_time,
@@ -211,6 +214,7 @@ def _cost_key(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...
     change, measured = remedy.change, remedy.probe.measured
     return (
         change.checks_less,
+        change.for_tests,
         not change.same_program,
         change.input_change is not None,
         change.recomputes,
