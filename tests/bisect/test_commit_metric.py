@@ -44,7 +44,7 @@ def test_ends_of_the_same_size_are_refused(
     swapped = [*asked, "--good", asked[asked.index("--bad") + 1], "--bad", asked[asked.index("--good") + 1]]
     done = triage(*swapped, "--metric", "artifact_bytes", "--find", "fix")
     assert done.returncode == 2, done.stdout
-    assert "too little to bisect" in done.stderr
+    assert "too little" in done.stderr
 
 
 @pytest.mark.slow

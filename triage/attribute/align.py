@@ -198,13 +198,17 @@ class FollowedDivergence:
 
 @dataclass(frozen=True, slots=True)
 class TracePair:
-    """Both runs' traces, with the arguments of `find_divergence`, and the failure, which may name a function."""
+    """Both runs' traces, with the arguments of `find_divergence`, and the failure, which may name a function.
+
+    `kernel`: the beginning of the names of the functions to follow.
+    """
 
     good: Trace
     bad: Trace
     renamed: Mapping[str, str]
     ended_early: tuple[bool, bool]
     failure_text: str = ""
+    kernel: str | None = None
 
     def divergence(self, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Divergence | None:
         return find_divergence(good, bad, self.renamed, ended_early=self.ended_early)
@@ -212,7 +216,8 @@ class TracePair:
 
 def follow(traces: TracePair) -> FollowedDivergence:
     """Find where two runs diverge in the failing function; if that is unknown, the earliest divergence of all."""
-    failing = [name for name in traces.bad.failing_functions if name in traces.bad.functions]
+    failing = [name for name in sorted(traces.bad.device) if traces.kernel and f"{name}_".startswith(f"{traces.kernel}_")]
+    failing = failing or [name for name in traces.bad.failing_functions if name in traces.bad.functions]
     failing = failing or [name for name in sorted(traces.bad.device) if name in traces.failure_text]
     if failing:
         return max((_in_function(traces, name) for name in failing), key=lambda followed: followed.persistent is not None)

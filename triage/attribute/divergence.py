@@ -48,10 +48,12 @@ def attribute(
     bad: ToolchainRef,
     repository: Repository | None = None,
     depth: Depth = Depth(),
+    kernel: str | None = None,
 ) -> Attribution:
     """Find where two compilers diverge over a case.
 
-    `repository` is a clone of the compiler, to find the pass's source in.
+    `repository` is a clone of the compiler, to find the pass's source in. `kernel`: the executable whose functions are
+    followed, None for the one that the failure names.
 
     Raises:
         BadInput: The family's IR cannot be printed.
@@ -72,7 +74,7 @@ def attribute(
             reason = f"{toolchain.revision.name} has no options that print the IR after each pass"
             return Attribution(case, *pair, ComparisonResult.INCONCLUSIVE, reason)
     limits = replace(case.limits, timeout=min(case.limits.timeout, depth.patience or case.limits.timeout))
-    comparison = _Comparison(runner, replace(case, limits=limits), ir, pair, toolchains, repository)
+    comparison = _Comparison(runner, replace(case, limits=limits), ir, pair, toolchains, repository, kernel)
     try:
         found = comparison.run(depth)
     except BaseException:
@@ -108,9 +110,10 @@ class _Comparison:
         probes: tuple[Probe, Probe],
         toolchains: tuple[Toolchain, Toolchain],
         repository: Repository | None,
+        kernel: str | None,
     ) -> None:
         self.runner, self.case, self.ir, self.probes = runner, case, ir, probes
-        self.toolchains, self.repository = toolchains, repository
+        self.toolchains, self.repository, self.kernel = toolchains, repository, kernel
         self.compiles = self.printed = 0
         self._lock = threading.Lock()  # guards the two counts: both sides run at the same time
         self.notes: list[str] = []
@@ -156,7 +159,7 @@ class _Comparison:
         """Trace both sides, and find where they diverge in these words."""
         (good, good_run), (bad, bad_run) = self._both(partial(self._trace, words=words))
         ended_early = (_ended_early(good, good_run), _ended_early(bad, bad_run))
-        return good, bad, follow(TracePair(good, bad, words.passes, ended_early, self._failure_text()))
+        return good, bad, follow(TracePair(good, bad, words.passes, ended_early, self._failure_text(), self.kernel))
 
     def _shows_in_the_run(self) -> bool:
         """Return whether the bad side compiles to a program that fails."""

@@ -13,12 +13,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from triage.bisect.metric import no_value
+from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
 from triage.execution.runner import ProbeRunner
-from triage.execution.statistics import LOOKS, Comparison, compare_times
+from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times
 from triage.execution.timing import Program, Timed, TimedCompile, TimedRun, compile_program, functions_of
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case, Flag, Input, RunSpec
 from triage.model.errors import BadInput
+from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
 
@@ -55,14 +57,20 @@ class TimeJudge:
         measured = self.measure(timed)
         if isinstance(measured, str):
             return replace(probe, outcome=Untestable(Cause.NOISE, measured), cached=False)
-        seconds, compared = measured
+        times, compared = measured
+        ratios = {"time_ratio": compared.ratio, "time_ratio_low": compared.low, "time_ratio_high": compared.high}
+        metrics = {**probe.measured.metrics, **ratios}
+        if self.metric == Metric.RUN_SECONDS:
+            metrics |= {"run_ms": 1000 * median(times), "run_ms_least": 1000 * min(times), "run_ms_most": 1000 * max(times)}
+        probe = replace(probe, measured=replace(probe.measured, metrics=metrics), cached=False)
         if compared.high < self.ratio:
-            return replace(probe, cached=False)
+            return probe
         ratios = {"ratio": compared.ratio, "low": compared.low, "high": compared.high, "threshold": self.ratio}
-        details = {"milliseconds": f"{1000 * seconds:.4g}", **{name: f"{value:.3f}" for name, value in ratios.items()}}
+        details = {"milliseconds": f"{1000 * median(times):.4g}", **{name: f"{value:.3f}" for name, value in ratios.items()}}
         headline = f"a {self.noun} takes {_text(compared)} times as long as on the good end, more than {self.ratio:.2f}"
-        failure = Failure("metric", "metric", f"metric:{self.metric}", headline, details=details)
-        return replace(probe, outcome=Failed(failure), cached=False)
+        stage = Stage.BENCHMARK if self.metric == Metric.RUN_SECONDS else Stage.COMPILE
+        failure = Failure("metric", "metric", f"metric:{self.metric}", headline, details=details, stage=stage)
+        return replace(probe, outcome=Failed(failure))
 
     @property
     def noun(self) -> str:
@@ -82,11 +90,11 @@ class TimeJudge:
         measured = replace(probe, measured=replace(probe.measured, cpu_seconds=seconds), cached=False)
         return MetricThreshold(self.metric, self.threshold).read(measured, lambda: measured)
 
-    def measure(self, timed: Timed) -> tuple[float, Comparison] | str:
+    def measure(self, timed: Timed) -> tuple[list[float], Comparison] | str:
         """Measure a candidate in turn with both ends until it is clear on which side it is.
 
         Returns:
-            Its median time and how it compares with the good end; the reason where it is on no side.
+            Its times and how it compares with the good end; the reason where it is on no side.
         """
         end = time.monotonic() + self.budget
         contenders = [self.good, self.bad, *(() if timed in (self.good, self.bad) else (timed,))]
@@ -108,7 +116,7 @@ class TimeJudge:
             compared, ends = compare_times(good, new, 0.0), compare_times(good, bad, 0.0)
             apart = ends is not None and ends.low > self.ratio
             if compared and apart and (compared.low > self.ratio or compared.high < self.ratio):
-                return median(new), compared
+                return new, compared
         if compared is None or ends is None:
             return f"its {self.noun}s ended without times"
         if ends.low <= self.ratio:
@@ -122,8 +130,44 @@ class TimeJudge:
         """Measure both ends and return the geometric mean of their times, as a ratio. BadInput when they differ too little."""
         measured = self.measure(self.bad)
         if isinstance(measured, str):
-            raise BadInput(f"too little to bisect: on {ends[1].revision.name} and {ends[0].revision.name}, {measured}")
+            raise BadInput(f"{ends[1].revision.name} and {ends[0].revision.name} differ too little: {measured}")
         return math.sqrt(measured[1].ratio)
+
+
+@contextmanager
+def judged_by_time(
+    runner: ProbeRunner,
+    case: Case,
+    ends: tuple[ToolchainRef, ToolchainRef],
+    metric: Metric,
+    function: str | None,
+    budget: float,
+) -> Iterator[ProbeRunner]:
+    """Yield a runner for which a case fails that takes longer than halfway from the first end to the second.
+
+    Raises:
+        BadInput: An end cannot be measured, or the ends differ too little.
+    """
+    if metric == Metric.RUN_SECONDS:
+        with run_time_judge(runner, case, ends, function=function, ratio=None, budget=budget) as judge:
+            yield runner.with_threshold(judge)
+    else:
+        yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold=None, budget=budget))
+
+
+def slower_kernel(runner: ProbeRunner, case: Case, ends: tuple[ToolchainRef, ToolchainRef], budget: float) -> str | None:
+    """Return the kernel that lost most time from the first end to the second; None if none did or their numbers differ.
+
+    budget: seconds to measure for.
+    """
+    better, worse = rows = [Configuration(case, ref) for ref in ends]
+    result = Benchmark(runner, rows, better, _LEAST_CHANGE, budget, dispatch="").run()
+    lost: dict[str, float] = {}
+    for series in result.rows(worse):
+        before = result.of(better, series.function)
+        if series.comparison and series.comparison.pace is Pace.SLOWER and before and before.median and series.median:
+            lost[series.function] = series.median - before.median
+    return max(lost, key=lambda name: lost[name], default=None)
 
 
 @contextmanager
@@ -186,18 +230,18 @@ def compile_time_judge(
 
 @dataclass
 class _Programs:
-    """Compiled programs by toolchain, so that a repeated probe compiles nothing. spec: the function to measure."""
+    """Compiled programs, so that a repeated probe compiles nothing. spec: the function to measure."""
 
     runner: ProbeRunner
     folder: Path
     spec: RunSpec | None = None
-    _known: dict[str, Program | str] = field(default_factory=dict)
+    _known: dict[tuple[Input, tuple[Flag, ...], str], Program | str] = field(default_factory=dict)
 
     def compiled(self, case: Case, ref: ToolchainRef) -> Program | str:
-        name = ref.revision.name
-        if name not in self._known:
-            self._known[name] = compile_program(self.runner, case, ref, self.folder / f"{len(self._known):04}.out")
-        return self._known[name]
+        key = (case.input, case.flags, ref.revision.name)
+        if key not in self._known:
+            self._known[key] = compile_program(self.runner, case, ref, self.folder / f"{len(self._known):04}.out")
+        return self._known[key]
 
     def timed(self, case: Case, ref: ToolchainRef) -> Timed | str:
         assert self.spec is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,20 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, JobsOption, RecipePath, SuiteOption, format_option, rev_option
+from triage.cli.options import (
+    CaseOption,
+    FunctionOption,
+    JobsOption,
+    RecipePath,
+    SlowerOption,
+    SuiteOption,
+    TimeMetric,
+    TimeOption,
+    duration_of,
+    format_option,
+    rev_option,
+)
+from triage.execution.judge import Metric
 from triage.report.attribution import AttributionReport
 from triage.report.registry import write_report
 
@@ -25,6 +39,9 @@ def attribute(
     repo: Annotated[
         Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to find the pass's source files.")
     ] = None,
+    metric: SlowerOption = None,
+    function: FunctionOption = None,
+    time: TimeOption = "60s",
     phases: Annotated[
         bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase too (two compiles per phase).")
     ] = True,
@@ -39,17 +56,26 @@ def attribute(
     runs, and nothing else differs.
 
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree --out out`
+
+    - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad 3.11.0` finds the pass that made it slower
     """
     from triage.attribute.divergence import Depth
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
+    from triage.bisect.slower import judged_by_time, slower_kernel
     from triage.git_history import Repository
 
     chosen = one_case(load_cases([recipe], suite_config), case)
     clone = Repository(repo) if repo else None
-    with open_runner(context.obj, [chosen], jobs) as runner:
+    budget, kernel = duration_of("--time", time), None
+    with open_runner(context.obj, [chosen], jobs) as runner, ExitStack() as opened:
         older, newer = (runner.registry.resolve(text, chosen.compiler) for text in (good, bad))
-        found = compare(runner, chosen, older, newer, clone, Depth(phases=phases))
+        judging = runner
+        if metric is not None:
+            judging = opened.enter_context(judged_by_time(runner, chosen, (older, newer), Metric(metric), function, budget))
+        if metric is TimeMetric.RUN_SECONDS:
+            kernel = slower_kernel(runner, chosen, (older, newer), budget)
+        found = compare(judging, chosen, older, newer, clone, Depth(phases=phases), kernel)
     report = AttributionReport(found)
     write_report(report, output)
     if out:

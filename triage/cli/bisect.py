@@ -21,12 +21,14 @@ from triage.cli.options import (
     ExecutorOption,
     FailureMatch,
     ForecastOption,
+    FunctionOption,
     JobsOption,
     MetricOption,
     ProjectOption,
     RecipePath,
     RepoOption,
     SuiteOption,
+    TimeOption,
     TrustOption,
     WorseOption,
     duration_of,
@@ -78,12 +80,8 @@ def bisect(
             help="Number beyond which a probe is bad; for run_seconds a ratio to the good end (default: between the ends).",
         ),
     ] = None,
-    function: Annotated[
-        str | None, typer.Option(help="Function to measure for run_seconds (default: the only one that the recipe measures).")
-    ] = None,
-    time: Annotated[
-        str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds or cpu_seconds for at most this long.")
-    ] = "60s",
+    function: FunctionOption = None,
+    time: TimeOption = "60s",
     repo: RepoOption = None,
     trust: TrustOption = False,
     model_repo: Annotated[

@@ -25,6 +25,13 @@ class Direction(StrEnum):
     LOWER = "lower"
 
 
+class TimeMetric(StrEnum):
+    """A time that is measured in turn on two toolchains."""
+
+    RUN_SECONDS = Metric.RUN_SECONDS.name
+    CPU_SECONDS = Metric.CPU_SECONDS.name
+
+
 RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of recipes.")]
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
 SuiteOption = Annotated[
@@ -113,6 +120,15 @@ MetricOption = Annotated[
 ]
 WorseOption = Annotated[
     Direction | None, typer.Option("--worse", help="Which values of the metric are worse (default: higher).")
+]
+SlowerOption = Annotated[
+    TimeMetric | None, typer.Option("--metric", help="For a case that passes but takes longer than on --good: which time.")
+]
+FunctionOption = Annotated[
+    str | None, typer.Option(help="Function to measure for run_seconds (default: the only one that the recipe measures).")
+]
+TimeOption = Annotated[
+    str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds or cpu_seconds for at most this long.")
 ]
 AttributeOption = Annotated[
     bool,

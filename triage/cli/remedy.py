@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import CaseOption, JobsOption, RecipePath, SuiteOption, format_option, rev_option
+from triage.cli.options import (
+    CaseOption,
+    FunctionOption,
+    JobsOption,
+    RecipePath,
+    SlowerOption,
+    SuiteOption,
+    TimeOption,
+    duration_of,
+    format_option,
+    rev_option,
+)
+from triage.execution.judge import Metric
 from triage.execution.runner import ProbeJob
+from triage.model.errors import BadInput
 from triage.report.registry import write_report
 from triage.report.remedy import RemedyReport, planned_lines
 
@@ -33,6 +48,9 @@ def remedy(
         bool,
         typer.Option("--run", help="Measure the run time of programs for this machine's processor (five runs each)."),
     ] = False,
+    metric: SlowerOption = None,
+    function: FunctionOption = None,
+    time: TimeOption = "60s",
     jobs: JobsOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the candidates; only the failing case is compiled.")
@@ -45,17 +63,31 @@ def remedy(
     Flags that are meant for the compiler's own tests come last and do not end the search. All remedies that were
     found are reported, the best first, and checked on --good and on the newest release. Exit 3 if none is found.
 
+    With --metric, flags are found that bring back at least half of the time lost since --good. Each candidate is measured in
+    turn with both releases, a remedy twice, and its results are compared where the recipe expects some.
+
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
+
+    - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds --budget 30`
     """
+    from triage.bisect.slower import judged_by_time
     from triage.remedy.result import NothingToRemedy
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
 
     cases = load_cases([recipe], suite_config)
     chosen = one_case(cases, case)
-    with open_runner(context.obj, cases, jobs) as runner:
+    if metric and good is None:
+        raise BadInput("--metric needs --good: the toolchain on which the case takes less time")
+    with open_runner(context.obj, cases, jobs) as runner, ExitStack() as opened:
         bad = runner.registry.resolve(toolchain, chosen.compiler)
         reference = runner.registry.resolve(good, chosen.compiler) if good else None
         request = RemedyRequest(chosen, bad, reference, budget, cases, run, exhaustive=every)
+        if metric and reference:
+            budget_of_each = duration_of("--time", time)
+            ends = (reference, bad)
+            judging = opened.enter_context(judged_by_time(runner, chosen, ends, Metric(metric), function, budget_of_each))
+            request = replace(request, untimed=runner, run=False)
+            runner = judging
         if dry_run and not isinstance(planned := planned_changes(runner, request), NothingToRemedy):
             todo = [ProbeJob(change.applied(chosen), bad) for change in planned]
             for line in planned_lines(planned, runner.command_lines(todo)):

@@ -31,7 +31,8 @@ class RemedyRequest:
 
     `budget` is the maximum number of candidates; `siblings` are the recipe's cases; `run` measures the run time of the
     compiled programs if they run on this machine; `seconds` is the time that trying candidates may take; `exhaustive` tries all
-    candidates within the budget, also after one works.
+    candidates within the budget, also after one works; `untimed` is a runner that judges results, where the other one judges
+    times.
     """
 
     case: Case
@@ -42,6 +43,7 @@ class RemedyRequest:
     run: bool = False
     seconds: float | None = None
     exhaustive: bool = False
+    untimed: ProbeRunner | None = None
 
 
 def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | NothingToRemedy:
@@ -131,7 +133,10 @@ def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence
 def _checked(
     runner: ProbeRunner, request: RemedyRequest, remedies: Sequence[Remedy], others: Sequence[ToolchainRef]
 ) -> list[Remedy]:
-    """Try the best remedies on other compilers, and measure the footprints on the bad and the first other one."""
+    """Try the best remedies on other compilers, and measure the footprints on the bad and the first other one.
+
+    Remedies that save time are measured again, and those that do not hold are left out.
+    """
     chosen, rest = remedies[:_MAX_CHECKED], remedies[_MAX_CHECKED:]
     cases = [remedy.change.applied(request.case) for remedy in chosen]
     jobs = [ProbeJob(case, request.bad, footprint=True) for case in cases]
@@ -147,7 +152,16 @@ def _checked(
         )
         for remedy, case in zip(chosen, cases, strict=True)
     ]
-    return [*checked, *rest]
+    if request.untimed is None:
+        return [*checked, *rest]
+    # A time counts when both measurements say so, and only of a program that computes what it must.
+    again = request.untimed.probe_all([ProbeJob(case, request.bad) for case in cases], "results")
+    right = {id(probe.case) for probe in again if isinstance(probe.outcome, Compiled)}
+    return [
+        remedy
+        for remedy, case in zip(checked, cases, strict=True)
+        if id(case) in right and isinstance(probes[id(case), request.bad.revision.name].outcome, Compiled)
+    ]
 
 
 def _other_toolchains(runner: ProbeRunner, request: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:

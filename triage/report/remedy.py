@@ -22,7 +22,7 @@ _MAX_REMEDIES = 8  # on a terminal with all details
 
 @dataclass(frozen=True)
 class CostShape(Shape):
-    """The cost of a compile; metrics that were not measured are null."""
+    """The cost of a compile; metrics that were not measured are null. `time_ratio`: of the metric, to the good toolchain."""
 
     cpu_seconds: float
     seconds: float
@@ -36,6 +36,9 @@ class CostShape(Shape):
     registers: float | None
     run_ms_least: float | None
     run_ms_most: float | None
+    time_ratio: float | None
+    time_ratio_low: float | None
+    time_ratio_high: float | None
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,9 @@ def cost_text(probe: Probe) -> str:
         if name == "run_ms":  # measured several times
             text += f" ({_number(name, metrics['run_ms_least'])} to {_number(name, metrics['run_ms_most'])})"
         parts.append(_metric(name, text))
+    if "time_ratio" in metrics:
+        ratio, low, high = (metrics[f"time_ratio{end}"] for end in ("", "_low", "_high"))
+        parts.append(f"{ratio:.2f} [{low:.2f}, {high:.2f}] times as long as on the good toolchain")
     return ", ".join(parts)
 
 
@@ -256,7 +262,8 @@ def _cost_shape(probe: Probe) -> CostShape | None:
     if not isinstance(probe.outcome, Compiled):
         return None
     measured = probe.measured
-    names = ("artifact_bytes", "binary_bytes", *COST_METRICS, "run_ms_least", "run_ms_most")
+    ratios = ("time_ratio", "time_ratio_low", "time_ratio_high")
+    names = ("artifact_bytes", "binary_bytes", *COST_METRICS, "run_ms_least", "run_ms_most", *ratios)
     metrics = {name: measured.metrics.get(name) for name in names}
     return CostShape(measured.cpu_seconds, measured.seconds, measured.peak_rss_mb, **metrics)
 
