@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from triage.execution.judge import machine_problem
 from triage.execution.onnx_import import OnnxImporters, is_broken
 from triage.execution.process import run
 from triage.model.case import Case, InputKind
+from triage.model.content import file_sha256
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
@@ -102,7 +103,7 @@ class Inputs:
         source = case.input.path
         try:
             if case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX):
-                return Prepared(source, _digest(source))
+                return Prepared(source, file_sha256(source))
             if case.input.kind is InputKind.ONNX:
                 return self._import(case, toolchain, importer)
             target = self._folder / f"{self._key(case)}.mlir"
@@ -178,10 +179,10 @@ class Inputs:
         content.update("".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode("utf-8", "surrogateescape"))
         if case.input.kind is InputKind.ONNX:
             versions = [_version(package) for package in self._onnx.packages]
-            content.update("\0".join((*versions, _digest(case.input.path))).encode())
+            content.update("\0".join((*versions, file_sha256(case.input.path))).encode())
             return content.hexdigest()
         for path in _modules(case.input.path):
-            content.update(f"{path.name}\0{_digest(path)}\0".encode())
+            content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
         return content.hexdigest()
 
 
@@ -225,7 +226,7 @@ def _version(package: str) -> str:
 def verified(target: Path) -> str | None:
     """Return the digest of a file; None when it is missing, damaged, or of a version that wrote no checksums."""
     try:
-        digest = _digest(target)
+        digest = file_sha256(target)
         return digest if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode() else None
     except OSError:
         return None
@@ -233,12 +234,12 @@ def verified(target: Path) -> str | None:
 
 def digest_of(file: Path, *, is_artifact: bool) -> str:
     """Return the digest of a file. That of an artifact, which may be large, was written when it was obtained."""
-    return file.with_suffix(_CHECKSUM).read_text("ascii").strip() if is_artifact else _digest(file)
+    return file.with_suffix(_CHECKSUM).read_text("ascii").strip() if is_artifact else file_sha256(file)
 
 
 def write_checksum(target: Path, content: Path) -> str:
     """Write the checksum that `target` will have with the content of another file, and return it."""
-    digest = _digest(content)
+    digest = file_sha256(content)
     write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
     return digest
 
@@ -247,8 +248,3 @@ def _kept(draft: Path, target: Path) -> Prepared:
     digest = write_checksum(target, draft)
     draft.replace(target)
     return Prepared(target, digest)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as source:
-        return file_digest(source, "sha256").hexdigest()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import file_digest
 from pathlib import Path
+
+from triage.model.content import file_sha256
 
 _CHECKSUMS = "sha256.txt"
 
@@ -18,7 +19,7 @@ def keep_results(files: Sequence[Path], target: Path) -> None:
     draft.mkdir()
     for file in files:
         file.rename(draft / file.name)
-    (draft / _CHECKSUMS).write_text("".join(f"{_sha256(draft / file.name)} {file.name}\n" for file in files))
+    (draft / _CHECKSUMS).write_text("".join(f"{file_sha256(draft / file.name)} {file.name}\n" for file in files))
     target.parent.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):  # another thread or process was faster
         if intact_results(target) is None:
@@ -31,11 +32,10 @@ def intact_results(folder: Path) -> list[Path] | None:
     """Return the files of a reference's results in order; None when they are missing or damaged."""
     try:
         lines = [line.split(" ", 1) for line in (folder / _CHECKSUMS).read_text("utf-8").splitlines()]
-        return [folder / name for _, name in lines] if all(_sha256(folder / name) == digest for digest, name in lines) else None
+        return (
+            [folder / name for _, name in lines]
+            if all(file_sha256(folder / name) == digest for digest, name in lines)
+            else None
+        )
     except (OSError, ValueError):
         return None
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as source:
-        return file_digest(source, "sha256").hexdigest()

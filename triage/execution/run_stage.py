@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Runner
@@ -12,6 +12,7 @@ from triage.execution.inputs import digest_of, verified, write_checksum
 from triage.execution.judge import RUN_MS
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case, Reference, RunSpec
+from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Execution, Limits
 from triage.model.outcome import Cause, Untestable
@@ -149,6 +150,7 @@ class RunPlanner:
     runtime: Callable[[Toolchain, str], Path]
     values: Path
     _programs: dict[Path, str] = field(default_factory=dict)
+    _found: dict[tuple[Path, Path, bool], Path] = field(default_factory=dict)
 
     def plan(
         self,
@@ -170,16 +172,16 @@ class RunPlanner:
             root = self.runtime(toolchain, runner.distribution)
         except EnvironmentFailure as error:
             return Untestable(Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT, str(error))
-        program_in = runner.benchmark_program if spec.measured else runner.program
-        program = program_in(root) or program_in(toolchain.program.parent)
+        program = self._program(runner, root, toolchain.program.parent, measured=spec.measured)
         if program is None:
             return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
         expected = results(spec.reference) if spec.reference else spec.expected
         if isinstance(expected, Untestable):
             return expected
-        options = (*runner.loading(libraries), *runner.options(case, spec))
+        own = runner.options(case, replace(spec, parameters=()) if spec.parameters else spec)
+        options = (*runner.loading(libraries), *(runner.options(case, spec) if spec.parameters else own))
         try:
-            parts = [self._identity(program), *runner.options(case, replace(spec, parameters=()))]
+            parts = [self._identity(program), *own]
             parts += [path.name for path in libraries]
             if spec.closeness is not None:
                 parts.append(f"close {spec.closeness}")
@@ -215,10 +217,19 @@ class RunPlanner:
             write_checksum(target, target)
         return runner.saved(target)
 
+    def _program(self, runner: Runner, root: Path, beside: Path, *, measured: bool) -> Path | None:
+        """Return the program of a runtime, or the one beside the compiler. It is looked up once."""
+        key = (root, beside, measured)
+        if (known := self._found.get(key)) is None:
+            program_in = runner.benchmark_program if measured else runner.program
+            known = program_in(root) or program_in(beside)
+            if known is not None:
+                self._found[key] = known
+        return known
+
     def _identity(self, program: Path) -> str:
         if program not in self._programs:
-            with program.open("rb") as source:
-                self._programs[program] = file_digest(source, "sha256").hexdigest()
+            self._programs[program] = file_sha256(program)
         return self._programs[program]
 
 

@@ -15,7 +15,7 @@ from triage.execution.cache import Evidence
 from triage.execution.judge import MetricThreshold
 from triage.execution.prober import Prober
 from triage.execution.process import memory
-from triage.model.case import Case
+from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
 from triage.model.progress import Progress, Silent
@@ -25,6 +25,7 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 _DOWNLOADS = 4  # at once; more would share the same bandwidth
 _HEADROOM = 1.25  # the peak of a compile varies between runs and releases
 _LEAST_MB = 256.0
+_MOST_UNKNOWN = 20  # jobs more than known ones, until the others are no longer looked up first
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
 _USABLE = 0.9  # share of the available memory
 
@@ -189,6 +190,7 @@ class ProbeRunner:
         self.threshold = threshold
         self.after = after
         self.memory_mb = memory().available * _USABLE / (1 << 20)
+        self._installed: set[tuple[str, str]] = set()
         self.compiles = 0  # made so far, cached answers not counted
         self.observer: ProbeObserver | None = None
         self.cluster: Cluster | None = None
@@ -207,8 +209,10 @@ class ProbeRunner:
 
     def recall(self, job: ProbeJob) -> Probe | None:
         """What the evidence knows of a job; None when it has to be compiled. Installs and compiles nothing."""
-        if job.fresh or not self.registry.is_installed(job.ref):
+        key = _key(job.ref)
+        if job.fresh or not (key in self._installed or self.registry.is_installed(job.ref)):
             return None
+        self._installed.add(key)  # checking every file of an install takes milliseconds
         try:
             return self.prober.recall(job.case, self.registry.obtain(job.ref), job.after)
         except EnvironmentFailure:
@@ -238,13 +242,48 @@ class ProbeRunner:
         executor: Executor = cluster.executor(self, scheduler) if cluster else scheduler
         task = self.progress.task(what, total=len(jobs))
         try:
-            for probe in executor.run(jobs):
+            for probe in self._probes(jobs, executor):
                 task.advance()
                 task.describe(f"{what}  {probe.case.name} on {probe.revision.name}")
                 self.compiles += not probe.cached and probe.measured.seconds > 0
                 yield probe
         finally:
             task.finish()
+
+    def _probes(self, jobs: Sequence[ProbeJob], executor: Executor) -> Iterator[Probe]:
+        """Yield what is known of jobs that need no preparation, then run the others. Stop looking where most is unknown."""
+        unknown: list[ProbeJob] = []
+        recalled = 0
+        for index, job in enumerate(jobs):
+            if len(unknown) > recalled + _MOST_UNKNOWN:
+                unknown += jobs[index:]
+                break
+            try:
+                probe = self.recall(job) if self._is_ready(job) else None
+            except (TriageError, OSError):
+                raise
+            except Exception:  # a defect of this program, which the executor reports with the case
+                probe = None
+            if probe is None:
+                unknown.append(job)
+                continue
+            recalled += 1
+            if self.observer:
+                self.observer.started(job)
+                self.observer.ended(job, probe)
+            yield probe
+        if unknown:
+            yield from executor.run(unknown)
+
+    def _is_ready(self, job: ProbeJob) -> bool:
+        """Whether looking for a job in the evidence runs, imports and downloads nothing."""
+        case, run = job.case, job.case.run
+        return (
+            self.threshold is None
+            and not (job.fresh or job.footprint or case.artifacts or job.ref.bring)
+            and case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX)
+            and (run is None or not (run.reference or run.libraries or run.artifacts or run.arguments))
+        )
 
     def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
         """Open a pool of at most `jobs` threads that wait for compilers. An error or Ctrl-C ends the compilers first."""

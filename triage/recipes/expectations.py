@@ -8,6 +8,8 @@ post-release itself is compared exactly.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from packaging.version import InvalidVersion, Version
 
 from triage.model.case import Case, Expectation, Flag
@@ -66,6 +68,7 @@ def _before(version: Version, bound: Version) -> bool:
     return Version(version.base_version) < bound
 
 
+@lru_cache(maxsize=256)
 def _parsed(version: str | None) -> Version | None:
     if version is None:
         return None

@@ -7,9 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import file_digest
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from triage.model.content import file_sha256
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +61,7 @@ class ValueText:
         return "=".join(part for part in (self.type, content) if part)
 
 
+@lru_cache(maxsize=1 << 13)
 def split_value(text: str) -> ValueText:
     """Split a value. ValueError says what is wrong with it."""
     if _SCALAR.match(text):
@@ -92,8 +95,7 @@ def identity_of(text: str) -> str:
     value = split_value(text)
     if value.file is None:
         return text
-    with Path(value.file).open("rb") as source:
-        return f"{value.type}=@{file_digest(source, 'sha256').hexdigest()}"
+    return f"{value.type}=@{file_sha256(value.file)}"
 
 
 def read_value(text: str) -> Array | None:
