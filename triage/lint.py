@@ -69,13 +69,21 @@ def lint(
     """Lint a case's program; see `_lint`."""
     task = runner.progress.task(f"lint  {case.name}")
     try:
-        return _lint(runner, linter, case, toolchain, task, measured=measured, shown=shown)
+        return _lint(runner, linter, case, toolchain, task, measured=measured, shown=shown, drawn=drawn)
     finally:
         task.finish()
 
 
 def _lint(
-    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, task: Task, *, measured: bool, shown: Path | None
+    runner: ProbeRunner,
+    linter: Linter,
+    case: Case,
+    toolchain: Toolchain,
+    task: Task,
+    *,
+    measured: bool,
+    shown: Path | None,
+    drawn: bool,
 ) -> LintedCase:
     """Lint a case's program.
 
