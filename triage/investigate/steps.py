@@ -303,8 +303,10 @@ class Reduce(InvestigationStep):
         return _stands_for(cluster)
 
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
-        good = setting.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
-        request = ReductionRequest(cluster.case, setting.toolchain, good, same_signature, resume=True)
+        changed = cluster.changed is not None
+        request = ReductionRequest(
+            cluster.case, setting.toolchain, setting.baseline, same_signature, resume=True, changed=changed
+        )
         result = reduce_case(setting.runner, request)
         if isinstance(result, NotReproducible):
             raise StepFailed(result.reason)

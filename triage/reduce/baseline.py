@@ -13,7 +13,7 @@ from triage.execution.runner import ProbeRunner
 from triage.execution.statistics import LEAST, Comparison, Pace, compare_times
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.state import NotReproducible
 
@@ -30,7 +30,8 @@ class Baseline:
 
     seconds: of the failing compile. repeats: compiles of a draft before it counts as passing. probes: of the original;
     again: its further compiles. full: the failure as an earlier full probe recorded it. metric: the number that grew;
-    factor: how many times larger a draft's value must be on the bad toolchain.
+    factor: how many times larger a draft's value must be on the bad toolchain. changed: the good toolchain may fail in another
+    way.
     """
 
     failure: Failure
@@ -44,6 +45,13 @@ class Baseline:
     notes: tuple[str, ...] = ()
     metric: Metric | None = None
     factor: float = 1.0
+    changed: bool = False
+
+    def is_without(self, outcome: Outcome) -> bool:
+        """Return whether an outcome on the good toolchain is without the failure, in the way that the original's is."""
+        if self.changed and isinstance(outcome, Failed):
+            return not self.match(outcome.failure)
+        return isinstance(outcome, Compiled)
 
 
 def baseline(
@@ -53,10 +61,13 @@ def baseline(
     good: Toolchain | None,
     match: Callable[[Failure], Match],
     repeats: int | None,
+    *,
+    changed: bool = False,
 ) -> Baseline | NotReproducible:
     """Compile the case on both toolchains, or take the cached results.
 
-    match: makes the comparison from the failure found. repeats: None to choose it by how often the case fails.
+    match: makes the comparison from the failure found. repeats: None to choose it by how often the case fails. changed: the
+    good toolchain may fail in another way.
     """
 
     def first_probe(case: Case, toolchain: Toolchain) -> Probe:
@@ -71,14 +82,19 @@ def baseline(
         if case.run and isinstance(outcome, Failed) and outcome.failure.stage is Stage.COMPILE:
             case = replace(case, run=None)  # what the good toolchain computes does not matter
             probes = tuple(first_probe(case, toolchain) for toolchain in (bad, good) if toolchain)
-        why_not = _unusable(probes, bad, good)
-        return why_not or _of_failure(runner.prober, case, bad, match, repeats, probes)
+        same = match(outcome.failure) if changed and isinstance(outcome, Failed) else None
+        start = _unusable(probes, bad, good, same) or _of_failure(runner.prober, case, bad, match, repeats, probes)
+        return start if isinstance(start, NotReproducible) else replace(start, changed=changed)
     finally:
         task.finish()
 
 
-def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None) -> NotReproducible | None:
-    """Why the pair is no start for a reduction; None when the bad toolchain fails and the good one compiles."""
+def _unusable(
+    probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None, same: Match | None = None
+) -> NotReproducible | None:
+    """Why the pair is no start for a reduction; None when the bad toolchain fails and the good one compiles, or fails without
+    being the `same`.
+    """
     case, name = probes[0].case, bad.revision.name
     match probes[0].outcome:
         case Compiled():
@@ -93,7 +109,7 @@ def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None) -
         return None
     name = good.revision.name
     match probes[1].outcome:
-        case Failed(failure=failure):
+        case Failed(failure=failure) if same is None or same(failure):
             does = "compute the right result" if case.run else "compile"
             why = f"expected {name} to {does}, but it fails: {failure.failure_class}; pass --good with another version"
             return NotReproducible(case, why, probes)

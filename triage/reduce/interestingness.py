@@ -19,7 +19,7 @@ from triage.execution.prober import Prober
 from triage.execution.statistics import LOOKS, compare_times
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.progress import Task
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
@@ -111,8 +111,8 @@ class Oracle:
         return (line and self._operation_at(draft.document, line)) or ""
 
     def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:
-        """Return whether the good toolchain compiles the draft; True without a good toolchain."""
-        return self.good is None or isinstance(self._compile(draft, self.good, 0, cancelled).outcome, Compiled)
+        """Return whether the good toolchain compiles the draft, or fails as the original allows; True without one."""
+        return self.good is None or self._baseline.is_without(self._compile(draft, self.good, 0, cancelled).outcome)
 
     @property
     def match(self) -> Match:

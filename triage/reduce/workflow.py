@@ -19,7 +19,7 @@ from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.execution import Stage
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, baseline, metric_baseline
 from triage.reduce.draft import Document, Draft, Frontend
@@ -77,7 +77,7 @@ class ReductionRequest:
 
     match: makes the comparison of failures from the one found. repeats: compiles of a draft before it counts as passing,
     None to choose. metric: the number that grew, when nothing fails. other_failures: folder for programs that fail in
-    another way, created when needed.
+    another way, created when needed. changed: the case fails on the good toolchain too, in another way, as drafts may.
     """
 
     case: Case
@@ -88,6 +88,7 @@ class ReductionRequest:
     resume: bool = False
     metric: Metric | None = None
     other_failures: Path | None = None
+    changed: bool = False
 
 
 def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | NotReproducible:
@@ -100,7 +101,7 @@ def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | Not
         request = replace(request, case=replace(request.case, run=None))
         start = metric_baseline(runner.prober, request.case, bad, good, metric)
     else:
-        start = baseline(runner, request.case, bad, good, request.match, request.repeats)
+        start = baseline(runner, request.case, bad, good, request.match, request.repeats, changed=request.changed)
     if isinstance(start, NotReproducible):
         return start
     if start.failure.stage is Stage.COMPILE:
@@ -360,7 +361,7 @@ class _Reducer:
     def _same_failure(self, probes: tuple[Probe, ...]) -> Failure | None:
         """The failure of a full probe on the bad toolchain, if it is the same one and the good toolchain compiles."""
         outcomes = {probe.revision.name: probe.outcome for probe in probes}
-        if self.oracle.good and not isinstance(outcomes[self.oracle.good.revision.name], Compiled):
+        if self.oracle.good and not self.start.is_without(outcomes[self.oracle.good.revision.name]):
             return None
         outcome = outcomes[self.bad.revision.name]
         if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
