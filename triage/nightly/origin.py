@@ -162,7 +162,9 @@ class OriginFinder:
         """Return two releases with the nightlies between them, which are listed once."""
         key = (ends[0].revision.name, ends[1].revision.name)
         if key not in self._inside:
-            self._inside[key] = versions_between(self.runner.registry, *ends, nightlies=True)
+            skipped = next((known.skipped for known in self._inside.values() if known.skipped), None)  # it may take long
+            known = VersionRange(ends, skipped=skipped)
+            self._inside[key] = known if skipped else versions_between(self.runner.registry, *ends, nightlies=True)
         return self._inside[key]
 
     def _request(self, case: Case, kind: BisectKind = BisectKind.REGRESSION) -> BisectRequest:
