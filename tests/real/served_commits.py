@@ -36,19 +36,14 @@ _BINDINGS = ("/_mlir/", "cpython")
 @dataclass(frozen=True)
 class ServedCommits:
     """line: shas, the oldest first and beginning with the commit before the range; culprit: index of the first that is like
-    the newer release; with_artifact: indices of those with a compiler.
+    the newer release; with_artifact: indices of those with a compiler; served: commits whose compiler was downloaded.
     """
 
     github: LoopbackGitHub
     line: tuple[str, ...]
     culprit: int
     with_artifact: frozenset[int]
-
-    def suspects(self) -> tuple[str, ...]:
-        """Return the commits that no probe can separate: those after the last older compiler, up to the first newer one."""
-        low = max((index for index in self.with_artifact if index < self.culprit), default=0)
-        high = min((index for index in self.with_artifact if index >= self.culprit), default=len(self.line) - 1)
-        return self.line[low + 1 : high + 1]
+    served: set[str]
 
 
 class _Archives(dict[int, bytes]):
@@ -57,12 +52,14 @@ class _Archives(dict[int, bytes]):
     def __init__(self) -> None:
         super().__init__()
         self.origins: dict[int, tuple[Path, str]] = {}
+        self.served: set[str] = set()
 
     def __contains__(self, artifact: object) -> bool:
         return artifact in self.origins
 
     def __getitem__(self, artifact: int) -> bytes:
         root, sha = self.origins[artifact]
+        self.served.add(sha)
         wheel, sink = io.BytesIO(_packed(root)), io.BytesIO()
         name = f"iree_base_compiler-9.9.9.dev0+{sha[:10]}"
         with zipfile.ZipFile(wheel, "a") as packed:
@@ -125,4 +122,4 @@ def served_commits(clone: Path, releases: tuple[Path, Path], tags: tuple[str, st
             if not is_expired:
                 archives.origins[number + 1000] = releases[index >= at], sha
                 with_artifact.add(index)
-        yield ServedCommits(github, line, at, frozenset(with_artifact))
+        yield ServedCommits(github, line, at, frozenset(with_artifact), archives.served)
