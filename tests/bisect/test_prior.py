@@ -185,3 +185,12 @@ def test_clues_come_from_a_failure() -> None:
 def test_no_commits_have_no_prior() -> None:
     with pytest.raises(ValueError, match="no prior"):
         commit_prior([], Clues())
+
+
+def test_what_all_commits_have_is_no_reason() -> None:
+    others = [commit(f"Change {index}", GPU) for index in range(9)]
+    commits = [*others, commit("Enable the new pass by default", GPU)]
+    reasons = explain(commits, Clues(backend="rocm"))
+    assert all(not found for found in reasons[:9])
+    assert reasons[9]
+    assert len(commit_prior(commits, Clues(backend="rocm"))) == 10

@@ -25,6 +25,7 @@ from triage.git_history.refs import links_of
 from triage.model.outcome import Failure
 from triage.model.revision import ChangedFile, Commit
 
+_NEARLY_ALL, _FEW = 0.8, 5  # share of the commits that have a reason in common; ranges too short to tell
 FLOOR = 0.1  # part of the probability that is spread evenly
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _OWN_NUMBER = re.compile(r"\s*\(#\d+\)\s*$")
@@ -128,20 +129,31 @@ def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
 
 
 def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> tuple[tuple[Reason, ...], ...]:
-    """List for each commit the reasons for its place in `commit_prior`, strongest first; empty when there is none."""
+    """List for each commit the reasons for its place in `commit_prior`, strongest first; empty when there is none.
+
+    What nearly every commit of the range has in the same measure distinguishes none of them and is no reason.
+    """
+    matrix = feature_matrix(tuple(commits), clues, project)
+    telling = [_is_telling(column) for column in matrix.T]
     return tuple(
         tuple(
             sorted(
                 (
                     Reason(feature.name, feature.reason, round(float(value) * feature.weight, 2))
-                    for feature, value in zip(features(), row, strict=True)
-                    if value and feature.weight
+                    for feature, value, tells in zip(features(), row, telling, strict=True)
+                    if value and feature.weight and tells
                 ),
                 key=lambda reason: -abs(reason.bits),
             )
         )
-        for row in feature_matrix(tuple(commits), clues, project)
+        for row in matrix
     )
+
+
+def _is_telling(column: Floats) -> bool:
+    """Whether a feature differs between commits: no value is that of nearly all."""
+    _, counts = np.unique(column[column != 0], return_counts=True)
+    return len(column) < _FEW or counts.max(initial=0) <= _NEARLY_ALL * len(column)
 
 
 @dataclass(frozen=True, slots=True)
