@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,32 @@ def state(k, g, out, starts, scale, K: tl.constexpr, USE_G: tl.constexpr):
 }
 
 
+WRONG = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def convert(flags, out, what: tl.constexpr, N: tl.constexpr):
+    rows = tl.arange(0, N)
+    chosen = tl.load(flags + rows) & 1
+    tl.store(out + rows, tl.where(chosen == 1, 1.0, 0.0).to(tl.pointer_type(what).element_ty))
+"""
+
+
+def test_wrong_guesses_are_corrected(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "convert.py").write_text(WRONG)
+    words = ["--input", tmp_path / "convert.py", "-t", "triton:3.4.0", "--format", "json"]
+    done = triage("recipe", "new", tmp_path / "convert.yaml", *words)
+    assert {each["toolchain"]: each["status"] for each in json.loads(done.stdout)["tried"]}["3.4.0"] == "passed"
+    text = (tmp_path / "convert.yaml").read_text()
+    assert re.search(r'flags: "\*[iu]\d+:16"  # guessed', text)
+    assert re.search(r'what: "tl\.\w+"  # guessed', text)
+
+
 def test_generated_recipes_of_kernels_compile(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     for kernel in sorted((ROOT / "recipes" / "kernels").glob("*.py")):
-        done = triage("recipe", "new", tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml", "--input", kernel)
+        path = tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml"
+        done = triage("recipe", "new", path, "--input", kernel, "--no-try")
         assert done.returncode == 0, done.stderr
         assert "triton:latest" in done.stderr
     for name, text in PACKAGE.items():
@@ -53,7 +77,9 @@ def test_generated_recipes_of_kernels_compile(shared_home: Path, triage: Triage,
         (tmp_path / name).write_text(text)
     words = ["--input", tmp_path / "layers" / "linear.py", "--kernel", "state"]
     done = triage("recipe", "new", tmp_path / "new" / "state.yaml", *words, "--format", "json")
-    assert json.loads(done.stdout)["input"] == str(tmp_path / "new" / "state.py")
+    document = json.loads(done.stdout)
+    assert document["input"] == str(tmp_path / "new" / "state.py")
+    assert [each["status"] for each in document["tried"]] == ["passed"]
     path = tmp_path / "new" / "state.yaml"
     path.write_text(path.read_text().replace("USE_G: false", "USE_G: true"))
     done = triage("run", tmp_path / "new", "-t", "triton:3.2.0", "--format", "json")

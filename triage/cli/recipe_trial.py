@@ -22,6 +22,7 @@ from triage.recipes.starter import new_recipe
 from triage.report.housekeeping import TriedShape
 
 _SECONDS = 30.0  # of one compile that tries a guess
+_OLDER = 4  # installed releases that are tried, the newest included
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +35,44 @@ class TriedStart:
 
 
 def try_start(context: typer.Context, start: RecipeStart, title: str, revs: Sequence[str]) -> TriedStart:
-    """Correct the guessed values on the newest of the toolchains, and compile the result on all of them.
+    """Correct the guessed values on the newest installed toolchain, and compile the result on the ones that are named.
 
-    revs: the toolchains; the newest installed one in addition.
+    A newest release that lacks what the program uses is followed by the named ones and by older installed ones, until the
+    program compiles on one. revs: the toolchains that are named.
     """
     with TemporaryDirectory() as folder, open_runner(context.obj, ()) as runner:
-        installed = runner.registry.installed_releases(start.family)
-        refs = [*refs_of(runner, start.family, revs), *installed[-1:]]
+        installed = [*reversed(runner.registry.installed_releases(start.family))]
+        named = refs_of(runner, start.family, revs)
+        refs = list({ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])}.values())
         if not refs:
             note = f"not tried: no release of {start.family} is installed; -t {start.family}:latest installs one and tries it"
             return TriedStart(start, note=note)
-        names = list({ref.revision.name: ref for ref in refs}.values())
-        newest, *others = sorted(names, key=lambda ref: ref not in installed[-1:])
-        toolchain = runner.registry.obtain(newest)
-        task = runner.progress.task(f"trying guesses  {title}")
+        results: dict[str, TriedShape] = {}
+        for ref in refs:
+            is_named = ref.revision.name in {each.revision.name for each in named}
+            passed = any(result.status == "passed" for result in results.values())
+            if passed and not is_named:
+                continue
+            toolchain = runner.registry.obtain(ref)
+            if not passed:
+                start = _improved(runner, Path(folder), title, start, toolchain)
+            results[ref.revision.name] = _result(runner, _case(Path(folder), title, start), toolchain)
+    return TriedStart(start, tuple(results.values()))
 
-        def compile_(candidate: RecipeStart) -> Execution | None:
-            case = _case(Path(folder), title, candidate)
-            case = replace(case, limits=replace(case.limits, timeout=_SECONDS))
-            execution = runner.prober.observe(case, toolchain, lambda invocation: invocation)
-            return execution if isinstance(execution, Execution) else None
 
-        try:
-            better = Families()[start.family].improve(start, compile_)
-        finally:
-            task.finish()
-        case = _case(Path(folder), title, better)
-        results = [_result(runner, case, each) for each in (toolchain, *map(runner.registry.obtain, others))]
-    return TriedStart(better, tuple(results))
+def _improved(runner: ProbeRunner, folder: Path, title: str, start: RecipeStart, toolchain: Toolchain) -> RecipeStart:
+    task = runner.progress.task(f"trying guesses  {title}  {toolchain.revision.name}")
+
+    def compile_(candidate: RecipeStart) -> Execution | None:
+        case = _case(folder, title, candidate)
+        case = replace(case, limits=replace(case.limits, timeout=_SECONDS))
+        execution = runner.prober.observe(case, toolchain, lambda invocation: invocation)
+        return execution if isinstance(execution, Execution) else None
+
+    try:
+        return Families()[start.family].improve(start, compile_)
+    finally:
+        task.finish()
 
 
 def _case(folder: Path, title: str, start: RecipeStart) -> Case:

@@ -389,10 +389,17 @@ def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], abo
     bound = bindings_of(kernel)
     addresses: list[ast.expr] = []
     wide: list[ast.expr] = []
+    bits: list[ast.expr] = []
     indexed: list[ast.expr] = []  # pointers that kernels called here read indices and floats from
     precise: list[ast.expr] = []
     positions: list[ast.expr] = []  # values in addresses and loop bounds; a compared value may come from memory
     compared: list[ast.expr] = [node for node in ast.walk(kernel) if isinstance(node, ast.Compare)]
+    for node in ast.walk(kernel):
+        match node:
+            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.LShift() | ast.RShift(), right=right):
+                bits += [left, right]
+            case ast.UnaryOp(op=ast.Invert(), operand=inner_value):
+                bits.append(inner_value)
     for call in calls_in(kernel):
         callee = ast.unparse(call.func).rpartition(".")[2]
         if (callee in _MEMORY or callee.startswith("atomic_")) and call.args:
@@ -418,7 +425,7 @@ def uses_of(kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], abo
     pointers = {name for address in addresses for name in _bases(address, bound, frozenset())}
     indices = {name: values for name, values in bound.items() if name in in_positions}
     loaded = [call for values in indices.values() for value in values for call in _loads(value)]
-    indexed += [call.args[0] for call in loaded]
+    indexed += [call.args[0] for call in (*loaded, *_read_into(bits, bound))]
     precise += [call.args[0] for call in _read_into(wide, bound)]
     of_indices = {name for address in indexed for name in _bases(address, bound, frozenset())}
     of_floats = {name for address in precise for name in _bases(address, bound, frozenset())} - of_indices

@@ -30,6 +30,9 @@ _ABOUT_POINTERS = re.compile(r"(?i)pointer|ptr type|block_type|load|store|atomic
 _ABOUT_ELEMENTS = re.compile(
     r"(?i)dtype|fp\d|bf16|float|int\d|unsigned|must be same|same type|bitcast|logical|integer|precision"
 )
+# No other value helps: the release lacks what the kernel uses.
+_BITS_OF_FLOATS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support")
+_LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
 _PYTHON_VALUE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|constexpr\[\d")
 
 
@@ -62,7 +65,7 @@ def improve_guess(start: KernelStart, compile_: Compile) -> KernelStart:
     if best is None or kernel is None:
         return start
     sideways = 0
-    while not best.compiled and trial.left > 0 and sideways <= _MOST_SIDEWAYS:
+    while not best.compiled and trial.left > 0 and sideways <= _MOST_SIDEWAYS and not _LACKING.search(best.message):
         following: _Attempt | None = None
         for guess in _changes(kernel, best):
             attempt = trial.attempt(best.start.with_guess(guess))
@@ -150,6 +153,8 @@ def _rank(guess: KernelGuess, name: str, value: Constant, message: str) -> int:
     old: Constant = guess.signature.get(name, guess.constexprs.get(name))
     is_pointer, was_pointer = str(value).startswith("*"), str(old).startswith("*")
     changes_kind = is_pointer != was_pointer
+    if _BITS_OF_FLOATS.search(message) and name in guess.signature:
+        return 0 if value == "*i32:16" else 3
     if "NameError" in message:  # none of the branches that bind the name was taken
         return 0 if name in guess.constexprs and not str(value).startswith("tl.") else 3
     if _PYTHON_VALUE.search(message) and name in guess.constexprs:
