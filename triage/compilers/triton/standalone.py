@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -14,6 +15,31 @@ from triage.config.values import yaml_text
 from triage.model.case import Target
 
 SCRIPT = "repro.py"
+_PYTHON = "3.11"  # every release from 2.1 on has a wheel for it
+_WITHOUT_TORCH = [
+    "import json",
+    "import sys",
+    "from pathlib import Path",
+    "from types import SimpleNamespace",
+    "from unittest.mock import MagicMock",
+    "",
+    "# This release imports torch, which a compile ahead of time does not need.",
+    'sys.modules["torch"] = MagicMock(**{"version.hip": None})',
+    "",
+]
+_WITHOUT_DRIVER = [
+    "# Do not ask for a GPU, and do not build or load the launcher.",
+    "compiler.get_backend = lambda _: MagicMock()",
+    'compiler.get_cuda_version_key = compiler.make_stub = lambda *_, **__: ""',
+    "compiler.CompiledKernel = lambda _function, _launcher, metadata, _code: SimpleNamespace(**metadata)",
+    "",
+]
+_WITHOUT_DRIVER_2_3 = [
+    "# Do not build or load the launcher, which needs a GPU.",
+    'compiler.CUDABackend.make_launcher_stub = lambda *_: ""',
+    "compiler.CompiledKernel = lambda _, file: SimpleNamespace(**json.loads(Path(file).read_text()))",
+    "",
+]
 _NEWEST = Version("1000")  # assumed for a build without a version
 Release = tuple[int, int]
 
@@ -40,13 +66,28 @@ def kernel_keys(kernel: KernelSpec) -> Iterator[str]:
 def call(task: StandaloneCompile) -> StandaloneCall:
     """Run the script beside the kernel. pip also installs what Triton imports but its wheel does not require."""
     words = ("python3", SCRIPT)
-    version = _parsed(task.version)
-    unlisted = ["torch", "numpy"] if version < Version("3.0") else []
-    unlisted += ["setuptools"] if version < Version("3.3") else []
-    install = task.requirement and " ".join((task.requirement, *unlisted))
+    install = " ".join(_packages(task)) or None
     check = '"${PYTHON:-python3}" -c "import triton" || exit 127'
     remark = "\n# Set PYTHON to the interpreter that has it."
     return StandaloneCall(install, words, f'"${{PYTHON:-python3}}" {SCRIPT}', remark, (check,))
+
+
+def _packages(task: StandaloneCompile) -> list[str]:
+    """The requirements of the script: the release, and what it imports but its wheel does not require."""
+    version = _parsed(task.version)
+    unlisted = ["numpy"] if version < Version("3.0") else []
+    unlisted += ["setuptools"] if version < Version("3.3") else []
+    return [task.requirement, *unlisted] if task.requirement else []
+
+
+def _description(task: StandaloneCompile) -> list[str]:
+    """The first lines of the script: what it does, and a command that runs it anywhere."""
+    does = f"Compile {task.source} ahead of time for {task.case.target.chip} with Triton {task.release}; no GPU is needed."
+    if not (packages := _packages(task)):
+        return [f'"""{does}"""']
+    wanted = [word for package in packages for word in ("--with", package)]
+    command = shlex.join(["uv", "run", "--no-project", "--python", _PYTHON, *wanted, SCRIPT])
+    return [f'"""{does}', "", f"    {command}", '"""']
 
 
 def _parsed(version: str | None) -> Version:
@@ -64,16 +105,16 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
     assert chip  # it was compiled for it
     limit = chip.shared_limit if task.failure_class == "shared-memory-overflow" else None
     source = None if task.function is None else _KernelSource(task.function, kernel, release)
-    needs = "; it asks for a GPU after compiling" if release < (3, 0) else "; no GPU is needed"
-    lines = [f'"""Compile {task.source} ahead of time for {target.chip} with Triton {task.release}{needs}."""']
-    lines += [
+    lines = [
+        *_description(task),
         "",
-        *(["import sys", ""] if limit else []),
+        *(_WITHOUT_TORCH if release < (3, 0) else ["import sys", ""] if limit else []),
         "import triton",
         *(source.imports(target) if source else _backend(target, release, described=False)),
         "",
     ]
     lines += _without_linker(target, release)
+    lines += (_WITHOUT_DRIVER_2_3 if release >= (2, 3) else _WITHOUT_DRIVER) if release < (3, 0) else []
     lines += source.before if source else []
     if source is None:
         arguments = [f'"{task.source}"', *_targeted(kernel, target.backend, chip, release)]
@@ -113,6 +154,8 @@ class _KernelSource:
                 lines.append(f"from triton.compiler.compiler import ASTSource{', AttrsDescriptor' if self.described else ''}")
             case _:
                 lines.append("from triton.compiler.compiler import instance_descriptor")
+        if self.release < (3, 0):
+            lines.insert(0, "from triton.compiler import compiler")
         return [*lines, "", f"from input import {self.function.name.partition('.')[0]}"]
 
     @property
