@@ -1,4 +1,7 @@
-"""Compile input.py ahead of time for sm_90 with Triton 3.2.0; no GPU is needed."""
+"""Compile input.py ahead of time for sm_90 with Triton 3.2.0; no GPU is needed.
+
+    uv run --no-project --python 3.11 --with triton==3.2.0 --with setuptools repro.py
+"""
 
 import triton
 from triton.backends.compiler import GPUTarget
