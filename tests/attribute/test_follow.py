@@ -155,3 +155,18 @@ def test_a_function_that_a_lowering_adds_has_no_counterpart() -> None:
     found = judge(good, bad)
     assert found.persistent is not None
     assert found.persistent.aligned.pass_name == "Lower"
+
+
+def test_the_functions_of_a_named_kernel_are_followed() -> None:
+    """`main$1` is no beginning of `main$10_add`: names end at an underscore."""
+    both = (func("main$10_add", "t.add"), func("main$1_mul", "t.mul"))
+    good = traced(
+        ("Outline", module(MAIN, device=both)), ("Tile", func("main$10_add", "t.a")), ("Pack", func("main$1_mul", "t.m"))
+    )
+    bad = traced(
+        ("Outline", module(MAIN, device=both)), ("Tile", func("main$10_add", "t.b")), ("Pack", func("main$1_mul", "t.n"))
+    )
+    for kernel, name, pass_name in (("main$10", "main$10_add", "Tile"), ("main$1", "main$1_mul", "Pack")):
+        found = follow(TracePair(good, bad, WORDS.passes, (False, False), kernel=kernel))
+        assert found.persistent is not None
+        assert (found.bad, found.persistent.aligned.pass_name) == (name, pass_name)

@@ -45,6 +45,16 @@ def test_the_side_of_a_candidate_is_never_wrong(busy: dict[str, float]) -> None:
     assert not slow.cached
 
 
+@pytest.mark.parametrize("true", [0.01, 0.02])
+def test_a_measured_candidate_has_its_time_and_its_interval(true: float) -> None:
+    read = judged(true, Machine(1))
+    metrics = read.measured.metrics
+    assert metrics["time_ratio_low"] <= metrics["time_ratio"] <= metrics["time_ratio_high"]
+    assert metrics["time_ratio_low"] < true / 0.01 < metrics["time_ratio_high"]
+    assert metrics["run_ms_least"] <= metrics["run_ms"] <= metrics["run_ms_most"]
+    assert metrics["run_ms"] == pytest.approx(1000 * true, rel=0.1)
+
+
 def test_a_candidate_at_the_threshold_is_skipped() -> None:
     for seed in range(10):
         read = judged(0.0141, Machine(seed, noise=0.1))

@@ -99,3 +99,13 @@ def test_a_wrong_constant_is_found_when_all_operations_agree(attributed: Any) ->
     assert {"name": "operation (i1, i1) -> i1", "good": "arith.cmpi arith.maxui", "bad": "arith.cmpi arith.maxsi"} in (
         attribution["pass"]["choices"]
     )
+
+
+@pytest.mark.slow
+def test_the_pass_that_made_a_program_slower_is_found(attributed: Any) -> None:
+    attribution = attributed("row-sum", "3.10.0", "3.11.0", "--metric", "run_seconds", "--no-phases")
+    assert attribution["status"] == "parted"
+    assert attribution["failure"]["signature"] == "metric:run_seconds"
+    assert float(attribution["failure"]["details"]["low"]) > 1
+    assert attribution["function"]["bad"].startswith("row_sum_dispatch_0")
+    assert attribution["pass"]["name"] == "LLVMCPUTileAndFuseProducerConsumerPass"
