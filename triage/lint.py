@@ -14,6 +14,7 @@ from triage.execution.mlir_tools import Reader
 from triage.execution.prober import Naming
 from triage.execution.process import run
 from triage.execution.runner import ProbeRunner
+from triage.execution.solver_choices import solver_choices
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -120,6 +121,10 @@ def _lint(
     if measured:
         task.describe(f"lint  {case.name}: compile for the affinity solver")
         extra = _measured(runner, linter, replace(case, target=target), toolchain, report)
+    picture = None
+    if drawn:
+        task.describe(f"lint  {case.name}: draw")
+        picture = _drawn(runner, linter, replace(case, target=target), toolchain, module, extra if measured else None)
     return LintedCase(
         case=case,
         source=name,
@@ -132,8 +137,24 @@ def _lint(
         flags=(*report.flags, *extra.flags),
         silenced=len(report.findings) - len(loud),
         notes=(*notes, *extra.notes),
-        picture=linter.picture(module, options, {}) if drawn else None,
+        picture=picture,
     )
+
+
+def _drawn(
+    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, module: Module, measured: SolverMeasurement | None
+) -> ProgramPicture:
+    """Draw a program, with the solver's choices where it was measured."""
+    solver = linter.solver(toolchain)
+    analysed = None
+    if measured is not None and case.target.backend:
+        limits = [
+            flag.removeprefix(solver.option) for flag in measured.flags if solver.option and flag.startswith(solver.option)
+        ]
+        analysed = solver_choices(runner, solver, case, toolchain, int(limits[0]) if limits else None)
+    picture = linter.picture(module, _options(runner, case, toolchain), analysed)
+    findings = [finding.message for finding in (measured.findings if measured else ()) if finding.rule == solver.rule.name]
+    return replace(picture, remarks=(*findings, *picture.remarks))
 
 
 def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:

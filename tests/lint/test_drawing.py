@@ -58,13 +58,16 @@ def test_the_longest_chain_is_marked_through_its_loops(read: Read) -> None:
     assert "12 in-place operations in a row" in drawn.remarks[0]
 
 
-def test_positions_where_the_solver_is_undecided_are_marked(read: Read) -> None:
+def test_operations_where_the_solver_keeps_several_devices_are_marked(read: Read) -> None:
     program = read(sharded(2, "--layers", "1"), hip(2))
     operation = next(each for each in program.functions[0].walk() if each.name == "linalg.matmul" and each.position)
     assert operation.position
-    [picture] = draw(program, {operation.position: "two devices"}).functions
-    [node] = [node for node in picture.nodes if Mark.UNDECIDED in node.marks]
-    assert "two devices" in node.details
+    place = (operation.position.line, operation.position.column)
+    shown = program.placed[operation.results[0]]
+    for devices, mark in ((("__device_0", "__device_1"), Mark.UNDECIDED), (("elsewhere",), Mark.OVERRULED), ((shown,), None)):
+        [picture] = draw(program, {place: devices}).functions
+        marks = [each for node in picture.nodes for each in node.marks if each in (Mark.UNDECIDED, Mark.OVERRULED)]
+        assert marks == ([mark] if mark else [])
 
 
 def test_a_large_program_is_drawn_in_parts(read: Read) -> None:

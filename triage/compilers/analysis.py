@@ -127,8 +127,8 @@ class Linter(Protocol):
     def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
 
-    def picture(self, module: Module, options: Sequence[str], undecided: Mapping[SourcePosition, str]) -> ProgramPicture:
-        """Draw a module. undecided: position of an operation -> why its device is not decided."""
+    def picture(self, module: Module, options: Sequence[str], analysed: Module | None) -> ProgramPicture:
+        """Draw a module. analysed: the same program with the choices of the affinity solver."""
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         """Return how the affinity solver is limited and measured on this version."""

@@ -21,7 +21,8 @@ class Mark(StrEnum):
 
     NO_AFFINITY = "no affinity"
     CHAIN = "longest in-place chain"
-    UNDECIDED = "solver undecided"
+    UNDECIDED = "solver keeps several devices"
+    OVERRULED = "solver chooses another device"
 
 
 @dataclass(frozen=True, slots=True)

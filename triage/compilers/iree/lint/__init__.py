@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from triage.compilers.analysis import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import placement, shapes
-from triage.compilers.iree.lint.drawing import draw
+from triage.compilers.iree.lint.drawing import chosen_devices, draw
 from triage.compilers.iree.lint.program import LintProgram
 from triage.compilers.picture import ProgramPicture
-from triage.mlir import Module, SourcePosition
+from triage.mlir import Module
 from triage.model.revision import Toolchain
 
 ERROR, WARNING, ADVICE = Severity.ERROR, Severity.WARNING, Severity.ADVICE
@@ -72,8 +72,8 @@ class IreeLinter:
         findings = tuple(finding for check in CHECKS.values() for finding in check(program))
         return ProgramFindings(findings, placement.devices_of(program), placement.flags_for(program))
 
-    def picture(self, module: Module, options: Sequence[str], undecided: Mapping[SourcePosition, str]) -> ProgramPicture:
-        return draw(LintProgram(module, options), undecided)
+    def picture(self, module: Module, options: Sequence[str], analysed: Module | None) -> ProgramPicture:
+        return draw(LintProgram(module, options), chosen_devices(LintProgram(analysed)) if analysed else {})
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         flags = toolchain.capabilities.flags

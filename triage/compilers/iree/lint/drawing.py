@@ -10,8 +10,8 @@ from functools import cached_property
 from triage.compilers.iree.lint.placement import chains_of, devices_of
 from triage.compilers.iree.lint.program import LintProgram, is_control_flow, is_tensor
 from triage.compilers.picture import Mark, NodeKind, Picture, PictureEdge, PictureNode, ProgramPicture
-from triage.mlir import Block, Operation, SourcePosition, Value
-from triage.mlir.tree import arguments_of
+from triage.mlir import Block, Operation, Value
+from triage.mlir.tree import arguments_of, array_elements
 
 _MOST_NODES = 60  # of one picture; more are drawn as parts
 _MOST_VALUES = 16  # arguments or results that are drawn one by one
@@ -19,16 +19,32 @@ _MOST_DETAILS = 12
 _SHORTEST_CHAIN = 4  # that is worth marking
 
 
-def draw(program: LintProgram, undecided: Mapping[SourcePosition, str]) -> ProgramPicture:
-    """The pictures of all functions. undecided: positions of operations where the solver keeps several devices."""
+Place = tuple[int, int]  # line and column of an operation
+
+
+def chosen_devices(analysed: LintProgram) -> dict[Place, tuple[str, ...]]:
+    """The devices that the solver chose for the results of each operation; several where it keeps several."""
+    chosen: dict[Place, tuple[str, ...]] = {}
+    for operation in analysed.module.walk():
+        parts = array_elements((operation.attribute("stream.affinities.results") or "").strip())
+        devices = max((tuple(dict.fromkeys(analysed.devices_in(part))) for part in parts), key=len, default=())
+        if devices and operation.position:
+            chosen.setdefault((operation.position.line, operation.position.column), devices)
+    return chosen
+
+
+def draw(program: LintProgram, chosen: Mapping[Place, tuple[str, ...]]) -> ProgramPicture:
+    """The pictures of all functions. chosen: the devices that the affinity solver chose."""
     chains = {function: chain for function, chain in chains_of(program) if len(chain) >= _SHORTEST_CHAIN}
     functions = [
-        _Drawing(program, frozenset(chains.get(function, ())), undecided).function(function) for function in program.functions
+        _Drawing(program, frozenset(chains.get(function, ())), chosen).function(function) for function in program.functions
     ]
     remarks = [
         f"@{function.symbol}: {len(chain)} in-place operations in a row, lines {chain[0].line} to {chain[-1].line}"
         for function, chain in chains.items()
     ]
+    if chosen:
+        remarks.append("An operation whose device the program does not show is on the device that the solver chose.")
     return ProgramPicture(functions, [device.name for device in devices_of(program)], remarks)
 
 
@@ -55,7 +71,7 @@ class _Flow:
 class _Drawing:
     program: LintProgram
     chain: frozenset[Operation]
-    undecided: Mapping[SourcePosition, str]
+    chosen: Mapping[Place, tuple[str, ...]]
 
     @cached_property
     def _chained_values(self) -> frozenset[Value]:
@@ -123,6 +139,7 @@ class _Drawing:
             if not tensors and operation is block.operations[-1]:
                 continue  # what a function or a region returns
             device = next((self.program.placed[value] for value in (*tensors, *used) if value in self.program.placed), None)
+            device = device or next(iter(self._chosen(operation)), None)
             sources = [homes[value] for value in used]
             is_region = is_control_flow(operation) and bool(operation.regions)
             level = max((self._level(source, device, is_region) for source in sources), default=0)
@@ -175,8 +192,25 @@ class _Drawing:
 
     def _marks(self, operations: Sequence[Operation]) -> frozenset[Mark]:
         chained = any(operation in self.chain for operation in operations)
-        open_ = any(operation.position in self.undecided for operation in operations if operation.position)
-        return frozenset([Mark.CHAIN] * chained + [Mark.UNDECIDED] * open_)
+        choices = [self._choice(operation) for operation in operations]
+        undecided, overruled = (
+            any(mark is each for mark, _ in filter(None, choices)) for each in (Mark.UNDECIDED, Mark.OVERRULED)
+        )
+        return frozenset([Mark.CHAIN] * chained + [Mark.UNDECIDED] * undecided + [Mark.OVERRULED] * overruled)
+
+    def _chosen(self, operation: Operation) -> tuple[str, ...]:
+        position = operation.position
+        return self.chosen.get((position.line, position.column), ()) if position else ()
+
+    def _choice(self, operation: Operation) -> tuple[Mark, str] | None:
+        """How the solver's choice differs from what the program shows."""
+        devices = self._chosen(operation)
+        shown = next((self.program.placed[value] for value in operation.results if value in self.program.placed), None)
+        if len(devices) > 1:
+            return Mark.UNDECIDED, f"line {operation.line}: the solver keeps {' and '.join(f'@{name}' for name in devices)}"
+        if devices and shown not in (None, devices[0]):
+            return Mark.OVERRULED, f"line {operation.line}: the solver chooses @{devices[0]}, the program shows @{shown}"
+        return None
 
     def _picture(self, title: str, groups: Sequence[_Group], flows: Mapping[tuple[_Group, _Group], _Flow]) -> Picture:
         ordered = sorted(groups, key=lambda group: group.level)
@@ -194,8 +228,7 @@ class _Drawing:
         lines = [operation.line for operation in group.operations if operation.line]
         details = [f"lines {min(lines)} to {max(lines)}" if len(lines) > 1 else f"line {lines[0]}"] if lines else []
         details += [f"{number} x {name}" for name, number in names.most_common(_MOST_DETAILS)]
-        positions = [operation.position for operation in group.operations if operation.position]
-        details += [self.undecided[position] for position in positions if position in self.undecided][:_MOST_DETAILS]
+        details += [text for _, text in filter(None, map(self._choice, group.operations))][:_MOST_DETAILS]
         title = f"{count} operations" if count > 1 else group.operations[0].name
         return PictureNode(title, NodeKind.OPERATIONS, group.device, count, tuple(details), self._marks(group.operations))
 
