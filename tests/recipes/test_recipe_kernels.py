@@ -164,6 +164,25 @@ def test_two_definitions_of_one_name_are_both_copied(package):
     assert {"decay", "decay_ops"} <= set(names) or {"decay", "decay_constants"} <= set(names)
 
 
+def test_a_kernel_inside_a_function_is_copied_out_of_it(tmp_path):
+    text = """def build():
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def inner(x_ptr, N: tl.constexpr):
+        tl.store(x_ptr + tl.arange(0, N), 0)
+
+    return inner
+"""
+    (tmp_path / "k.py").write_text(text)
+    start = start_from_kernel(tmp_path / "new.yaml", tmp_path / "k.py", None, None, None)
+    assert start is not None
+    assert start.copied is not None
+    tree = ast.parse(start.copied)
+    assert [type(node).__name__ for node in tree.body] == ["Import", "Import", "FunctionDef"]
+
+
 def test_launches_show_types_and_constants(package):
     launch = """
 

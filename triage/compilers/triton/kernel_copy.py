@@ -69,9 +69,11 @@ class KernelCopy:
     problems: tuple[str, ...]
 
 
-def is_standalone(path: Path, text: str) -> bool:
-    """Whether the file imports only modules that a toolchain's own environment has."""
+def is_standalone(path: Path, text: str, kernel: str | None = None) -> bool:
+    """Whether the file imports only modules that a toolchain's own environment has, and has the kernel outside of functions."""
     source = _Source(path, text)
+    if any(getattr(node, "name", None) == kernel for outer in source.tree.body for node in _nested(outer)):
+        return False
     imports = [node for node in ast.walk(source.tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     return not any(_is_relative(node) or _modules(node) - _PRESENT or _file_of(source, node) for node in imports)
 
@@ -307,7 +309,7 @@ class _Gathering:
                 return [f"with {head}:", *inner] if inner else []
         names = self._kept.get(statement)
         if not names:
-            return []
+            return [line for inner in _nested(statement) for line in self._written(source, inner)]
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             return [line for name in sorted(names) for line in self._import_line(source, statement, name)]
         text = self._edited(source, statement)
@@ -370,7 +372,9 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def leaves(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The simple statements of a module, also those below conditions."""
+    """The simple statements of a module, also those below conditions, and the kernels and imports inside of functions that
+    define kernels.
+    """
     return (statement for statement, _ in _with_parents(body, ()))
 
 
@@ -385,6 +389,17 @@ def _with_parents(body: Sequence[ast.stmt], parents: tuple[_Compound, ...]) -> I
                     yield from _with_parents(inner, (*parents, node))
             case _:
                 yield node, parents
+                yield from ((inner, parents) for inner in _nested(node))
+
+
+def _nested(statement: ast.stmt) -> list[ast.stmt]:
+    """The kernels that a function defines, and its imports; empty for a function without kernels."""
+    if not isinstance(statement, ast.FunctionDef):
+        return []
+    inner = [node for node in ast.walk(statement) if isinstance(node, (ast.FunctionDef, ast.Import, ast.ImportFrom))]
+    kernels = {node for node in inner if isinstance(node, ast.FunctionDef) and node is not statement and _kept_decorators(node)}
+    wanted = [node for node in inner if node in kernels or not isinstance(node, ast.FunctionDef)]
+    return sorted(wanted, key=lambda node: node.lineno) if kernels else []
 
 
 def _header(statement: _Compound) -> list[ast.AST]:

@@ -40,7 +40,7 @@ def start_from_kernel(
         return None
     target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
     copy = recipe.with_suffix(".py")
-    if is_standalone(source, text):
+    if is_standalone(source, text, guess.name):
         alternative = None if copy.exists() else _start_from_copy(copy, source, text, guess, target)
         return KernelStart("triton", source, target, alternative=alternative).with_guess(guess)
     if copy.exists():

@@ -31,7 +31,7 @@ _ABOUT_ELEMENTS = re.compile(
     r"(?i)dtype|fp\d|bf16|float|int\d|unsigned|must be same|same type|bitcast|logical|integer|precision"
 )
 # No other value helps: the release lacks what the kernel uses.
-_BITS_OF_FLOATS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support")
+_BITS_OF_FLOATS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints")
 _LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
 _PYTHON_VALUE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|constexpr\[\d")
 
@@ -154,7 +154,7 @@ def _rank(guess: KernelGuess, name: str, value: Constant, message: str) -> int:
     is_pointer, was_pointer = str(value).startswith("*"), str(old).startswith("*")
     changes_kind = is_pointer != was_pointer
     if _BITS_OF_FLOATS.search(message) and name in guess.signature:
-        return 0 if value == "*i32:16" else 3
+        return 0 if value in ("*i32:16", "i32") and changes_kind is False else 3
     if "NameError" in message:  # none of the branches that bind the name was taken
         return 0 if name in guess.constexprs and not str(value).startswith("tl.") else 3
     if _PYTHON_VALUE.search(message) and name in guess.constexprs:

@@ -67,7 +67,8 @@ def _explain(error: BaseException) -> None:
         traceback.print_exception(type(error), error, error.__traceback__)
         return
     if error.node is not None:
-        names = sorted({node.id for node in ast.walk(error.node) if isinstance(node, ast.Name)})
+        place = error.node.iter if isinstance(error.node, ast.For) else error.node
+        names = sorted({node.id for node in ast.walk(place) if isinstance(node, ast.Name)})
         print_report({"refused": {"line": getattr(error.node, "lineno", 0), "names": names}})
     while isinstance(error.__cause__, CompilationError):
         error = error.__cause__
