@@ -43,17 +43,20 @@ class Investigation:
                 self._add(cluster, pairs, fresh=fresh)
 
     def run(self) -> Iterator[None]:
-        """Do each step of each cluster, those of new failures first, cheap steps before expensive ones; yield after each."""
+        """Do each step of each cluster, those of new failures first, cheap steps before expensive ones; yield after each that
+        was tried.
+        """
         taken: set[tuple[str, str]] = set()
         with self.budget.running(self.setting.runner.stop):
             while waiting := [entry for entry in self._waiting() if (entry[0].record.id, entry[1].name) not in taken]:
                 cluster, step = min(waiting, key=_urgency)
                 taken.add((cluster.record.id, step.name))
-                self._take(cluster, step)
+                was_done = self._take(cluster, step)
                 if step.name == "confirm" and cluster.record.different:
                     self._split(cluster)
                 self._kept.save(cluster.path, cluster.record)
-                yield
+                if was_done:
+                    yield
 
     def _waiting(self) -> list[tuple[ClusterInWork, InvestigationStep]]:
         return [(cluster, step) for cluster in self.clusters for step in self.steps if not self._is_done(cluster, step)]
@@ -117,21 +120,23 @@ class Investigation:
     def _kept(self) -> KeptClusters:
         return KeptClusters(self.setting.runner.registry.home)
 
-    def _take(self, cluster: ClusterInWork, step: InvestigationStep) -> None:
-        """Do a step, or record why it is not done."""
+    def _take(self, cluster: ClusterInWork, step: InvestigationStep) -> bool:
+        """Do a step, or record why it is not done; return whether it was tried."""
         if self.budget.is_over and not step.is_free:
             self._note(cluster, step, "left", "the budget is spent")
-        elif (reason := step.skipped(self.setting, cluster)) is not None:
+            return False
+        if (reason := step.skipped(self.setting, cluster)) is not None:
             self._note(cluster, step, "skipped", reason)
-        else:
-            began = time.monotonic()
-            self.setting.runner.progress.note(f"{step.name}: {cluster.case.name}")
-            self.started(step.name, cluster.case.name)
-            cluster.allowance = self._allowance(step)
-            status, reason = self._attempt(cluster, step)
-            self._note(cluster, step, status, reason, began)
-            if step.name in ("bisect", "narrow") and status == "done":
-                self._group_by_culprit()
+            return False
+        began = time.monotonic()
+        self.setting.runner.progress.note(f"{step.name}: {cluster.case.name}")
+        self.started(step.name, cluster.case.name)
+        cluster.allowance = self._allowance(step)
+        status, reason = self._attempt(cluster, step)
+        self._note(cluster, step, status, reason, began)
+        if step.name in ("bisect", "narrow") and status == "done":
+            self._group_by_culprit()
+        return True
 
     def _allowance(self, step: InvestigationStep) -> float | None:
         """Return the seconds of a cluster for a step that need not end: a third of the budget's rest is for all clusters."""

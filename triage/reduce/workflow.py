@@ -275,7 +275,7 @@ class _Reducer:
             case=case,
             failure=failure,
             bad=self.bad.revision,
-            good=self.oracle.good.revision if self.oracle.good else None,
+            good=self.oracle.good.revision if self.oracle.good and not self.start.changed else None,  # that compiles it
             text=content.decode("utf-8", "replace"),
             before=before,
             after=_size(draft.document, content),
