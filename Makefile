@@ -24,7 +24,7 @@ TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
   fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories \
-  bench-pace bench-site test-browser clean
+  bench-pace bench-site bench-cluster test-browser clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on a few recipes, bisect and reduce regressions; reports in $(OUT)/"
@@ -52,6 +52,7 @@ help:
 	@echo "make bench-suite SUITE=DIR CONFIG=FILE  iree-test-suites' onnx_ops with its own harness, triage and the native binaries"
 	@echo "make bench-pace                         equal compilers over 200 programs: false verdicts on run time (about an hour)"
 	@echo "make bench-site                         the site of 10,000 cases and 365 nights: time and size (minutes)"
+	@echo "make bench-cluster                      simulated clusters, a million cached results, overhead of Dask workers (minutes)"
 	@echo "make fuzz SECONDS=60                    feed damaged inputs to every parser; what fails is saved in tests/fuzz/corpus/"
 	@echo "make clean          remove $(VENV), $(OUT), site, dist and caches; toolchains stay (triage toolchains prune)"
 
@@ -164,6 +165,13 @@ bench-pace: setup
 # Exit code 1 means that a limit is exceeded. WORDS='--cases 1000 --nights 100' for less. Figures are in docs/research.md.
 bench-site: setup
 	$(BIN)/python -m benchmarks.site $(WORDS)
+
+# Exit code 1 means that a simulated cluster of 1,000 workers is not busy enough. Figures are in docs/scaling.md.
+bench-cluster: setup
+	$(BIN)/python -m benchmarks.cluster simulate $(WORDS)
+	$(BIN)/python -m benchmarks.cluster rows
+	$(BIN)/triage toolchains install latest
+	$(BIN)/python -m benchmarks.cluster overhead
 
 # Both cores for a quarter of an hour with all 1,156 tests. WORDS are options of benchmarks.suite; results are in docs/research.md.
 bench-suite: setup

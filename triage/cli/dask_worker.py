@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any
@@ -91,10 +91,10 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
             return self._opened[key]
 
 
-def probe_here(plugin: str, job: RemoteJob, *contents: bytes) -> RemoteAnswer:
-    """Make a probe on the worker that runs this function. contents: of the job's files, in their order."""
-    made: RemoteAnswer = get_worker().plugins[plugin].probe(job, dict(zip(job.files, contents, strict=True)))
-    return made
+def probe_here(plugin: str, jobs: Sequence[RemoteJob], digests: Sequence[str], *contents: bytes) -> list[RemoteAnswer]:
+    """Make probes in turn on the worker that runs this function. contents: of the files with these digests."""
+    files = dict(zip(digests, contents, strict=True))
+    return [get_worker().plugins[plugin].probe(job, files) for job in jobs]
 
 
 def content(data: bytes) -> bytes:

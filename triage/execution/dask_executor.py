@@ -30,7 +30,9 @@ from triage.toolchains.registry import ToolchainRef
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
 _TICK = 0.1  # seconds between looks at the stop signal
 _PATIENCE = 120.0  # seconds without a scheduler, after which the command ends
-_AHEAD = 2  # jobs a slot that are sent before they can start
+_AHEAD = 2  # tasks a slot that are sent before they can start
+_MANY_SLOTS = 200  # with more, several jobs are sent together
+_TOGETHER = 8  # jobs at most
 _NIGHTLY = re.compile(r"\d+\.\d+")
 _CONNECT = 30.0  # seconds to find the scheduler
 
@@ -40,7 +42,7 @@ class WorkerCode:
     """The functions that a worker runs; they are imported there by name. plugin: from an identity of the client."""
 
     plugin: Callable[[str], WorkerPlugin]
-    probe: Callable[..., RemoteAnswer]
+    probe: Callable[..., list[RemoteAnswer]]
     content: Callable[[bytes], bytes]
     versions: Callable[[], str]
 
@@ -61,14 +63,17 @@ class DaskCluster:
         """Return what makes the probes of one search."""
         return DaskExecutor(self, runner, local)
 
-    def submit(self, job: RemoteJob, files: Mapping[str, Path], needs: Mapping[str, float], avoid: Collection[str]) -> Future:
-        """Send a job. avoid: workers that failed at it, used only if there are no others."""
-        contents = [self._content(digest, files[digest]) for digest in job.files]
+    def submit(
+        self, jobs: Sequence[RemoteJob], files: Mapping[str, Path], needs: Mapping[str, float], avoid: Collection[str]
+    ) -> Future:
+        """Send jobs that one worker makes in turn. avoid: workers that failed at them, used only if there are no others."""
+        contents = [self._content(digest, path) for digest, path in files.items()]
         others = [address for address in _workers(self.client) if address not in avoid] if avoid else []
         return self.client.submit(
             self.code.probe,
             self.plugin.name,
-            job,
+            jobs,
+            tuple(files),
             *contents,
             pure=False,
             resources=dict(needs) or None,
@@ -181,26 +186,33 @@ class DaskExecutor:
     cluster: DaskCluster
     runner: ProbeRunner
     local: Scheduler
+    _flying: int = 0  # jobs without an answer
 
     def run(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
         """Yield the probes as they are ready, each job's once. An error, Ctrl-C and closing the iterator end what runs."""
         here: list[ProbeJob] = []
-        most = self.cluster.slots * _AHEAD + 1
-        running: dict[Future, _Sent] = {}
+        most = self.cluster.slots * _AHEAD * self._size(len(jobs)) + 1
+        running: dict[Future, list[_Sent]] = {}
         done: SimpleQueue[Future] = SimpleQueue()
         try:
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
                 prepared = deque(pool.submit(self._prepared, job) for job in jobs)
                 try:
                     while prepared or running:
-                        while prepared and len(running) < most and (not running or prepared[0].done()):
+                        together, size = list[_Sent](), self._size(len(prepared))
+                        while prepared and self._flying + len(together) < most and (not running or prepared[0].done()):
                             ready = prepared.popleft().result()
                             if isinstance(ready, Probe):
                                 yield ready
                             elif isinstance(ready, ProbeJob):
                                 here.append(ready)
                             else:
-                                self._send(ready, running, done)
+                                together.append(ready)
+                            if len(together) == size:
+                                self._send(together, running, done)
+                                together = []
+                        if together:
+                            self._send(together, running, done)
                         if running:
                             yield from self._received(running, done)
                 except BaseException:
@@ -248,15 +260,27 @@ class DaskExecutor:
         wanted = {name: min(amount, offered[name]) for name, amount in needs.items() if name in offered}
         return wanted | ({device: 1.0} if device else {})
 
-    def _send(self, sent: _Sent, running: dict[Future, _Sent], done: SimpleQueue[Future]) -> None:
-        if self.runner.observer:
-            self.runner.observer.started(sent.job)
-        future = self.cluster.submit(sent.remote, sent.files, sent.needs, sent.problems)
-        running[future] = sent
+    def _size(self, left: int) -> int:
+        """Return how many jobs to send together: a scheduler places some hundred tasks a second, whatever they contain."""
+        if self.cluster.slots < _MANY_SLOTS:
+            return 1
+        return max(1, min(_TOGETHER, left // (2 * _AHEAD * self.cluster.slots)))
+
+    def _send(self, jobs: list[_Sent], running: dict[Future, list[_Sent]], done: SimpleQueue[Future]) -> None:
+        """Send jobs to one worker, which makes them in turn."""
+        files = {digest: path for sent in jobs for digest, path in sent.files.items()}
+        needs = {name: max(sent.needs.get(name, 0.0) for sent in jobs) for sent in jobs for name in sent.needs}
+        for sent in jobs:
+            if self.runner.observer:
+                self.runner.observer.started(sent.job)
+        avoid = {worker for sent in jobs for worker in sent.problems}
+        future = self.cluster.submit([sent.remote for sent in jobs], files, needs, avoid)
+        running[future] = jobs
+        self._flying += len(jobs)
         future.add_done_callback(done.put)
 
-    def _received(self, running: dict[Future, _Sent], done: SimpleQueue[Future]) -> Iterator[Probe]:
-        """Wait for answers, and yield the probes of those that are right. Other jobs are sent again."""
+    def _received(self, running: dict[Future, list[_Sent]], done: SimpleQueue[Future]) -> Iterator[Probe]:
+        """Wait for answers, and yield the probes of those that are right. Other jobs are sent again, each by itself."""
         futures = self._arrived(done)
         finished = [future for future in futures if future.status == "finished" and future in running]
         try:
@@ -264,16 +288,21 @@ class DaskExecutor:
         except Exception:  # a worker is gone together with its answers; each is looked at by itself
             answers = {}
         for future in futures:
-            sent = running.pop(future, None)
-            if sent is None:
+            jobs = running.pop(future, [])
+            self._flying -= len(jobs)
+            if future not in answers and len(jobs) > 1:
+                self.cluster.renew()
+                for sent in jobs:
+                    self._send([sent], running, done)
                 continue
-            probe = self._judged(sent, future, answers.get(future))
-            if probe is None:
-                self._send(sent, running, done)
-                continue
-            if self.runner.observer:
-                self.runner.observer.ended(sent.job, probe)
-            yield probe
+            for sent, answer in zip(jobs, answers.get(future) or [None] * len(jobs), strict=True):
+                probe = self._judged(sent, future, answer)
+                if probe is None:
+                    self._send([sent], running, done)
+                    continue
+                if self.runner.observer:
+                    self.runner.observer.ended(sent.job, probe)
+                yield probe
 
     def _arrived(self, done: SimpleQueue[Future]) -> list[Future]:
         """Return the jobs that ended, at least one. Interrupted when stopped, EnvironmentFailure without a scheduler."""
