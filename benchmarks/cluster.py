@@ -177,12 +177,11 @@ def own_costs(count: int) -> tuple[float, float]:
                 evidence.find(task.key())
                 packed_job(task, "3.2.0", fresh=False)
             between = time.process_time()
-            for text in texts:
-                made = parse_record(text)
-                evidence.add(made)
-                found = evidence.find(made.key)
-                assert found
-                judge(found.execution, rules)
+            for first in range(0, count, 10):  # about as many answers arrive at once
+                read = [(text, parse_record(text)) for text in texts[first : first + 10]]
+                evidence.add_read(read)
+                for _, made in read:
+                    judge(made.execution, rules)
             return (between - begun) / count, (time.process_time() - between) / count
 
 

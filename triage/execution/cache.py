@@ -176,6 +176,19 @@ class Evidence:
             self.shared.publish(readable)
         return added
 
+    def add_read(self, rows: Sequence[tuple[str, Record]]) -> None:
+        """Append records, each with the JSON that it was read from, in one transaction."""
+
+        def insert(db: sqlite3.Connection) -> None:
+            with _transaction(db):
+                for text, record in rows:
+                    _insert(db, _NEWEST, text, record)
+
+        self._run(insert)
+        for _, record in rows:
+            if self.shared and not record.origin:
+                self.shared.publish(record)
+
     def add_older(self, rows: Sequence[tuple[str, bytes]]) -> int:
         """Add the intact rows (digest, facts) of another file as older than all others; return how many were added.
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 from dask import config
 from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin
 
-from triage.execution.cache import parse_record
+from triage.execution.cache import Record, parse_record
 from triage.execution.compile_task import CompileTask
 from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, keys_of, packed_job
 from triage.execution.runner import ProbeJob, ProbeRunner, Scheduler
@@ -287,6 +287,16 @@ class DaskExecutor:
             answers = dict(zip(finished, self.cluster.client.gather(finished), strict=True)) if finished else {}
         except Exception:  # a worker is gone together with its answers; each is looked at by itself
             answers = {}
+        read = {id(answer): _read(answer) for together in answers.values() for answer in together}
+        self.runner.evidence.add_read(
+            [
+                row
+                for future, together in answers.items()
+                for sent, answer in zip(running[future], together, strict=True)
+                if _mismatch(sent.task, answer, read[id(answer)]) is None
+                for row in zip(answer.records, read[id(answer)], strict=True)
+            ]
+        )
         for future in futures:
             jobs = running.pop(future, [])
             self._flying -= len(jobs)
@@ -296,7 +306,7 @@ class DaskExecutor:
                     self._send([sent], running, done)
                 continue
             for sent, answer in zip(jobs, answers.get(future) or [None] * len(jobs), strict=True):
-                probe = self._judged(sent, future, answer)
+                probe = self._judged(sent, future, answer, read.get(id(answer), ()))
                 if probe is None:
                     self._send([sent], running, done)
                     continue
@@ -320,7 +330,7 @@ class DaskExecutor:
             elif time.monotonic() > deadline or self.cluster.client.status == "closed":
                 raise EnvironmentFailure("the Dask scheduler is gone; finished work is cached")
 
-    def _judged(self, sent: _Sent, future: Future, answer: RemoteAnswer | None) -> Probe | None:
+    def _judged(self, sent: _Sent, future: Future, answer: RemoteAnswer | None, records: Sequence[Record]) -> Probe | None:
         """Return the probe of an answer; None when the job has to be made again."""
         if answer is None:
             if future.status in ("cancelled", "lost", "finished"):  # the scheduler was restarted, or the answer was lost
@@ -331,23 +341,17 @@ class DaskExecutor:
                 return self._failed(sent, f"it ended its worker each time: {_short(error)}")
             sent.problems[f"attempt {sent.attempts + 1}"] = _short(error)
         else:
-            problem = answer.problem or _mismatch(sent.task, answer)
+            problem = _mismatch(sent.task, answer, records)
             if problem is None:
-                return self._accepted(sent, answer)
+                by_key = {record.key: record for record in records}
+                probe = self.runner.prober.judged(sent.task, records[0], by_key.get)
+                return replace(probe, cached=answer.cached) if probe else self._failed(sent, "it did not run what it compiled")
             sent.problems[answer.worker] = problem
         sent.attempts += 1
         if sent.attempts >= _ATTEMPTS:
             reasons = "; ".join(f"{worker}: {reason}" for worker, reason in sent.problems.items())
             return self._failed(sent, reasons)
         return None
-
-    def _accepted(self, sent: _Sent, answer: RemoteAnswer) -> Probe:
-        for text in answer.records:
-            self.runner.evidence.add(parse_record(text))
-        probe = self.runner.prober.known(sent.task)
-        if probe is None:  # the run was not made, because the compile failed in another way here
-            return self._failed(sent, "its result cannot be read")
-        return replace(probe, cached=answer.cached)
 
     def _failed(self, sent: _Sent, reason: str) -> Probe:
         toolchain = sent.task.toolchain
@@ -364,19 +368,23 @@ def _rev_of(ref: ToolchainRef) -> str | None:
     return ref.revision.name if _NIGHTLY.match(ref.revision.name) else None
 
 
-def _mismatch(task: CompileTask, answer: RemoteAnswer) -> str | None:
-    """Return why an answer is not that of a task; None when it is."""
-    expected = keys_of(task)
+def _read(answer: RemoteAnswer) -> tuple[Record, ...]:
+    """Return the records of an answer; none when one of them is damaged."""
     try:
-        keys = [parse_record(text).key for text in answer.records]
-    except ValueError as error:
-        return f"it returned a damaged result: {error}"
-    if keys and list(expected[: len(keys)]) == keys and answer.identity == task.toolchain.identity:
-        return None
+        return tuple(map(parse_record, answer.records))
+    except ValueError:
+        return ()
+
+
+def _mismatch(task: CompileTask, answer: RemoteAnswer, records: Sequence[Record]) -> str | None:
+    """Return why an answer cannot be used for a task; None when it can."""
+    if answer.problem:
+        return answer.problem
     if answer.identity != task.toolchain.identity:
         own, other = task.toolchain.identity[:12], answer.identity[:12]
         return f"its {task.toolchain.revision.name} has other bytes: {other or 'none'}, here {own}"
-    return "it made another compile than it was sent"
+    keys = tuple(record.key for record in records)
+    return None if keys and keys == keys_of(task)[: len(keys)] else "it returned no result of the compile that it was sent"
 
 
 def _short(error: BaseException | None) -> str:

@@ -130,13 +130,19 @@ class Prober:
         compiled = self._evidence.find(key, after)
         if compiled is None or lacks_names(compiled.execution):
             return None
+        return self.judged(task, compiled, lambda run_key: self._evidence.find(run_key, after), key)
+
+    def judged(
+        self, task: CompileTask, compiled: Record, ran: Callable[[str], Record | None], key: str | None = None
+    ) -> Probe | None:
+        """Return the outcome of a compile and of its run, from their records; None when `ran` has none of a run key."""
         probe = task.probe(compiled, cached=True)
         if not isinstance(probe.outcome, Compiled) or task.run is None:
             return probe
         if not isinstance(task.run, RunTask):
             return replace(probe, outcome=task.run)
-        ran = self._evidence.find(task.run.key(key), after)
-        return task.ran(ran, probe, cached=True) if ran else None
+        record = ran(task.run.key(key or task.key()))
+        return task.ran(record, probe, cached=True) if record else None
 
     def _compiled_and_run(
         self, task: CompileTask, key: str, stop: StopSignal, compile_: Callable[[Callable[[Path], None] | None], Record]
