@@ -90,7 +90,7 @@ class Lab:
         self.start(
             "scheduler", "scheduler", "--host", "127.0.0.1", "--port", self.port, "--no-dashboard", "--scheduler-file", file
         )
-        until(file.exists, "the scheduler starts")
+        until(lambda: file.exists() and file.read_text().strip().endswith("}"), "the scheduler starts")
         self.port = int(json.loads(file.read_text())["address"].rpartition(":")[2])
 
     def worker(self, name: str, *words: str, **env: str) -> None:
@@ -103,11 +103,11 @@ class Lab:
         os.killpg(process.pid, number)
         process.wait()
 
-    def client(self, *names: str, toolchain: str | None = None) -> subprocess.Popen[str]:
-        """Start `triage run` for these inputs."""
+    def client(self, *names: str, first: str = "") -> subprocess.Popen[str]:
+        """Start `triage run` for these inputs. first: Python that runs before it."""
         (self.folder / "mine.yaml").write_text(RECIPE.replace("NAMES", ", ".join(names)))
-        words = ["run", "mine.yaml", "-t", f"path:{toolchain or self.toolchain}", "--format", "json", "-q"]
-        command = [sys.executable, "-c", "from triage.cli import main; main()", *words]
+        words = ["run", "mine.yaml", "-t", f"path:{self.toolchain}", "--format", "json", "-q"]
+        command = [sys.executable, "-c", f"{first}from triage.cli import main; main()", *words]
         env = os.environ | {"TRIAGE_HOME": str(self.folder / "home-client"), "TRIAGE_EXECUTOR": f"dask:{self.address}"}
         return subprocess.Popen(command, env=env, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -118,8 +118,8 @@ class Lab:
         results = json.loads(stdout)["results"] if stdout else []
         return process.returncode, {result["case"].rpartition("=")[2].rstrip("]"): result for result in results}, stderr
 
-    def run(self, *names: str, toolchain: str | None = None) -> tuple[int, dict[str, Any], str]:
-        return self.answer(self.client(*names, toolchain=toolchain))
+    def run(self, *names: str) -> tuple[int, dict[str, Any], str]:
+        return self.answer(self.client(*names))
 
     def calls(self) -> list[list[str]]:
         """Return the process, its parent and the input of each compile."""
@@ -169,6 +169,17 @@ def test_a_job_whose_worker_is_killed_is_made_elsewhere_and_counted_once(lab: La
     assert lab.records("client") == 2
 
 
+def test_jobs_that_were_sent_together_are_sent_alone_when_their_worker_dies(lab: Lab) -> None:
+    names = [f"fine{number}" for number in range(15)]
+    lab.write(deadly="die", **{name: name for name in names})
+    lab.worker("first")
+    first = "from triage.execution import dask_executor as d; d._MANY_SLOTS = 0; "  # as for 200 workers
+    code, results, _ = lab.answer(lab.client("deadly", *names, first=first))
+    assert (code, results.pop("deadly")["status"]) == (4, "untestable")
+    assert ({result["status"] for result in results.values()}, len(results)) == ({"passed"}, 15)
+    assert lab.records("client") == 15
+
+
 def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
     lab.write(deadly="die", fine="fine")
     lab.worker("first")
@@ -176,7 +187,7 @@ def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
     code, results, _ = lab.run("deadly", "fine")
     assert (code, results["deadly"]["status"], results["fine"]["status"]) == (4, "untestable", "passed")
     assert "KilledWorker" in results["deadly"]["reason"]
-    assert [call[2] for call in lab.calls()].count("die") == 3
+    assert [call[2] for call in lab.calls()].count("die") == 6, "with other jobs on the workers, then alone"
     assert lab.records("client") == 1
 
 

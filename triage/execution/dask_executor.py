@@ -168,7 +168,9 @@ def _checked(client: Client, code: WorkerCode) -> tuple[int, dict[str, float]]:
 
 @dataclass
 class _Sent:
-    """A job that a worker makes. problems: why earlier attempts failed, by worker."""
+    """A job that a worker makes. problems: why earlier attempts failed, by worker; alone: it was on workers that died, and is
+    made while no other job runs, because any of those there may have ended them.
+    """
 
     job: ProbeJob
     task: CompileTask
@@ -177,6 +179,7 @@ class _Sent:
     needs: Mapping[str, float]
     problems: dict[str, str] = field(default_factory=dict)
     attempts: int = 0
+    alone: bool = False
 
 
 @dataclass
@@ -187,6 +190,7 @@ class DaskExecutor:
     runner: ProbeRunner
     local: Scheduler
     _flying: int = 0  # jobs without an answer
+    _suspects: list[_Sent] = field(default_factory=list)  # to be made alone
 
     def run(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
         """Yield the probes as they are ready, each job's once. An error, Ctrl-C and closing the iterator end what runs."""
@@ -198,7 +202,7 @@ class DaskExecutor:
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
                 prepared = deque(pool.submit(self._prepared, job) for job in jobs)
                 try:
-                    while prepared or running:
+                    while prepared or running or self._suspects:
                         together, size = list[_Sent](), self._size(len(prepared))
                         while prepared and self._flying + len(together) < most and (not running or prepared[0].done()):
                             ready = prepared.popleft().result()
@@ -211,6 +215,8 @@ class DaskExecutor:
                             if len(together) == size:
                                 self._send(together, running, done)
                                 together = []
+                        if not prepared and not running and not together and self._suspects:
+                            together.append(self._suspects.pop())
                         if together:
                             self._send(together, running, done)
                         if running:
@@ -300,13 +306,11 @@ class DaskExecutor:
         for future in futures:
             jobs = running.pop(future, [])
             self._flying -= len(jobs)
-            if future not in answers and len(jobs) > 1:
-                self.cluster.renew()
-                for sent in jobs:
-                    self._send([sent], running, done)
-                continue
             for sent, answer in zip(jobs, answers.get(future) or [None] * len(jobs), strict=True):
                 probe = self._judged(sent, future, answer, read.get(id(answer), ()))
+                if probe is None and sent.alone:
+                    self._suspects.append(sent)
+                    continue
                 if probe is None:
                     self._send([sent], running, done)
                     continue
@@ -338,7 +342,10 @@ class DaskExecutor:
                 return None
             error = future.exception()
             if isinstance(error, KilledWorker):
-                return self._failed(sent, f"it ended its worker each time: {_short(error)}")
+                if sent.alone:
+                    return self._failed(sent, f"it ended its worker each time: {_short(error)}")
+                sent.alone = True
+                return None
             sent.problems[f"attempt {sent.attempts + 1}"] = _short(error)
         else:
             problem = _mismatch(sent.task, answer, records)
