@@ -65,4 +65,4 @@ def test_a_regression_ends_at_its_commit(
     assert len(served.with_artifact) < len(served.line)
     steps = {step["step"]: step["status"] for step in cluster["steps"]}
     assert {steps[name] for name in ("bisect", "narrow", "attribute", "reduce", "replay", "issue")} == {"done"}
-    assert "/pull/20220" in (tmp_path / "work" / cluster["issue"]).read_text()
+    assert CULPRIT in (tmp_path / "work" / cluster["issue"]).read_text()
