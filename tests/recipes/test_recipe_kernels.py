@@ -123,7 +123,7 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     assert "# a row for each step" in copy.text
     assert "b_k = decay(b_k" in copy.text
     assert "* RATE" in copy.text
-    assert "@triton.jit(do_not_specialize=['T'])\ndef state(" in copy.text
+    assert '@triton.jit(do_not_specialize=["T"])\ndef state(' in copy.text
     for gone in ("autotune", "heuristics", "torch", "GPU", "launch", "import layers", "from .", "unused"):
         assert gone not in copy.text
     assert is_standalone(package.with_name("alone.py"), copy.text)
@@ -181,6 +181,20 @@ def test_a_kernel_inside_a_function_is_copied_out_of_it(tmp_path):
     assert start.copied is not None
     tree = ast.parse(start.copied)
     assert [type(node).__name__ for node in tree.body] == ["Import", "Import", "FunctionDef"]
+
+
+def test_files_that_import_below_a_condition_share_the_import(tmp_path):
+    head = "from found import HAS\nif HAS:\n    import triton\n    import triton.language as tl\n\n    @triton.jit\n"
+    (tmp_path / "found.py").write_text("HAS = True\n")
+    (tmp_path / "low.py").write_text(f"{head}    def low(x):\n        return tl.exp(x)\n")
+    body = "    def high(p):\n        tl.store(p, low(tl.load(p)))\n"
+    text = head.replace("if HAS:\n", "if HAS:\n    from low import low\n") + body
+    copy = copy_kernel(tmp_path / "high.py", text, "high")
+    assert copy.problems == ()
+    guess = guess_kernel(copy.text)
+    assert guess is not None
+    assert (guess.name, guess.signature) == ("high", {"p": "*fp32:16"})
+    assert copy.text.count("@triton.jit") == 2
 
 
 def test_launches_show_types_and_constants(package):

@@ -250,7 +250,7 @@ class _Gathering:
 
     def _shared(self, source: _Source, statements: Sequence[ast.stmt], name: str) -> str | None:
         """The name that another file's same imports have in the copy."""
-        if any(source.around[node] or not isinstance(node, (ast.Import, ast.ImportFrom)) for node in statements):
+        if not all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in statements):
             return None
         imports = [node for node in statements if isinstance(node, (ast.Import, ast.ImportFrom))]
         if any(self._imported(source, node, name) for node in imports):
@@ -313,7 +313,7 @@ class _Gathering:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             return [line for name in sorted(names) for line in self._import_line(source, statement, name)]
         text = self._edited(source, statement)
-        decorators = [f"@{ast.unparse(node)}" for node in _kept_decorators(statement)]
+        decorators = [f"@{self._edited(source, node)}" for node in _kept_decorators(statement)]
         return [*decorators, *text.splitlines()]
 
     def _block(self, source: _Source, body: Sequence[ast.stmt]) -> list[str]:
@@ -337,7 +337,7 @@ class _Gathering:
                 continue
             inner, target = self._reference(source, reference, local)
             name = self._names.get(target) if target else None
-            if name is not None and name != ast.unparse(inner):
+            if name is not None and name != ast.unparse(inner) and inner.lineno >= node.lineno:  # not in a decorator
                 edits.append((inner, name))
         for below in ast.walk(node):
             if below is node or not isinstance(below, (ast.Import, ast.ImportFrom)):
