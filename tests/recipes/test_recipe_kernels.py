@@ -193,7 +193,7 @@ def test_files_that_import_below_a_condition_share_the_import(tmp_path):
     assert copy.problems == ()
     guess = guess_kernel(copy.text)
     assert guess is not None
-    assert (guess.name, guess.signature) == ("high", {"p": "*fp32:16"})
+    assert (guess.name, guess.signature) == ("high", {"p": "*fp16:16"})
     assert copy.text.count("@triton.jit") == 2
 
 

@@ -51,7 +51,8 @@ def try_start(context: typer.Context, start: RecipeStart, title: str, revs: Sequ
         for ref in refs:
             is_named = ref.revision.name in {each.revision.name for each in named}
             passed = any(result.status == "passed" for result in results.values())
-            if passed and not is_named:
+            # A release that fails shows what is wrong with the values; one that lacks something shows nothing.
+            if any(result.status != "untestable" for result in results.values()) and not is_named:
                 continue
             toolchain = runner.registry.obtain(ref)
             if not passed:
