@@ -55,20 +55,7 @@ _COUNTS = frozenset(
         "floor",
     }
 )
-_TENSORS = frozenset(
-    {
-        "empty",
-        "zeros",
-        "ones",
-        "full",
-        "rand",
-        "randn",
-        "randint",
-        "arange",
-        "tensor",
-        "empty_strided",
-    }
-)
+_TENSORS = frozenset({"empty", "zeros", "ones", "full", "rand", "randn", "randint", "arange", "tensor", "empty_strided"})
 _LIKE = frozenset(
     {
         "empty_like",
@@ -84,17 +71,7 @@ _LIKE = frozenset(
         "clone",
     }
 )
-_FRACTIONS = frozenset(
-    {
-        "sqrt",
-        "rsqrt",
-        "exp",
-        "log",
-        "log2",
-        "float",
-        "pow",
-    }
-)
+_FRACTIONS = frozenset({"sqrt", "rsqrt", "exp", "log", "log2", "float", "pow"})
 
 
 class PassedKind(StrEnum):
@@ -277,7 +254,6 @@ class _Scope:
         return None
 
 
-_LITERALS = {bool: PassedKind.TRUTH, int: PassedKind.INTEGER, float: PassedKind.FLOAT, str: PassedKind.TEXT}
 _LITERALS = {bool: PassedKind.TRUTH, int: PassedKind.INTEGER, float: PassedKind.FLOAT, str: PassedKind.TEXT}
 _ANNOTATIONS = (
     ("Tensor", PassedKind.TENSOR),

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from triage.compilers.base import Constant
-from triage.compilers.triton.kernel_guess import KernelGuess, bindings_of, find_kernel
+from triage.compilers.triton.kernel_guess import KernelGuess, find_kernel
 from triage.compilers.triton.kernel_import import KernelStart
+from triage.compilers.triton.kernel_uses import bindings_of
 from triage.model.execution import Ending, Execution
 
 Compile = Callable[[KernelStart], Execution | None]
