@@ -109,7 +109,7 @@ def test_the_numbers_of_ends_of_which_less_is_worse() -> None:
 
     assert end(4.0, 1.0) == pytest.approx(2000.0)
     assert end(4.0, 0.0) == pytest.approx(2000.0)
-    with pytest.raises(BadInput, match=r"less than 1\.01 times as little"):
+    with pytest.raises(BadInput, match=r"not drop by a factor of 1\.01"):
         end(1.0, 4.0)
 
 

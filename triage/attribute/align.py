@@ -104,7 +104,7 @@ class AlignedPass:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two sequences diverge for good, and the first pass whose difference later passes undo, if any."""
+    """Where two sequences diverge persistently, and the first pass whose difference later passes undo, if any."""
 
     persistent: AlignedPass
     first: AlignedPass | None = None

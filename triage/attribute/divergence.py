@@ -122,7 +122,9 @@ class _Comparison:
         """Trace both sides, then compare."""
         good, bad, found = self._followed(self.ir.words)
         if found.persistent is None and self._shows_in_the_run():
-            self.notes.append("no operations or types differ for good, so constants and attributes were compared as well")
+            self.notes.append(
+                "no difference of operations or types persists, so constants and attributes were compared as well"
+            )
             good, bad, found = self._followed(replace(self.ir.words, detailed=True))
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
         if status is ComparisonResult.SAME and isinstance(self.probes[1].outcome, Failed):

@@ -37,10 +37,10 @@ def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: T
     if low < math.inf == high and metric.exact:
         return MetricThreshold(metric, low * 2)
     if low <= 0 or high < least * low:
-        word = "little" if metric.lower_is_worse else "much"
+        does = "drop" if metric.lower_is_worse else "grow"
         raise BadInput(
             f"{metric} is {metric.compared(low):.4g} on {good.revision.name} and {metric.compared(high):.4g} on "
-            f"{bad.revision.name}: less than {least} times as {word}, too little to bisect"
+            f"{bad.revision.name}: it does not {does} by a factor of {least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 

@@ -78,7 +78,7 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
             return RemoteAnswer(self._address, identity=toolchain.identity, problem=outcome.reason)
         records = [record for key in keys_of(task) if (record := runner.evidence.find(key))]
         if not records:
-            raise EnvironmentFailure("the result could not be kept")
+            raise EnvironmentFailure("the result was not stored in the TRIAGE_HOME of this worker; check its disk")
         return RemoteAnswer(self._address, tuple(map(record_json, records)), toolchain.identity, cached=probe.cached)
 
     def _runner(self, job: RemoteJob) -> ProbeRunner:

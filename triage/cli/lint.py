@@ -55,7 +55,7 @@ def lint(
     case: CasesOption = None,
     graph: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also draw the program: an .html page to look around in, or an .svg image."),
+        typer.Option(metavar="FILE", help="Also draw the program: an interactive .html page, or an .svg image."),
     ] = None,
     output: Annotated[str, format_option(LintReport)] = "text",
 ) -> Exit:

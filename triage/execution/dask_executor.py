@@ -153,7 +153,7 @@ def _checked(client: Client, code: WorkerCode) -> tuple[int, dict[str, float]]:
         raise EnvironmentFailure(f"the workers do not answer: {error}") from error
     for worker, answer in found.items():
         if answer != own:
-            other = answer if isinstance(answer, str) else f"no triage that fits: {answer}"
+            other = answer if isinstance(answer, str) else f"no version of triage that works: {answer}"
             advice = "start the workers in an environment with the same versions"
             raise EnvironmentFailure(f"worker {worker} has {other}, and this program is {own}; {advice}")
     workers = _workers(client).values()
@@ -332,7 +332,9 @@ class DaskExecutor:
             if self.cluster.client.status == "running":
                 deadline = time.monotonic() + _PATIENCE
             elif time.monotonic() > deadline or self.cluster.client.status == "closed":
-                raise EnvironmentFailure("the Dask scheduler is gone; finished work is cached")
+                raise EnvironmentFailure(
+                    "the Dask scheduler does not answer; start it and run the command again: finished work is cached"
+                )
 
     def _judged(self, sent: _Sent, future: Future, answer: RemoteAnswer | None, records: Sequence[Record]) -> Probe | None:
         """Return the probe of an answer; None when the job has to be made again."""
@@ -352,7 +354,11 @@ class DaskExecutor:
             if problem is None:
                 by_key = {record.key: record for record in records}
                 probe = self.runner.prober.judged(sent.task, records[0], by_key.get)
-                return replace(probe, cached=answer.cached) if probe else self._failed(sent, "it did not run what it compiled")
+                return (
+                    replace(probe, cached=answer.cached)
+                    if probe
+                    else self._failed(sent, "the worker did not run the compiled program")
+                )
             sent.problems[answer.worker] = problem
         sent.attempts += 1
         if sent.attempts >= _ATTEMPTS:
@@ -362,7 +368,7 @@ class DaskExecutor:
 
     def _failed(self, sent: _Sent, reason: str) -> Probe:
         toolchain = sent.task.toolchain
-        outcome = Untestable(Cause.ENVIRONMENT, f"no worker could make it: {reason}")
+        outcome = Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reason}")
         return Probe(sent.job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
 
 

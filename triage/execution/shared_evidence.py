@@ -239,7 +239,7 @@ class SharedEvidence:
         """Count a failure, and warn of the first and of the last one."""
         self._failures += 1
         if self._failures in (1, _FAILURES):
-            last = "; they are not used any more" if self._failures == _FAILURES else ""
+            last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
             self.warn(f"the shared results at {self.url} cannot be used: {str(error)[:300] or type(error).__name__}{last}")
 
 

@@ -189,7 +189,7 @@ class Narrow(InvestigationStep):
         if ends is None:
             return "its culprit is not known"
         if not setting.finder.can_narrow(ends):
-            return "its culprit is no pair of releases"
+            return "its culprit is not a pair of releases"
         if setting.finder.repo is None and len((nightlies := setting.finder.nightlies_inside(ends)).refs) == len(ends):
             return f"{nightlies.skipped or 'there is no nightly between its releases'}; commits are searched with --repo"
         return None

@@ -71,7 +71,7 @@ class OriginFinder:
         if isinstance(inside, CaseOrigin) and inside.bisection.after is not None:
             return inside
         reason = inside if isinstance(inside, str) else inside.bisection.reason
-        self.runner.progress.note(f"{case.name}: not searched between the releases around it: {reason}")
+        self.runner.progress.note(f"{case.name}: its pair of releases was not narrowed further: {reason}")
         return origin
 
     def find_fix(self, case: Case) -> CaseOrigin | None:

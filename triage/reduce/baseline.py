@@ -189,11 +189,9 @@ def metric_baseline(
     compared = compare_times(values[1], values[0], 0.0) or Comparison(high / low, high / low, high / low, Pace.NOISY)
     interval = "" if metric.exact else f" [{compared.low:.2f}, {compared.high:.2f}]"
     values_shown = f"{metric.compared(high):.4g} on {bad.revision.name} and {metric.compared(low):.4g} on {good.revision.name}"
-    words = (
-        f"{metric} is {values_shown}, {compared.ratio:.2f}{interval} times as {'little' if metric.lower_is_worse else 'much'}"
-    )
+    words = f"{metric} is {values_shown}, worse by a factor of {compared.ratio:.2f}{interval}"
     if compared.low < _LEAST:
-        return NotReproducible(case, f"{words}: not clearly {_LEAST} times, too little to reduce", rounds[0])
+        return NotReproducible(case, f"{words}: not clearly {_LEAST} or more, too little to reduce", rounds[0])
     failure = Failure("metric", "metric", f"metric:{metric}", words)
     return Baseline(
         failure,

@@ -189,7 +189,7 @@ def sentence(found: Attribution) -> str:
             return f"{good} and {bad} diverge after {found.passes[0]}"
         case ComparisonResult.FAILING:
             if found.failure and found.failure.stage is not Stage.COMPILE:
-                where = "in what follows the passes, in a large constant, or in the runtime"
+                where = "after the last pass, in a large constant, or in the runtime"
                 return f"{good} and {bad} produce the same IR after every pass; the change is {where}"
             name = found.passes[0] if found.passes else "the failing step, which is not a pass"
             return f"{good} and {bad} produce the same IR up to {name}; the change is in there"

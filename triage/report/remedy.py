@@ -289,7 +289,7 @@ def _closing(found: Remedies) -> Iterable[RenderableType]:
 def _none_found(found: Remedies) -> str:
     left = f"; {found.left} more exceed the budget (--budget)" if found.left else ""
     is_slow = found.failure.failure_class == "metric"
-    does = "fast enough" if is_slow else "compute what it must" if found.case.run else "compile"
+    does = "fast enough" if is_slow else "return the expected results" if found.case.run else "compile"
     return f"None of {found.tried} candidates makes it {does}{left}."
 
 
