@@ -59,7 +59,7 @@ def test_a_minimal_family_has_defaults_for_everything_else() -> None:
     assert family.named("minimal") is family
     assert family.for_case(case) is family
     assert family.identity_files(Path("cc")) == (Path("cc"),)
-    assert family.with_pass_reporting(Invocation(()), crashed=True) == Invocation(())
+    assert family.with_pass_reporting(Invocation(())) == Invocation(())
     assert (family.ir(), family.linter(), family.runner(), family.kernel(case)) == (None, None, None, None)
     assert family.mlir_tools(toolchain) is None
     assert family.recipe_keys(case) == ("compiler: minimal",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -99,9 +99,6 @@ class BisectShape(Shape):
     probes: int
     rounds: int
     cached: int
-    halving_probes: int
-    obtained: Mapping[str, int]
-    seconds: float
     other_failures: list[OtherFailureShape]
     untestable: list[UntestableShape]
     reason: str | None
@@ -111,6 +108,9 @@ class BisectShape(Shape):
     changed: TransitionShape | None
     fixed: TransitionShape | None
     command: str | None
+    halving_probes: int = field(default=0, kw_only=True)
+    obtained: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    seconds: float = field(default=0.0, kw_only=True)
 
 
 def bisect_shape(bisection: Bisection) -> BisectShape:
