@@ -57,12 +57,9 @@ _TEXTS = ("c", "ca", "cas", "case-1", "legal", "x y", "")
 
 def frames(grid: Path) -> None:
     """Print how long the grid takes to appear, and its frames."""
-    from playwright.sync_api import sync_playwright
+    from tests.browser import launched
 
-    from tests.nights.test_browser import CHROMIUM, FLAGS
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+    with launched() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         started = time.perf_counter()
         page.goto(grid.as_uri())
@@ -72,7 +69,6 @@ def frames(grid: Path) -> None:
             ordered = sorted(times)
             late = ordered[int(0.95 * len(ordered))]
             print(f"{what}: {median(ordered):.0f} ms median, {late:.0f} ms in 95 %, {ordered[-1]:.0f} ms at most")
-        browser.close()
 
 
 def main() -> int:

@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.browser import CHROMIUM, launched
 from triage.toolchains.workspace import SCHEMA_VERSION
 
 # How long an example takes says nothing on a machine that does other work.
@@ -58,3 +60,13 @@ def triage(tmp_path: Path) -> Triage:
         return subprocess.run(command, check=False, **given)  # type: ignore[call-overload,no-any-return]
 
     return call
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser of all tests."""
+    pytest.importorskip("playwright.sync_api", reason="`make test-browser` installs it")
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no {CHROMIUM}")
+    with launched() as browser:
+        yield browser

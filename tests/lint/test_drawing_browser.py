@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.browser import faults
 from tests.lint.conftest import Read
 from tests.lint.programs import hip, sharded
-from tests.nights.test_browser import chromium, faults  # noqa: F401 - a fixture
 from triage.compilers.iree.lint.drawing import draw
 from triage.report.picture import write_graph
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_a_picture_of_18000_lines(chromium: Any, read: Read, tmp_path: Path) -> None:  # noqa: F811
+def test_a_picture_of_18000_lines(chromium: Any, read: Read, tmp_path: Path) -> None:
     text = sharded(8, "--layers", "210")
     assert text.count("\n") > 18_000
     write_graph(tmp_path / "large.html", draw(read(text, hip(8)), {}), "large")
@@ -43,7 +43,7 @@ def test_a_picture_of_18000_lines(chromium: Any, read: Read, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_picture_has_no_serious_faults(chromium: Any, read: Read, tmp_path: Path, scheme: str) -> None:  # noqa: F811
+def test_a_picture_has_no_serious_faults(chromium: Any, read: Read, tmp_path: Path, scheme: str) -> None:
     write_graph(tmp_path / "small.html", draw(read(sharded(2, "--layers", "1"), hip(2)), {}), "small")
     context = chromium.new_context(color_scheme=scheme)
     page = context.new_page()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser import faults
 from tests.nights.documents import nights
 from tests.nights.test_site import HOSTILE
 from triage.nights.store import NightStore
@@ -16,16 +17,6 @@ from triage.report.site import Site
 from triage.report.stored_nights import stored_night
 
 pytestmark = pytest.mark.browser
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 NIGHTS = 20
 
 
@@ -51,17 +42,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "public"
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="`make test-browser` installs it")
-    if not CHROMIUM.exists():
-        pytest.skip(f"there is no {CHROMIUM}")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def page(chromium: Any, site: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page of a new profile. The test fails if its console has an error, or it loads anything that is not a file."""
@@ -75,14 +55,6 @@ def page(chromium: Any, site: Path, request: pytest.FixtureRequest) -> Iterator[
     yield page
     context.close()
     assert problems == []
-
-
-def faults(page: Any) -> list[str]:
-    """Return the serious faults that axe finds."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page, options={"preload": False}).response["violations"]
-    return [f"{fault['id']}: {fault['nodes'][0]['html']}" for fault in found if fault["impact"] in ("serious", "critical")]
 
 
 def shown(page: Any) -> list[str]:
