@@ -15,7 +15,7 @@ from tests.conftest import Triage
 from tests.lint.conftest import Read
 from tests.lint.programs import hip, sharded
 from triage.compilers.iree.lint.drawing import draw
-from triage.compilers.picture import Mark, NodeKind, Picture, PictureEdge, PictureNode, ProgramPicture
+from triage.compilers.picture import NodeKind, NodeMark, Picture, PictureEdge, PictureNode, ProgramPicture
 from triage.model.errors import BadInput
 from triage.report.picture import check_graph, layout, write_graph
 
@@ -40,7 +40,7 @@ def test_devices_arguments_results_and_transfers_are_drawn(read: Read) -> None:
     [picture] = draw(read(sharded(2, "--layers", "2"), hip(2)), {}).functions
     by_kind = {kind: [node for node in picture.nodes if node.kind is kind] for kind in NodeKind}
     assert {node.device for node in by_kind[NodeKind.OPERATIONS]} - {None} == {"__device_0", "__device_1"}
-    assert any(Mark.NO_AFFINITY in node.marks for node in by_kind[NodeKind.ARGUMENT])
+    assert any(NodeMark.NO_AFFINITY in node.marks for node in by_kind[NodeKind.ARGUMENT])
     assert {node.device for node in by_kind[NodeKind.ARGUMENT] if not node.marks} == {"__device_0", "__device_1"}
     assert len(by_kind[NodeKind.RESULT]) == 1
     moved = [edge for edge in picture.edges if edge.transfers]
@@ -53,7 +53,7 @@ def test_the_longest_chain_is_marked_through_its_loops(read: Read) -> None:
     [picture] = drawn.functions
     loops = [node for node in picture.nodes if node.kind is NodeKind.REGION]
     assert len(loops) == 6
-    assert all(Mark.CHAIN in loop.marks and loop.inside for loop in loops)
+    assert all(NodeMark.CHAIN in loop.marks and loop.inside for loop in loops)
     assert sum(edge.chained for edge in picture.edges) == 5
     assert "12 in-place operations in a row" in drawn.remarks[0]
 
@@ -64,9 +64,13 @@ def test_operations_where_the_solver_keeps_several_devices_are_marked(read: Read
     assert operation.position
     place = (operation.position.line, operation.position.column)
     shown = program.placed[operation.results[0]]
-    for devices, mark in ((("__device_0", "__device_1"), Mark.UNDECIDED), (("elsewhere",), Mark.OVERRULED), ((shown,), None)):
+    for devices, mark in (
+        (("__device_0", "__device_1"), NodeMark.UNDECIDED),
+        (("elsewhere",), NodeMark.OVERRULED),
+        ((shown,), None),
+    ):
         [picture] = draw(program, {place: devices}).functions
-        marks = [each for node in picture.nodes for each in node.marks if each in (Mark.UNDECIDED, Mark.OVERRULED)]
+        marks = [each for node in picture.nodes for each in node.marks if each in (NodeMark.UNDECIDED, NodeMark.OVERRULED)]
         assert marks == ([mark] if mark else [])
 
 

@@ -16,7 +16,7 @@ class NodeKind(StrEnum):
     REGION = "region"  # control flow, or a part of a program that is too large to be drawn at once
 
 
-class Mark(StrEnum):
+class NodeMark(StrEnum):
     """What is remarkable about a node."""
 
     NO_AFFINITY = "no affinity"
@@ -34,7 +34,7 @@ class PictureNode:
     device: str | None = None
     count: int = 1
     details: tuple[str, ...] = ()
-    marks: frozenset[Mark] = frozenset()
+    marks: frozenset[NodeMark] = frozenset()
     inside: Picture | None = None
 
 

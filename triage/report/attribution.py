@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -18,6 +17,7 @@ from triage.attribute.result import Attribution, ComparisonResult, Difference, D
 from triage.model.execution import Stage
 from triage.model.revision import Revision
 from triage.report.elements import facts_table, failure_text, plural, revision_text
+from triage.report.markdown import html_templates
 from triage.report.printable import visible
 from triage.report.registry import HtmlReport
 from triage.report.shapes import FailureShape, ProbeShape, Shape, optional_failure, probe_shape
@@ -139,13 +139,7 @@ class AttributionReport(HtmlReport):
     def html(self) -> str:
         """Return a self-contained page. Texts of compilers and recipes are escaped."""
         found = self.found
-        environment = Environment(
-            loader=PackageLoader("triage.report"),
-            undefined=StrictUndefined,
-            autoescape=True,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        environment = html_templates()
         excerpt = found.persistent.excerpt if found.persistent else None
         rows = list(islice(side_by_side(excerpt.good, excerpt.bad), _MAX_PAGE_ROWS + 1)) if excerpt else []
         page = environment.get_template("attribution.html.j2").render(

@@ -103,6 +103,18 @@ def markdown_templates() -> Environment:
     return environment
 
 
+def html_templates() -> Environment:
+    """Return the environment of the HTML templates: every value is escaped, and its control characters are shown."""
+    return Environment(
+        loader=PackageLoader("triage.report"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+
+
 def plain_templates() -> Environment:
     """Return the environment of the templates that are neither HTML nor Markdown."""
     return _environment(visible)

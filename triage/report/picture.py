@@ -10,12 +10,10 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from triage.compilers.picture import Picture, PictureEdge, PictureNode, ProgramPicture
 from triage.model.errors import BadInput
 from triage.report.elements import plural
-from triage.report.printable import visible
+from triage.report.markdown import html_templates
 from triage.toolchains.home import disk_errors, write_whole
 
 _FORMATS = (".html", ".svg")
@@ -40,14 +38,7 @@ def check_graph(path: Path, cases: int) -> None:
 def write_graph(path: Path, picture: ProgramPicture, title: str) -> None:
     """Write the picture in the format that the file's name asks for."""
     drawings = list(_drawings(picture))
-    environment = Environment(
-        loader=PackageLoader("triage.report"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
+    environment = html_templates()
     template = environment.get_template(f"picture/picture{path.suffix}.j2")
     hues = {device: round(360 * index / len(picture.devices) + 210) % 360 for index, device in enumerate(picture.devices)}
     tops = [drawing for drawing in drawings if drawing.parent is None]
@@ -121,7 +112,7 @@ class _Line:
 
 
 @dataclass
-class _Drawing:
+class _LaidOut:
     """A picture with a layout. number: its place in the page; parent: number of the drawing that it is a part of."""
 
     picture: Picture
@@ -152,11 +143,11 @@ class _Drawing:
         return max((y for _, y in self.layout[0].values()), default=0) + _HEIGHT / 2 + _EDGE
 
 
-def _drawings(picture: ProgramPicture) -> Iterator[_Drawing]:
+def _drawings(picture: ProgramPicture) -> Iterator[_LaidOut]:
     """Each function, followed by its parts."""
     number = 0
 
-    def drawn(inner: Picture, parent: int | None) -> Iterator[_Drawing]:
+    def drawn(inner: Picture, parent: int | None) -> Iterator[_LaidOut]:
         nonlocal number
         number += 1
         own, inside, below = number, {}, []
@@ -164,7 +155,7 @@ def _drawings(picture: ProgramPicture) -> Iterator[_Drawing]:
             if node.inside is not None:
                 inside[index] = number + 1
                 below += list(drawn(node.inside, own))
-        yield _Drawing(inner, own, parent, inside)
+        yield _LaidOut(inner, own, parent, inside)
         yield from below
 
     for function in picture.functions:

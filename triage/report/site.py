@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from triage.execution.cache import Evidence
@@ -27,6 +27,7 @@ from triage.nights.store import NightStore
 from triage.report.case_facts import log_of, records_of, states_of, stored_log, version_key
 from triage.report.elements import plural
 from triage.report.housekeeping import HousekeepingReport
+from triage.report.markdown import html_templates
 from triage.report.night_record import cluster_id
 from triage.report.printable import visible
 from triage.report.shapes import Shape, as_json
@@ -236,14 +237,7 @@ def _clear(out: Path) -> None:
 
 def _environment(server: str) -> Environment:
     """Return the environment of the pages: every value is escaped. server: of issues."""
-    environment = Environment(
-        loader=PackageLoader("triage.report"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
+    environment = html_templates()
     environment.filters.update(
         issue=partial(_issue_link, server=server),
         day=lambda at: str(at)[:10],

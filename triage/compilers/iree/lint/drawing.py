@@ -9,7 +9,7 @@ from functools import cached_property
 
 from triage.compilers.iree.lint.placement import chains_of, devices_of
 from triage.compilers.iree.lint.program import LintProgram, is_control_flow, is_tensor
-from triage.compilers.picture import Mark, NodeKind, Picture, PictureEdge, PictureNode, ProgramPicture
+from triage.compilers.picture import NodeKind, NodeMark, Picture, PictureEdge, PictureNode, ProgramPicture
 from triage.mlir import Block, Operation, Value
 from triage.mlir.tree import arguments_of, array_elements
 
@@ -89,7 +89,7 @@ class _Drawing:
         for value in arguments:
             index = positions[value]
             device = affinities[index] if index < len(affinities) else None
-            marks = frozenset({Mark.NO_AFFINITY}) if placed and device is None else frozenset[Mark]()
+            marks = frozenset({NodeMark.NO_AFFINITY}) if placed and device is None else frozenset[NodeMark]()
             node = PictureNode(f"argument {index}", NodeKind.ARGUMENT, device, 1, (f"argument {index}: {value.type}",), marks)
             homes[value] = (_add(groups, ("argument", device if shared else index), node, -1), 0)
         flows: dict[tuple[_Group, _Group], _Flow] = {}
@@ -113,7 +113,7 @@ class _Drawing:
         tensors = [(index, value) for index, value in enumerate(end.operands) if is_tensor(value)]
         for index, value in tensors:
             device = affinities[index] if index < len(affinities) else None
-            marks = frozenset({Mark.NO_AFFINITY}) if placed and device is None else frozenset[Mark]()
+            marks = frozenset({NodeMark.NO_AFFINITY}) if placed and device is None else frozenset[NodeMark]()
             node = PictureNode(f"result {index}", NodeKind.RESULT, device, 1, (f"result {index}: {value.type}",), marks)
             key = ("result", device if len(tensors) > _MOST_VALUES else index)
             self._join(homes, flows, [value], _add(groups, key, node, last), chained=False)
@@ -190,26 +190,26 @@ class _Drawing:
         details = (f"line {operation.line}",) if operation.line else ()
         return PictureNode(_titled(operation), NodeKind.REGION, device, count, details, marks, inside if inside.nodes else None)
 
-    def _marks(self, operations: Sequence[Operation]) -> frozenset[Mark]:
+    def _marks(self, operations: Sequence[Operation]) -> frozenset[NodeMark]:
         chained = any(operation in self.chain for operation in operations)
         choices = [self._choice(operation) for operation in operations]
         undecided, overruled = (
-            any(mark is each for mark, _ in filter(None, choices)) for each in (Mark.UNDECIDED, Mark.OVERRULED)
+            any(mark is each for mark, _ in filter(None, choices)) for each in (NodeMark.UNDECIDED, NodeMark.OVERRULED)
         )
-        return frozenset([Mark.CHAIN] * chained + [Mark.UNDECIDED] * undecided + [Mark.OVERRULED] * overruled)
+        return frozenset([NodeMark.CHAIN] * chained + [NodeMark.UNDECIDED] * undecided + [NodeMark.OVERRULED] * overruled)
 
     def _chosen(self, operation: Operation) -> tuple[str, ...]:
         position = operation.position
         return self.chosen.get((position.line, position.column), ()) if position else ()
 
-    def _choice(self, operation: Operation) -> tuple[Mark, str] | None:
+    def _choice(self, operation: Operation) -> tuple[NodeMark, str] | None:
         """How the solver's choice differs from what the program shows."""
         devices = self._chosen(operation)
         shown = next((self.program.placed[value] for value in operation.results if value in self.program.placed), None)
         if len(devices) > 1:
-            return Mark.UNDECIDED, f"line {operation.line}: the solver keeps {' and '.join(f'@{name}' for name in devices)}"
+            return NodeMark.UNDECIDED, f"line {operation.line}: the solver keeps {' and '.join(f'@{name}' for name in devices)}"
         if devices and shown not in (None, devices[0]):
-            return Mark.OVERRULED, f"line {operation.line}: the solver chooses @{devices[0]}, the program shows @{shown}"
+            return NodeMark.OVERRULED, f"line {operation.line}: the solver chooses @{devices[0]}, the program shows @{shown}"
         return None
 
     def _picture(self, title: str, groups: Sequence[_Group], flows: Mapping[tuple[_Group, _Group], _Flow]) -> Picture:
