@@ -1,9 +1,9 @@
 """What a cluster costs: a simulated one on a virtual clock, a million cached results, and the overhead of Dask on this machine.
 
-Run: `python -m benchmarks.cluster simulate|rows|overhead [--rows N] [--cases N]`. `simulate` measures what client and scheduler
-need for one job, in CPU time, and lets 100 to 10,000 workers make jobs with the durations of recorded or typical compiles. `rows` fills
-an evidence store. `overhead` compiles the same programs with the local pool and with 1, 2 and 4 Dask workers. docs/scaling.md has the
-figures.
+Run: `python -m benchmarks.cluster simulate|rows|overhead [--rows N] [--cases N]`. `simulate` measures what client and
+scheduler need for one job, in CPU time, and lets 100 to 10,000 workers make jobs with the durations of recorded or
+typical compiles. `rows` fills an evidence store. `overhead` compiles the same programs with the local pool and with 1,
+2 and 4 Dask workers. docs/scaling.md has the figures.
 """
 
 from __future__ import annotations
