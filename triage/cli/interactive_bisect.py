@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -37,7 +38,7 @@ def lead(session: Session, out: Console | None = None, read: Callable[[str], str
         Interrupted: The person quits.
     """
     out = out or console_for(sys.stderr)
-    read = read or (lambda prompt: out.input(prompt))
+    read = read or partial(_typed, out)
     change = "good to bad" if session.search.kind is BisectKind.REGRESSION else "bad to good"
     out.print(f"Find the first candidate after the change from {change}.")
     out.print(HELP, style="dim")
@@ -57,6 +58,19 @@ def lead(session: Session, out: Console | None = None, read: Callable[[str], str
             continue
         if bisection is not None:
             return bisection
+
+
+def _typed(out: Console, prompt: str) -> str:
+    """Return the next line of standard input. `input` would drop a Ctrl-C that arrives while it flushes the output.
+
+    Raises:
+        EOFError: There is none.
+    """
+    out.print(prompt, end="")
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line
 
 
 def _obey(session: Session, proposed: int, words: list[str], out: Console) -> Bisection | None:
