@@ -251,21 +251,29 @@ def rows(count: int) -> None:
                 print(f"{what}: {len(keys) / spent:.0f} a second of CPU time, {len(keys) / wall:.0f} a second")
 
 
-def overhead(cases: int) -> None:
-    """Compile equal cases here and on Dask workers; print the time and the CPU time of each job beyond one by one."""
+def overhead(cases: int, rounds: int = 3) -> None:
+    """Compile equal cases here and on Dask workers; print the time and the CPU time that each job takes, and the difference.
+
+    The two executors take turns, so that a slower minute of the machine meets both; the medians of all rounds count.
+    """
     command = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet", "run"]
     with TemporaryDirectory() as folder:
-        home = Path(os.environ["TRIAGE_HOME"])
         write_cases(Path(folder, "many"), cases)
         write_cases(Path(folder, "one"), 1)
         for jobs in (1, 2, 4):
-            for executor in ("local", "dask"):
-                spent = {}
-                for name in ("one", "many"):
-                    words = [*command, str(Path(folder, name)), "--fresh", "--jobs", str(jobs), "--executor", executor]
-                    spent[name] = times(words, env={**os.environ, "TRIAGE_HOME": str(home)})
-                wall, cpu = ((spent["many"][at] - spent["one"][at]) / (cases - 1) for at in (0, 1))
-                print(f"{executor:5} {jobs} at once: {1e3 * wall:.0f} ms, {1e3 * cpu:.0f} ms of CPU for each job")
+            spent: dict[str, list[tuple[float, float]]] = {"local": [], "dask": []}
+            for _ in range(rounds):
+                for executor, times_of_jobs in spent.items():
+                    words = ["--fresh", "--jobs", str(jobs), "--executor", executor]
+                    few, many = (times([*command, str(Path(folder, name)), *words]) for name in ("one", "many"))
+                    times_of_jobs.append(((many[0] - few[0]) / (cases - 1), (many[1] - few[1]) / (cases - 1)))
+            wall, cpu = (
+                {name: statistics.median(pair[at] for pair in pairs) for name, pairs in spent.items()} for at in (0, 1)
+            )
+            for name in spent:
+                print(f"{name:5} {jobs} at once: {1e3 * wall[name]:.0f} ms, {1e3 * cpu[name]:.0f} ms of CPU for each job")
+            beyond = wall["dask"] - wall["local"]
+            print(f"      beyond the local pool: {1e3 * beyond:.0f} ms, {beyond / wall['local']:.1%}")
 
 
 def main() -> int:

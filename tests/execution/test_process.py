@@ -15,11 +15,14 @@ import psutil
 import pytest
 
 import triage
+from triage.classify import packaged_rules
 from triage.execution.environment import Purpose
+from triage.execution.judge import judge
 from triage.execution.process import Worker, capture, is_running, kill_all_with, memory, run, run_logged
 from triage.execution.streams import Log
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
+from triage.model.outcome import Cause, Failed, Untestable
 
 ORPHANS = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}])"
 
@@ -67,6 +70,25 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 
 def test_a_busy_loop_times_out(tmp_path: Path) -> None:
     assert python("while True: pass", tmp_path, limits=Limits(timeout=0.5)).ending is Ending.TIMED_OUT
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core")
+def test_waiting_for_a_core_is_no_timeout(tmp_path: Path) -> None:
+    spin = f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", spin]) as other:
+        try:
+            wall = python(spin, tmp_path, limits=Limits(timeout=1.0, without_waiting=False))
+            own = python(spin, tmp_path, limits=Limits(timeout=0.5))
+        finally:
+            other.kill()
+    assert (wall.ending, own.ending) == (Ending.TIMED_OUT, Ending.TIMED_OUT)
+    assert wall.waited > 0.2
+    assert own.waited == 0
+    assert own.seconds > 0.7
+    outcomes = [judge(execution, packaged_rules()) for execution in (wall, own)]
+    assert isinstance(outcomes[0], Untestable)
+    assert outcomes[0].cause is Cause.ENVIRONMENT
+    assert isinstance(outcomes[1], Failed)
 
 
 def test_descendants_that_outlive_the_process_are_killed(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_every_key_reaches_the_case(loaded, folder):
     assert case.target == Target("cuda", "sm_86", 2)
     assert case.flags == (Flag("--iree-opt-level=O3"), Flag("--iree-x=y", "3.5.0", "3.9.0"))
     assert case.phase == "executable-targets"
-    assert case.limits == Limits(timeout=5400.0, memory=2 * 10**9)
+    assert case.limits == Limits(timeout=5400.0, memory=2 * 10**9, without_waiting=False)
     assert case.expect == (
         Expectation("shared-memory-overflow", "3.1.0", "3.8.0", "iree-org/iree#19575"),
         Expectation("crash", issue="https://github.com/iree-org/iree/issues/1"),
@@ -54,6 +54,14 @@ def test_only_name_input_and_target_are_needed(loaded):
     assert (case.compiler, case.summary, case.flags, case.phase) == ("iree", "", (), None)
     assert case.limits == Limits()
     assert case.target == Target("cuda")
+
+
+@pytest.mark.parametrize(("written", "read"), [("90s", (90.0, False)), ("2m cpu", (120.0, True)), ("300", (300.0, False))])
+def test_a_time_limit_is_wall_time_unless_it_says_cpu(loaded, written, read):
+    (case,) = loaded(SMALL.format(name="a") + f"limits: {{timeout: {written}}}\n")
+    assert (case.limits.timeout, case.limits.without_waiting) == read
+    (again,) = loaded(SMALL.format(name="a") + f"limits: {{timeout: {case.limits.timeout_text}}}\n")
+    assert again.limits == case.limits
 
 
 def test_texts_are_plain_strings(loaded):

@@ -45,9 +45,10 @@ class CompileTask:
         limits = (self.case.limits.timeout, self.case.limits.memory)
         # Nothing is added for the defaults, so that results from before these keys existed are still found.
         output = [] if self.case.limits.output == Limits().output else [f"output {self.case.limits.output}"]
+        clock = [] if self.case.limits.without_waiting else ["wall time"]
         variables = [f"env {setting}" for setting in settings(dict(self.case.env))]
         counted = [DISPATCHES] if self.counts else []
-        options = (*self.invocation.options, *marks, *output, *variables, *counted)
+        options = (*self.invocation.options, *marks, *output, *clock, *variables, *counted)
         return key_of(self.toolchain.identity, self.prepared.digest, options, limits)
 
     @property

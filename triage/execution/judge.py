@@ -25,6 +25,7 @@ _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")
 _NO_SPACE = "No space left on device"
 _FULL = 1 << 20  # bytes; with less free space, any write may have failed
 _NEARLY_FULL = 1 << 30  # bytes; a file that did not fit may have been that large, and be removed again
+_WAITED = 0.1  # share of the time that a run may wait for a core until its time limit shows nothing
 _NOT_RUN = (126, 127)  # exit codes of the loader and of shells for a program that they cannot run
 _NOT_LOADED = re.compile(
     r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
@@ -198,6 +199,9 @@ def machine_problem(execution: Execution) -> Untestable | None:
     full = _NEARLY_FULL if _NO_SPACE in execution.stderr.text or _NO_SPACE in execution.stdout.text else _FULL
     if execution.disk_free is not None and execution.disk_free < full:
         return Untestable(Cause.ENVIRONMENT, f"no space left on the disk: {execution.disk_free >> 10} KiB were free")
+    if execution.ending is Ending.TIMED_OUT and execution.waited > _WAITED * execution.seconds:
+        times = f"{execution.seconds:.0f} s, {execution.waited:.0f} s of them without a core of the busy machine"
+        return Untestable(Cause.ENVIRONMENT, f"stopped after {times}; use fewer --jobs, or a limit without waiting: `120s cpu`")
     if execution.ending is Ending.SIGNALLED and execution.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
         name = signal.Signals(execution.signal).name
         return Untestable(

@@ -30,7 +30,7 @@ _TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _STOP_GRACE = 0.5  # the same when the user waits for the program to end
 _DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
-_MAX_STRETCH = 4.0  # a time limit is extended to at most this many times itself on a busy machine
+_MAX_STRETCH = 4.0  # a time limit that leaves out waiting for a core is extended to at most this many times itself
 _KILLED = 5.0  # seconds that killed processes have to disappear
 _PIPE = 1 << 16  # bytes that a pipe holds
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
@@ -202,6 +202,7 @@ class _Run:
     on_tick: Callable[[], None] | None = None
     ending: Ending | None = None  # the limit that was exceeded
     peak: int = 0  # bytes
+    waited: float = 0.0  # seconds of the time limit without a core
     stdout: Capture = field(init=False)
     stderr: Capture = field(init=False)
     contained: Contained = field(init=False)
@@ -253,6 +254,7 @@ class _Run:
             stderr=self.stderr.captured(),
             randomised=randomised,
             disk_free=self.disk.least_free,
+            waited=round(self.waited, 4),
         )
 
     def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -323,10 +325,9 @@ class _Run:
         if rss > self.limits.memory:
             self.ending = Ending.OVER_MEMORY
         elif elapsed > self.limits.timeout:
-            # On a busy machine the time that the process waited for a core does not count.
-            allowed = min(self.limits.timeout + _seconds_without_core(pid), _MAX_STRETCH * self.limits.timeout)
-            if elapsed > allowed:
-                self.ending = Ending.TIMED_OUT
+            used = elapsed - _seconds_without_core(pid)
+            if not self.limits.without_waiting or used > self.limits.timeout or elapsed > _MAX_STRETCH * self.limits.timeout:
+                self.ending, self.waited = Ending.TIMED_OUT, max(0.0, self.limits.timeout - used)
         elif self.disk.is_due and self.disk.is_exceeded:
             self.ending = Ending.OVER_OUTPUT
         if self.ending:

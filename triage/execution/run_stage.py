@@ -188,6 +188,8 @@ class RunPlanner:
             kept = {artifact.path for artifact in spec.artifacts}
             parts += [f"{scope}={digest_of(path, is_artifact=path in kept)}" for scope, path in spec.parameters]
             parts += [f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
+            if not spec.limits.without_waiting:
+                parts.append("wall time")
             if spec.limits.output != Limits().output:
                 parts.append(f"output {spec.limits.output}")
             inputs = self.readable(spec.inputs, runner)

@@ -43,15 +43,21 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use. timeout: wall seconds, without the time spent waiting for a core; memory: resident bytes of
-    all its processes; output: bytes written to its folder and to the file of its standard output; kept: bytes kept of each
-    stream, half of them from its end.
+    """What one run may use. timeout: seconds; memory: resident bytes of all its processes; output: bytes written to its
+    folder and to the file of its standard output; kept: bytes kept of each stream, half of them from its end.
+    without_waiting: whether the time in which it waited for a core does not count for `timeout`.
     """
 
     timeout: float = 300.0
     memory: int = 8 << 30
     output: int = 4 << 30
     kept: int = 512 << 10
+    without_waiting: bool = True
+
+    @property
+    def timeout_text(self) -> str:
+        """The time limit as a recipe has it: `120s`, `300s cpu`."""
+        return f"{self.timeout:g}s{' cpu' if self.without_waiting else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class Execution:
     exit_code: None unless it exited; signal: number of the signal that ended it, else None.
     cpu_seconds, peak_rss_mb: as the operating system accounts for the process and its reaped children.
     disk_free: least free space of the disk that it worked on; None when it was not measured.
+    waited: seconds of an exceeded time limit in which it was ready to run but had no core.
     phase, metrics: the last phase and the measurements, from compilers that print them.
     """
 
@@ -109,6 +116,7 @@ class Execution:
     phase: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     disk_free: int | None = None
+    waited: float = 0.0
 
     @property
     def status(self) -> int | None:

@@ -13,7 +13,7 @@ from pydantic import ValidationInfo
 
 from triage.config.document import Written
 from triage.config.suggestions import did_you_mean
-from triage.config.values import advice, as_text, as_written
+from triage.config.values import advice, as_text, as_written, parse_duration
 from triage.model.execution import Stage
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.matrix import has_placeholder
@@ -43,6 +43,16 @@ def setting(info: ValidationInfo) -> Setting:
     """The setting of this validation."""
     assert isinstance(info.context, Setting)
     return info.context
+
+
+def as_time_limit(value: Any) -> tuple[float, bool]:
+    """Seconds, and whether the time in which a program waits for a core does not count: `120s cpu`."""
+    text = as_written(value)
+    seconds = text.removesuffix(" cpu")
+    try:
+        return parse_duration(seconds.rstrip()), seconds != text
+    except ValueError as error:
+        raise advice(str(error)) from None
 
 
 def name_from(text: str) -> str:

@@ -186,7 +186,6 @@ def _inputs(recipe: RecipeFormat, setting: Setting, source: Path) -> list[tuple[
 
 def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, source: Path, path: Path) -> Case:
     kind = family.kind_of(path.suffix) if family is not None else None
-    limits, default = recipe.limits, Limits()
     return Case(
         recipe=recipe.name,
         name=case_name(recipe.name, choice),
@@ -197,7 +196,7 @@ def _case(recipe: RecipeFormat, choice: Choice, family: RecipeFamily | None, sou
         target=Target(recipe.target.backend, recipe.target.chip, recipe.target.devices),
         flags=tuple(_flag(entry) for entry in recipe.flags),
         phase=recipe.phase,
-        limits=Limits(limits.timeout or default.timeout, limits.memory or default.memory, limits.output or default.output),
+        limits=recipe.limits.value(Limits()),
         expect=() if isinstance(recipe.expect, str) else tuple(item.value() for item in recipe.expect),
         matrix=choice,
         rules=recipe.failure_rules(source.parent),

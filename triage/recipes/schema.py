@@ -14,9 +14,9 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema,
 from pydantic.json_schema import SkipJsonSchema
 
 from triage.config.schema import MappingFormat
-from triage.config.values import VARIABLE, advice, as_duration, as_size, as_text, as_variables
+from triage.config.values import VARIABLE, advice, as_size, as_text, as_variables
 from triage.model.case import CaseSpec, Expectation, RunSpec
-from triage.model.execution import Stage
+from triage.model.execution import Limits, Stage
 from triage.recipes import fields
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.files import EXPECT_FILE, check_expect_file, check_input
@@ -60,10 +60,10 @@ _Issue = Annotated[
 _Arg = Annotated[str, BeforeValidator(fields.check_arg), WithJsonSchema(_SCALAR)]
 _Key = Annotated[str, BeforeValidator(fields.check_key)]
 _Choice = Annotated[str, BeforeValidator(fields.check_choice), WithJsonSchema(_SCALAR)]
-_Duration = Annotated[
-    float,
-    BeforeValidator(as_duration),
-    WithJsonSchema({"type": ["string", "number"], "pattern": r"^[0-9]", "exclusiveMinimum": 0}),
+_TimeLimit = Annotated[
+    tuple[float, bool],
+    BeforeValidator(fields.as_time_limit),
+    WithJsonSchema({"type": ["string", "number"], "pattern": r"^[0-9][0-9.hms]*( cpu)?$", "exclusiveMinimum": 0}),
 ]
 _Size = Annotated[
     int,
@@ -131,8 +131,11 @@ class LimitsFormat(MappingFormat):
 
     noun: ClassVar[str] = "limits"
 
-    timeout: _Duration | SkipJsonSchema[None] = Field(
-        default=None, description="Wall time: 120s, 2m, 1h30m, or a number of seconds.", examples=["120s", "1h30m"]
+    timeout: _TimeLimit | SkipJsonSchema[None] = Field(
+        default=None,
+        description="Wall time: 120s, 2m, 1h30m, or a number of seconds. With ` cpu` behind it, the time in which the "
+        "program waits for a core does not count; it may then take four times as long.",
+        examples=["120s", "1h30m", "300s cpu"],
     )
     memory: _Size | SkipJsonSchema[None] = Field(
         default=None, description="Resident memory of all processes together.", examples=["8GiB", "512MiB"]
@@ -142,6 +145,10 @@ class LimitsFormat(MappingFormat):
         description="Bytes in the output file and all other files that it writes to its working and temporary folder.",
         examples=["4GiB", "512MiB"],
     )
+
+    def value(self, default: Limits) -> Limits:
+        seconds, without_waiting = self.timeout or (default.timeout, default.without_waiting)
+        return Limits(seconds, self.memory or default.memory, self.output or default.output, default.kept, without_waiting)
 
 
 class ExpectFormat(BoundedFormat):

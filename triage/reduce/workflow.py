@@ -216,9 +216,10 @@ class _Reducer:
         case = self.request.case
         hanging = self.start.seconds >= case.limits.timeout
         limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)  # drafts that hang cost little
-        case = replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit)))
+        limits = replace(case.limits, timeout=min(case.limits.timeout, limit), without_waiting=True)
+        case = replace(case, limits=limits)
         if case.run:
-            limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST))
+            limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST), without_waiting=True)
             case = replace(case, run=replace(case.run, limits=limits))
         onnx = case.input.kind is InputKind.ONNX  # reduced before it is imported
         source = case.input.path if onnx else self.source.path

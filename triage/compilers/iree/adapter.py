@@ -126,7 +126,7 @@ class Iree(Compiler):
             return super().recipe_keys(case)
         keys: dict[str, object] = {"inputs": run.inputs, "expected": run.expected}
         keys |= {"function": run.function, "device": run.device, "flags": run.flags, "tolerance": dict(run.tolerances)}
-        keys["limits"] = {"timeout": f"{run.limits.timeout:g}s"}
+        keys["limits"] = {"timeout": run.limits.timeout_text}
         return (*super().recipe_keys(case), "run:", *(f"  {name}: {yaml_text(value)}" for name, value in keys.items() if value))
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:

@@ -212,7 +212,6 @@ class IreeFormat(RecipeFormat):
                 return None
             data = read_data_folder(place)
         listed = read_flagfile(locate(folder, run.flagfile)) if run.flagfile else RunSpec()
-        default = Limits(timeout=120.0)
         return RunSpec(
             device=run.device or listed.device,
             function=run.function or listed.function,
@@ -221,7 +220,5 @@ class IreeFormat(RecipeFormat):
             flags=(*listed.flags, *run.flags),
             tolerances=tuple(run.tolerance.items()),
             reference=run.reference.value() if run.reference else None,
-            limits=Limits(
-                run.limits.timeout or default.timeout, run.limits.memory or default.memory, run.limits.output or default.output
-            ),
+            limits=run.limits.value(Limits(timeout=120.0)),
         )
