@@ -25,6 +25,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Failed, Probe, Untestable
+from triage.model.progress import Task
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
 
@@ -74,12 +75,15 @@ def attribute(
             reason = f"{toolchain.revision.name} has no options that print the IR after each pass"
             return Attribution(case, *pair, ComparisonResult.INCONCLUSIVE, reason)
     limits = replace(case.limits, timeout=min(case.limits.timeout, depth.patience or case.limits.timeout))
-    comparison = _Comparison(runner, replace(case, limits=limits), ir, pair, toolchains, repository, kernel)
+    task = runner.progress.task(f"attribute  {case.name}")
+    comparison = _Comparison(runner, task, replace(case, limits=limits), ir, pair, toolchains, repository, kernel)
     try:
         found = comparison.run(depth)
     except BaseException:
         runner.stop.set()  # also end the run of the other side
         raise
+    finally:
+        task.finish()
     return replace(found, case=case, seconds=round(time.monotonic() - started, 2))
 
 
@@ -105,6 +109,7 @@ class _Comparison:
     def __init__(
         self,
         runner: ProbeRunner,
+        task: Task,
         case: Case,
         ir: Ir,
         probes: tuple[Probe, Probe],
@@ -112,7 +117,7 @@ class _Comparison:
         repository: Repository | None,
         kernel: str | None,
     ) -> None:
-        self.runner, self.case, self.ir, self.probes = runner, case, ir, probes
+        self.runner, self.task, self.case, self.ir, self.probes = runner, task, case, ir, probes
         self.toolchains, self.repository, self.kernel = toolchains, repository, kernel
         self.compiles = self.printed = 0
         self._lock = threading.Lock()  # guards the two counts: both sides run at the same time
@@ -187,6 +192,7 @@ class _Comparison:
             on_data(data)
 
         self._count(compiles=1)
+        self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}, {self.compiles} compiles")
         execution = self.runner.prober.observe(self.case, toolchain, alter, on_stderr=count)
         assert isinstance(execution, Execution)  # both sides are testable
         return execution
@@ -255,6 +261,7 @@ class _Comparison:
             found.append(read_printed(path, self.ir.words))
 
         self._count(compiles=1)
+        self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}: {phase}")
         self.runner.prober.observe(self.case, toolchain, lambda plain: self.ir.up_to(plain, phase), on_output=keep)
         return found[0] if found else None
 
