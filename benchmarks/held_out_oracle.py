@@ -24,10 +24,11 @@ from triage.model.case import Case
 from triage.model.outcome import Untestable
 from triage.model.revision import Toolchain
 
-_HEADER = re.compile(r"// -----// IR Dump After (?:\S*::)?(\S+?)(?: \(([^)]*)\))?( Failed)?(?: \(([^)]*)\))? //")
+_HEADER = re.compile(r"// -----// IR Dump After (?:(?:\(anonymous namespace\)|\w+)::)*(\w+)(?:<.*?>)?( Failed)?(?=:| \(| //)")
 _OPERATION = re.compile(r'\s*(?:%[^=]*= )?"?([a-z_]\w*(?:\.[\w$]+)+)"?(?=[\s({<%@\[]|$)')
 _FUNCTION = re.compile(r'(\s*)(?:func\.func|util\.func|util\.initializer|llvm\.func|spirv\.func)\b[^@{]*@?("[^"]+"|[\w$.-]*)')
-_BOOKKEEPING = re.compile(r"\baffine\.|constant\b|\.dim\b|\bassume|: (?:index|i1|i32|i64)\s*$|to (?:index|i32|i64)\s*$")
+_BOOKKEEPING = re.compile(r"affine\.|.*(?:constant\b|\.dim\b|\.assume)")
+_SIZE = re.compile(r": (?:index|i1|i32|i64)\s*$|to (?:index|i32|i64)\s*$")
 _CHOICE = re.compile(
     r"(\w+) = (\[[\d, \[\]]*\d[\d, \[\]]*\])|workgroup_size = (\[[^\]]*\])|(?:pipeline = |translation_info<)(\w+)"
 )
@@ -70,7 +71,7 @@ def _dumped(header: re.Match[str], lines: Sequence[str]) -> DumpedPass:
         functions[name] = counted(body)
         choices[name] = tuple(sorted({"".join(filter(None, one)) for line in body for one in _chosen(line)}))
     whole = any(line.startswith(("module", "builtin.module")) for line in lines[:3])
-    return DumpedPass(header[1].removesuffix("Pass"), bool(header[3]), functions, choices, whole)
+    return DumpedPass(header[1].removesuffix("Pass"), bool(header[2]), functions, choices, whole)
 
 
 def _functions(lines: Sequence[str]) -> Iterable[tuple[str, list[str]]]:
@@ -89,7 +90,7 @@ def counted(lines: Iterable[str]) -> Counts:
     """Count operation names without their dialect."""
     names: Counter[str] = Counter()
     for line in lines:
-        if (found := _OPERATION.match(line)) and not _BOOKKEEPING.search(line):
+        if (found := _OPERATION.match(line)) and not _BOOKKEEPING.match(found[1]) and not _SIZE.search(line):
             names[found[1].partition(".")[2]] += 1
     return tuple(sorted(names.items()))
 
@@ -230,10 +231,17 @@ class OracleSide:
         self.source = case.input.path
         self.program, self.name, self.folder = toolchain.program, toolchain.revision.name, folder
         self.phases = [phase for phase in PHASES if phase in toolchain.capabilities.phases]
+        self._compiled: dict[tuple[Path, str | None, str, tuple[str, ...]], tuple[Path | None, str]] = {}
 
     def compile(self, source: Path, since: str | None, until: str, *words: str) -> tuple[Path | None, str]:
-        """Compile from one phase to another; return the output's path (None if it fails) and stderr."""
-        output = self.folder / f"{source.stem}-{self.name}-{until}.mlir"
+        """Compile from one phase to another, once; return the output's path (None if it fails) and stderr."""
+        key = (source, since, until, words)
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(*key)
+        return self._compiled[key]
+
+    def _compile(self, source: Path, since: str | None, until: str, words: tuple[str, ...]) -> tuple[Path | None, str]:
+        output = self.folder / f"{source.stem}-{self.name}-{until}-{len(self._compiled)}.mlir"
         start = [f"--compile-from={since}"] if since else []
         argv = [str(self.program), *self.options, *start, f"--compile-to={until}", *words, str(source), "-o", str(output)]
         try:
@@ -251,8 +259,8 @@ class OracleSide:
             if theirs is None or own is None:
                 return None
             text = theirs.read_text(errors="replace")
-            handed = theirs.with_name(f"{phase}-of-{other.name}-for-{self.name}.mlir")
-            for form in (respelled(text, own.read_text(errors="replace")), text):
+            for number, form in enumerate((respelled(text, own.read_text(errors="replace")), text)):
+                handed = theirs.with_name(f"{phase}-of-{other.name}-for-{self.name}-{bool(words)}-{number}.mlir")
                 handed.write_text(form)
                 if self._reads(handed):
                     return handed

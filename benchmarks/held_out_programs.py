@@ -1,4 +1,4 @@
-"""Programs of linear algebra that no recipe holds: name -> text."""
+"""Programs that no recipe holds: name -> text."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from benchmarks.held_out_builders import (
     transposed_sum,
     weight_gradient,
 )
+from benchmarks.held_out_operations import OPERATIONS
 
 
 def _small() -> Iterator[tuple[str, str]]:
@@ -178,4 +179,4 @@ def _large() -> Iterator[tuple[str, str]]:
     yield "complex", complex_product(48, 80, 40)
 
 
-PROGRAMS = {**dict(_small()), **dict(_large())}
+PROGRAMS = {**dict(_small()), **dict(_large()), **OPERATIONS}
