@@ -236,6 +236,26 @@ def cast(x_ptr, kind: tl.constexpr, mode: tl.constexpr, N: tl.constexpr):
     assert guess_kernel(text).constexprs == {"kind": "tl.float32", "mode": "down", "N": 64}
 
 
+COUNTS = """import triton
+import triton.language as tl
+
+@triton.jit
+def bins(points: "torch.Tensor", seen, out, low: float, width: float, rows: int, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    point = tl.load(points + at)
+    row = ((point - low) / width).to(tl.int32)
+    place = tl.atomic_add(seen + row, 1, mask=row < rows)
+    tl.store(out + row * rows + place, point)
+"""
+
+
+def test_annotations_and_counts_in_memory_give_types():
+    signature = guess_kernel(COUNTS).signature
+    assert (signature["low"], signature["width"], signature["rows"]) == ("fp32", "fp32", "i32")
+    assert signature["seen"] == "*i32:16"
+    assert signature["points"].startswith("*fp") or signature["points"].startswith("*bf")
+
+
 def test_what_arguments_are_follows_from_how_they_are_used(package):
     guess = guess_kernel(copy_kernel(package, LINEAR, "state").text, "state")
     assert guess.signature == {

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -23,6 +24,7 @@ from triage.model.revision import Toolchain
 from triage.toolchains.home import home_path
 
 
+@cache
 def versions() -> str:
     """Return the versions that a client and its workers must have in common."""
     return f"triage {version('iree-triage')} on Python {sys.version_info[0]}.{sys.version_info[1]}"

@@ -31,6 +31,7 @@ _ATTEMPTS = 3  # of one job, each on another worker where there is one
 _TICK = 0.1  # seconds between looks at the stop signal
 _PATIENCE = 120.0  # seconds without a scheduler, after which the command ends
 _AHEAD = 2  # tasks a slot that are sent before they can start
+_SMALL = 64 << 10  # bytes of a file that travels with each job
 _MANY_SLOTS = 200  # with more, several jobs are sent together
 _TOGETHER = 8  # jobs at most
 _NIGHTLY = re.compile(r"\d+\.\d+")
@@ -87,8 +88,12 @@ class DaskCluster:
             self._contents.clear()
             self.client.register_plugin(self.plugin)
 
-    def _content(self, digest: str, path: Path) -> Future:
-        """Return the bytes of a file as a job of its own, so that the scheduler restores them when their worker dies."""
+    def _content(self, digest: str, path: Path) -> Future | bytes:
+        """Return the bytes of a small file, of others a job of its own, so that they are sent once, and the scheduler
+        restores them when their worker dies.
+        """
+        if path.stat().st_size <= _SMALL:
+            return path.read_bytes()
         known = self._contents.get(digest)
         if known is None or known.status in ("cancelled", "lost", "error"):
             key = f"triage-file-{digest}-{uuid4().hex}"

@@ -22,6 +22,7 @@ _NAMES_COUNT = re.compile(r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_
 _NAMES_INDICES = re.compile(
     r"(?i)seq_?len|indices|index|idx|(?:^|_)ids?(?:_|$)|offsets|lens$|lengths|tables?(?:_|$)|mapping|slots?(?:_|$)"
 )
+_ANNOTATED: Mapping[str, str] = {"float": "fp32", "int": "i32", "bool": "i1"}
 _SCALARS = {PassedKind.INTEGER: "i32", PassedKind.FLOAT: "fp32", PassedKind.TRUTH: "i1"}
 _SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EVEN_", "ENABLE_", "SAVE_")
 _LAUNCH = ("num_warps", "num_stages")
@@ -90,6 +91,7 @@ class _Guesser:
         self.configured = _configured(tree, kernel)
         self.uses = uses_of(kernel, reachable)
         self.roles = constant_roles(kernel, reachable)
+        self.annotations = {each.arg: ast.unparse(each.annotation) for each in self.parameters if each.annotation}
         # Products want both factors of one type.
         self.element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"
 
@@ -99,7 +101,7 @@ class _Guesser:
         guessed: set[str] = set()
         for parameter in self.parameters:
             name = parameter.arg
-            if parameter.annotation is not None and "constexpr" in ast.unparse(parameter.annotation):
+            if "constexpr" in self.annotations.get(name, ""):
                 known = self._known_constant(name)
                 constexprs[name] = known if known is not _UNKNOWN else self._constant(name)
                 guessed |= {name} if known is _UNKNOWN else set()
@@ -166,7 +168,11 @@ class _Guesser:
         uses = self.uses
         if passed is not None and passed.kind is PassedKind.TENSOR and isinstance(passed.value, str):
             return f"*{passed.value}:16"
+        annotation = self.annotations.get(name, "")
         is_pointer = name in uses.pointers or (passed is not None and passed.kind is PassedKind.TENSOR)
+        is_pointer = is_pointer or annotation.endswith("Tensor")
+        if not is_pointer and annotation in _ANNOTATED:
+            return _ANNOTATED[annotation]
         if name in uses.of_indices or (is_pointer and _NAMES_INDICES.search(name)):
             return "*i32:16"
         if name in uses.of_floats:

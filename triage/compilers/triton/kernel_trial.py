@@ -31,6 +31,7 @@ _ABOUT_POINTERS = re.compile(r"(?i)pointer|ptr type|block_type|load|store|atomic
 _ABOUT_ELEMENTS = re.compile(
     r"(?i)dtype|fp\d|bf16|float|int\d|unsigned|must be same|same type|bitcast|logical|integer|precision"
 )
+_ABOUT_TEXT = re.compile(r"must be a (?:string|str)\b")
 # No other value helps: the release lacks what the kernel uses.
 _BITS_OF_FLOATS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints")
 _LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
@@ -139,6 +140,9 @@ def _joint(guess: KernelGuess, attempt: _Attempt) -> Iterator[KernelGuess]:
     sizes = [name for name, value in guess.constexprs.items() if type(value) is int and value > 2 and name in guess.guessed]
     elements = [name for name, kind in guess.signature.items() if kind in ("*fp16:16", "*bf16:16")]
     in_language = attempt.progress[0] <= 1
+    if _ABOUT_TEXT.search(attempt.message):
+        named = [name for name in attempt.names if name in guess.constexprs and name in guess.guessed]
+        yield replace(guess, constexprs={**guess.constexprs, **dict.fromkeys(named, "")})
     if elements and _ABOUT_ELEMENTS.search(attempt.message):
         yield replace(guess, signature={**guess.signature, **dict.fromkeys(elements, "*fp32:16")})
     if sizes and (not in_language or _ABOUT_SIZES.search(attempt.message)):

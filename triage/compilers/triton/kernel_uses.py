@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from triage.compilers.base import Constant
 from triage.compilers.triton.kernel_launch import TYPES
@@ -210,12 +211,20 @@ def _loads(value: ast.expr) -> Iterator[ast.Call]:
     """The load that the value is, apart from conversions."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to":
         value = value.func.value
-    if isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".load") and value.args:
+    if _is_load(value) and value.args:
         yield value
 
 
+def _is_load(value: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether this reads memory; an atomic operation returns what was there."""
+    if not isinstance(value, ast.Call):
+        return False
+    callee = ast.unparse(value.func).rpartition(".")
+    return callee[1] == "." and (callee[2] == "load" or callee[2].startswith("atomic_"))
+
+
 def _reached(values: Sequence[ast.expr], bound: Mapping[str, list[ast.expr]]) -> set[str]:
-    """The names that the values are computed from, without what is loaded from memory."""
+    """The names that the values are computed from as whole numbers, without what is loaded from memory."""
     names: set[str] = set()
     waiting = list(values)
     while waiting:
@@ -229,9 +238,13 @@ def _reached(values: Sequence[ast.expr], bound: Mapping[str, list[ast.expr]]) ->
 def _without_loads(value: ast.AST) -> Iterator[ast.Name]:
     if isinstance(value, ast.Name):
         yield value
-    elif not (isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".load")):
+    elif not (_is_load(value) or _is_fraction(value)):
         for child in ast.iter_child_nodes(value):
             yield from _without_loads(child)
+
+
+def _is_fraction(value: ast.AST) -> bool:
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
 
 
 def _bases(address: ast.expr, bound: Mapping[str, list[ast.expr]], seen: frozenset[str]) -> set[str]:

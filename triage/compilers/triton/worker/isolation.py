@@ -91,21 +91,14 @@ class _Finder:
         return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        module = _Module(spec.name)
-        vars(module)["_facts"] = self._facts
+        """Return a module that has every name; each is a placeholder. Triton lets kernels read modules, of this type only."""
+        module = types.ModuleType(spec.name)
+        facts, name = self._facts, spec.name.rpartition(".")[2]
+        vars(module).update(__version__="2.0.0", __getattr__=lambda wanted: _nothing(wanted, facts, name))
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
-
-
-class _Module(types.ModuleType):
-    """A module that has every name; each is a placeholder."""
-
-    __version__ = "2.0.0"
-
-    def __getattr__(self, name: str) -> Any:
-        return _nothing(name, vars(self)["_facts"], self.__name__.rpartition(".")[2])
 
 
 class _Class(type):
