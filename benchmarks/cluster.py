@@ -34,6 +34,7 @@ from triage.execution.delivery import packed_job
 from triage.execution.judge import judge, rules_of
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Captured, Ending, Execution
+from triage.toolchains.home import home_path
 
 BUSY = 0.9  # share of the time that 1,000 workers must compile, with jobs of 2 s
 OUTPUT = (
@@ -220,21 +221,20 @@ def simulation(home: Path | None) -> bool:
 
 
 def rows(count: int) -> None:
-    """Fill a store with `count` results; print size, lookups, and what `nightly` needs before its first compile."""
+    """Fill a store with `count` results; print size, lookups, and the time of a nightly whose results are all known."""
     with TemporaryDirectory() as folder:
-        path = Path(folder, "evidence.db")
-        Evidence(path).close()
-        template = record_json(record(0))
-        first = record(0)
-        with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            db.execute("BEGIN")
-            for number in range(count):
-                key, name = sha256(str(number).encode()).hexdigest(), f"case-{number % 100_000}"
-                data = template.replace(first.key, key, 1).replace('"case-0"', f'"{name}"', 1).encode()
-                row = (number + 1, sha256(data).hexdigest(), key, name, f"3.{number % 16}.0", first.at, 300.0)
-                db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, zlib.compress(data, 1)))
-            db.execute("COMMIT")
+        home, path = Path(folder, "home"), Path(folder, "home", "evidence.db")
+        home.mkdir()
+        (home / "toolchains").symlink_to(home_path() / "toolchains")
+        write_cases(Path(folder, "cases"), 20)
+        night = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet", "nightly", str(Path(folder, "cases"))]
+        night += ["-t", "latest", "-b", "previous", "--out", str(Path(folder, "out"))]
+        environ = {**os.environ, "TRIAGE_HOME": str(home)}
+        times(night, env=environ)
+        known = times(night, env=environ)[0]
+        _fill(path, count)
         print(f"{count} rows: {path.stat().st_size / 1e6:.0f} MB, {path.stat().st_size / count:.0f} bytes a row")
+        print(f"nightly of 20 known cases: {known:.2f} s before, {times(night, env=environ)[0]:.2f} s with these rows")
         opened = time.process_time()
         with closing(Evidence(path)) as evidence:
             print(f"open: {1e3 * (time.process_time() - opened):.1f} ms")
@@ -242,13 +242,27 @@ def rows(count: int) -> None:
             for what, action in (
                 ("find", evidence.find),
                 ("last_peak_mb", lambda key: evidence.last_peak_mb(f"case-{int(key[:8], 16) % 100_000}")),
-                ("add", lambda key: evidence.add(replace(first, key=key))),
+                ("add", lambda key: evidence.add(replace(record(0), key=key))),
             ):
                 begun, wall = time.process_time(), time.perf_counter()
                 for key in keys:
                     action(key)
                 spent, wall = time.process_time() - begun, time.perf_counter() - wall
                 print(f"{what}: {len(keys) / spent:.0f} a second of CPU time, {len(keys) / wall:.0f} a second")
+
+
+def _fill(path: Path, count: int) -> None:
+    first = record(0)
+    template = record_json(first)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN")
+        (start,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM probes").fetchone()
+        for number in range(count):
+            key, name = sha256(str(number).encode()).hexdigest(), f"case-{number % 100_000}"
+            data = template.replace(first.key, key, 1).replace('"case-0"', f'"{name}"', 1).encode()
+            row = (start + number, sha256(data).hexdigest(), key, name, f"3.{number % 16}.0", first.at, 300.0)
+            db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, zlib.compress(data, 1)))
+        db.execute("COMMIT")
 
 
 def overhead(cases: int, rounds: int = 3) -> None:
