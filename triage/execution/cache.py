@@ -8,17 +8,17 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from triage.classify import FailingPass
 from triage.model.errors import EnvironmentFailure, Problem
-from triage.model.execution import Captured, Ending, Execution, is_number, utf8
+from triage.model.execution import Count, Execution, Finite, utf8
 from triage.toolchains.home import disk_errors
 from triage.toolchains.sqlite_files import (
     BUSY_TIMEOUT,
@@ -31,12 +31,14 @@ from triage.toolchains.sqlite_files import (
     when_free,
 )
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 DAMAGED = ".damaged-"
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
-_LARGEST_INT = 1 << 53
 _LEAST_NUMBER = -(1 << 63)  # recovered rows have numbers below 1
 _PROBLEMS = 20  # unreadable lines of an imported file that are named
 
@@ -84,9 +86,9 @@ class Record:
     at: str
     execution: Execution
     failing_pass: FailingPass | None = None
-    runs: int = 1
-    disagreements: int = 0
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    runs: Count = 1
+    disagreements: Count = 0
+    metrics: Mapping[str, Finite] = field(default_factory=dict)
     origin: str = ""
 
 
@@ -430,96 +432,18 @@ def parse_record(text: str) -> Record:
     Raises:
         ValueError: the text is no JSON, or a field is missing, has another type, or is a number that cannot be stored.
     """
+    from pydantic import ValidationError
+
     try:
-        values = json.loads(text)
-    except RecursionError:
-        raise ValueError("the JSON is nested too deeply") from None
-    record: Record = _object(Record, values, "the line")
-    return record
-
-
-def _object(kind: Any, values: Any, where: str) -> Any:
-    """Build a dataclass from a JSON object, with every value checked against the annotation of its field."""
-    if not isinstance(values, dict):
-        raise ValueError(f"{where} is not an object")  # noqa: TRY004 - a damaged record, not a mistake of the caller
-    checked: dict[str, Any] = {}
-    for name, read, is_optional, has_default in _plan(kind):
-        if name in values:
-            value = values[name]
-            checked[name] = None if is_optional and value is None else read(value, name)
-        elif not has_default:
-            raise ValueError(f"{where} has no {name}")
-    return kind(**checked)
+        return _reader().validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
 
 
 @cache
-def _plan(kind: Any) -> tuple[tuple[str, Callable[[Any, str], Any], bool, bool], ...]:
-    """Return for each field its name, its reader, whether it may be null, and whether it has a default."""
-    return tuple(
-        (
-            known.name,
-            _READERS[str(known.type).removesuffix(" | None")],
-            str(known.type).endswith(" | None"),
-            known.default is not MISSING or known.default_factory is not MISSING,
-        )
-        for known in fields(kind)
-    )
+def _reader() -> TypeAdapter[Record]:
+    from pydantic import TypeAdapter
 
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{where} is not a text")  # noqa: TRY004
-    if not value.isascii():
-        value.encode()  # raises UnicodeEncodeError, a ValueError, for lone surrogates
-    return value
-
-
-def _float(value: Any, where: str) -> float:
-    if not is_number(value):
-        raise ValueError(f"{where} is not a finite number")
-    return float(value)
-
-
-def _amount(value: Any, where: str) -> float:
-    if _float(value, where) < 0:
-        raise ValueError(f"{where} is negative")
-    return float(value)
-
-
-def _int(value: Any, where: str) -> int:
-    if type(value) is not int or not 0 <= value < _LARGEST_INT:
-        raise ValueError(f"{where} is not an integer from 0 to 2^53")
-    return value
-
-
-def _bool(value: Any, where: str) -> bool:
-    if type(value) is not bool:
-        raise ValueError(f"{where} is neither true nor false")
-    return value
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{where} is not a list")  # noqa: TRY004
-    return tuple(_text(item, where) for item in value)
-
-
-def _numbers(value: Any, where: str) -> dict[str, float]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where} is not an object")  # noqa: TRY004
-    return {_text(name, where): _float(number, f"{where}.{name}") for name, number in value.items()}
-
-
-#: How the fields of a record are read, by annotation.
-_READERS: dict[str, Callable[[Any, str], Any]] = {
-    "str": _text,
-    "float": _amount,
-    "int": _int,
-    "bool": _bool,
-    "tuple[str, ...]": _texts,
-    "Mapping[str, float]": _numbers,
-    "Ending": lambda value, _: Ending(value),
-    "Captured": lambda value, where: _object(Captured, value, where),
-    "Execution": lambda value, where: _object(Execution, value, where),
-    "FailingPass": lambda value, where: _object(FailingPass, value, where),
-}
+    return TypeAdapter(Record)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
+
+from annotated_types import Interval
+
+# Checked when they are read from a file.
+Finite = Annotated[float, Interval(gt=-math.inf, lt=math.inf)]
+Amount = Annotated[float, Interval(ge=0, lt=math.inf)]
+Count = Annotated[int, Interval(ge=0, lt=1 << 53)]
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 
@@ -66,7 +75,7 @@ class Captured:
 
     head: str = ""
     tail: str = ""
-    dropped: int = 0
+    dropped: Count = 0
 
     @property
     def text(self) -> str:
@@ -104,19 +113,19 @@ class Execution:
 
     argv: tuple[str, ...]
     ending: Ending
-    exit_code: int | None
-    signal: int | None
-    seconds: float
-    cpu_seconds: float
-    peak_rss_mb: float
+    exit_code: Count | None
+    signal: Count | None
+    seconds: Amount
+    cpu_seconds: Amount
+    peak_rss_mb: Amount
     stdout: Captured
     stderr: Captured
-    output_bytes: int | None = None
+    output_bytes: Count | None = None
     randomised: bool = False
     phase: str | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    disk_free: int | None = None
-    waited: float = 0.0
+    metrics: Mapping[str, Finite] = field(default_factory=dict)
+    disk_free: Count | None = None
+    waited: Amount = 0.0
 
     @property
     def status(self) -> int | None:
