@@ -298,7 +298,7 @@ def oracle_answer(case: Case, toolchains: tuple[Toolchain, Toolchain], folder: P
     phases = [phase for phase in good.phases if phase in bad.phases]
     known = _Search()
     for phase in phases:
-        if _settles(known, good, bad, phase, phases[-1]):
+        if _settles(known, good, bad, phase, phases[-1]) or (known.persistent and not fails):
             break
     before = dict(zip(phases, [None, *phases], strict=False))
     persistent, deciding = known.persistent, known.deciding if fails else None
@@ -326,7 +326,9 @@ def _settles(known: _Search, good: OracleSide, bad: OracleSide, phase: str, last
     if handed is None:
         known.cannot_tell(phase)
         return False
-    own = good.compile(good.source, None, phase)[0] or own  # in the usual form
+    if handed.read_text(errors="replace") == own.read_text(errors="replace"):
+        known.differs(phase, differs=False)
+        return False
     wanted, got = (good.compile(source, phase, last)[0] for source in (own, handed))
     if wanted is None:  # it cannot continue from its own output
         known.cannot_tell(phase)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
 from triage.attribute.align import FollowedDivergence, Trace, TracePair, Tracer, follow
@@ -170,3 +174,77 @@ def test_the_functions_of_a_named_kernel_are_followed() -> None:
         found = follow(TracePair(good, bad, WORDS.passes, (False, False), kernel=kernel))
         assert found.persistent is not None
         assert (found.bad, found.persistent.aligned.pass_name) == (name, pass_name)
+
+
+KERNEL = "main$0_add"
+
+
+def kernel(*types: str, tiles: str = "") -> Op:
+    """A function with one `t.add` of each of these types, and tile sizes."""
+    config = {"config": f"#c<tiles = [{tiles}]>"} if tiles else {}
+    body = tuple(Op("t.add", (kind,), attributes=config) for kind in types)
+    return Op("t.func", regions=(body,), attributes={"sym_name": f'"{KERNEL}"'})
+
+
+def passes(text: str, start: Op) -> Trace:
+    """`Tile:f32+f32;4` is a pass that leaves two operations of these types with these tile sizes; `!` marks a failure."""
+    dumps = [("Outline", module(MAIN, device=(start,)))]
+    for word in text.split():
+        name, _, state = word.partition(":")
+        types, _, tiles = state.rstrip("!").partition(";")
+        dumps.append((f"{name} Failed" if state.endswith("!") else name, kernel(*types.split("+"), tiles=tiles)))
+    return traced(*dumps)
+
+
+def named(good: str, bad: str, start: str = "f32") -> str | None:
+    found = judge(passes(good, kernel(start)), passes(bad, kernel(start)))
+    return found.persistent.aligned.pass_name if found.persistent else None
+
+
+STRIDED = "memref<4xf32,strided<[?]>>"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        pytest.param("A:f16 B:f16+f16", "A:f64 B:f64", "B", id="operations weigh more than types"),
+        pytest.param("A:f16 B:f32", f"A:{STRIDED} B:f64", "A", id="types alone"),
+        pytest.param("A:memref<4xf32> B:f32", f"A:{STRIDED} B:f64", "B", id="types weigh more than strides"),
+        pytest.param("A:memref<4xf32>", f"A:{STRIDED}", "A", id="strides alone"),
+        pytest.param("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f64 C:f64", "A", id="choices whose types persist"),
+        pytest.param("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f16 C:f16", "C", id="choices that are undone"),
+    ],
+)
+def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
+    assert named(good, bad) == expected
+
+
+def test_the_pass_that_gave_the_failing_operation_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = "A:f16 Pad:f32 Split:f32+f32", "A:f16 Pad:f64 Split:f64+f64+f64 Check:f64!"
+    assert named(good, bad) == "Split"
+    monkeypatch.setattr(f"{__name__}.WORDS", replace(WORDS, followed="t.add"))
+    assert named(good, bad) == "Pad"
+
+
+def test_types_count_for_a_failing_operation_that_was_created_with_other_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = kernel("f32")
+
+    def trace(kind: str, *more: tuple[str, Op]) -> Trace:
+        made = Op("t.func", regions=((Op("t.new", (kind,)),),), attributes={"sym_name": f'"{KERNEL}"'})
+        return traced(("Outline", module(MAIN, device=(start,))), ("Tile", kernel(kind)), ("Create", made), *more)
+
+    monkeypatch.setattr(f"{__name__}.WORDS", replace(WORDS, followed="t.new"))
+    good, bad = trace("f16", ("Later", kernel("f16", "f16"))), trace("f64", ("Later Failed", kernel("f64")))
+    found = judge(good, bad)
+    assert found.persistent is not None
+    assert found.persistent.aligned.pass_name == "Tile"
+
+
+def test_a_function_before_the_last_dump_may_differ_where_nothing_fails() -> None:
+    start = ("Outline", module(MAIN, device=TWO))
+    last = ("Lower", func("main$1_mul", "t.m"))
+    good = traced(start, ("Lower", func("main$0_add", "t.a")), last)
+    bad = traced(start, ("Lower", func("main$0_add", "t.b")), last)
+    found = judge(good, bad)
+    assert found.bad == "main$0_add"
+    assert found.persistent is not None

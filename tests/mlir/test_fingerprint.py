@@ -146,6 +146,23 @@ def test_shared_memory_is_the_sum_of_allocations() -> None:
     assert read(printed(program(body))).functions["main"].shared_bytes == 8 * 8 * 4 + 16 * 2
 
 
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("memref<8x8xf32, strided<[?, 1], offset: ?>, #shared>", True),
+        ("memref<8x8xf32, affine_map<(d0, d1) -> (d1, d0)>, 3>", True),
+        ("memref<8x4xf32>", False),
+        ("memref<8x8xf16>", False),
+        ("memref<8x8xcomplex<f32>>", False),
+    ],
+)
+def test_the_outline_leaves_strides_and_address_spaces_out(other: str, same: bool) -> None:
+    plain, changed_type = (read(printed(program((Op("t.view", (text, "f32")),)))).whole for text in ("memref<8x8xf32>", other))
+    assert not plain.same_as(changed_type)
+    assert plain.same_operations(changed_type)
+    assert plain.same_outline(changed_type) == same
+
+
 def test_a_dimension_without_bound_does_not_overflow() -> None:
     huge = Op("t.alloc", results=("memref<9223372036854775807x9223372036854775807xf32, #shared>",))
     assert read(printed(program((huge, huge)))).functions["main"].shared_bytes == 2**63 - 1

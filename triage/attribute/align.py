@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import takewhile
 
 from triage.mlir.fingerprint import Fingerprint, combined
@@ -143,28 +144,29 @@ def align(
     good_keys, bad_keys = ([_key(state, renamed) for state in states] for states in (good, bad))
     matcher = SequenceMatcher(None, good_keys, bad_keys, autojunk=False)
 
-    def equal(left: FunctionState | None, right: FunctionState | None) -> bool:
-        if left is None or right is None:
-            return left is right
-        return same(left.fingerprint, right.fingerprint)
-
     here: FunctionState | None = None
     there: FunctionState | None = None
     for tag, i, i_end, j, j_end in matcher.get_opcodes():
         if tag == "equal":
             for left, right in zip(good[i:i_end], bad[j:j_end], strict=True):
-                yield AlignedPass(left, right, (here, there), equal(left, right))
+                yield AlignedPass(left, right, (here, there), _equal(left, right, same))
                 here, there = left, right
             continue
         there_before = there
         lefts, rights = list(good[i:i_end]), list(bad[j:j_end])
         for right in rights:
-            yield AlignedPass(None, right, (here, there), any(equal(left, right) for left in (here, *lefts)))
+            yield AlignedPass(None, right, (here, there), any(_equal(left, right, same) for left in (here, *lefts)))
             there = right
         for left in lefts:
-            is_same = any(equal(left, right) for right in (there_before, *rights))
-            yield AlignedPass(left, None, (here, there), is_same if left is not lefts[-1] else equal(left, there))
+            is_same = any(_equal(left, right, same) for right in (there_before, *rights))
+            yield AlignedPass(left, None, (here, there), is_same if left is not lefts[-1] else _equal(left, there, same))
             here = left
+
+
+def _equal(left: FunctionState | None, right: FunctionState | None, same: SameTest) -> bool:
+    if left is None or right is None:
+        return left is right
+    return same(left.fingerprint, right.fingerprint)
 
 
 def _key(state: FunctionState, renamed: Mapping[str, str]) -> str:
@@ -209,15 +211,47 @@ class TracePair:
     ended_early: tuple[bool, bool]
     failure_text: str = ""
     kernel: str | None = None
+    same: SameTest = Fingerprint.same_as
 
     def divergence(self, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Divergence | None:
-        return find_divergence(good, bad, self.renamed, ended_early=self.ended_early)
+        """Find where two sequences diverge.
+
+        A pass that gave the failing operation other types is the answer. If that operation had other types from the beginning,
+        all types count. A pass that makes other choices stays the answer if the operations are equal again after it but
+        not their types.
+        """
+        find = partial(find_divergence, good, bad, self.renamed, ended_early=self.ended_early)
+        if shaped := find(same=Fingerprint.same_followed):
+            before = shaped.persistent.states_before[1]
+            return shaped if before and before.fingerprint.followed else find(same=Fingerprint.same_outline)
+        if self.same is Fingerprint.same_operations:
+            typed = find(same=Fingerprint.same_outline)
+            if typed and not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
+                return typed
+        return find(same=self.same)
 
 
 def follow(traces: TracePair) -> FollowedDivergence:
-    """Find where two runs diverge in the failing function; if that is unknown, the earliest divergence of all."""
+    """Find where two runs diverge in the failing function; if that is unknown, the earliest divergence of all.
+
+    A difference in operations or choices that persists weighs more than one in types, and that more than one in strides and
+    address spaces of buffers, which later passes often change without effect.
+    """
+    found = FollowedDivergence()
+    for same in LEVELS:
+        found = _follow(replace(traces, same=same))
+        if found.persistent:
+            break
+    return found
+
+
+LEVELS: tuple[SameTest, ...] = (Fingerprint.same_operations, Fingerprint.same_outline, Fingerprint.same_as)
+
+
+def _follow(traces: TracePair) -> FollowedDivergence:
     failing = [name for name in sorted(traces.bad.device) if traces.kernel and f"{name}_".startswith(f"{traces.kernel}_")]
-    failing = failing or [name for name in traces.bad.failing_functions if name in traces.bad.functions]
+    if not failing and traces.ended_early[1]:
+        failing = [name for name in traces.bad.failing_functions if name in traces.bad.functions]
     failing = failing or [name for name in sorted(traces.bad.device) if name in traces.failure_text]
     if failing:
         return max((_in_function(traces, name) for name in failing), key=lambda followed: followed.persistent is not None)
@@ -250,11 +284,11 @@ def _in_function(traces: TracePair, name: str) -> FollowedDivergence:
     decided = None
     if chosen and chosen.persistent.states_after != found.persistent.states_after:
         decided = LocatedPass(chosen.persistent, partner, name)
-    if good[0].fingerprint.same_as(bad[0].fingerprint):
+    if traces.same(good[0].fingerprint, bad[0].fingerprint):
         first = LocatedPass(found.first, partner, name) if found.first else None
         return FollowedDivergence(partner, name, here, first, decided)
     program = (_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index))
-    before = find_divergence(*program, traces.renamed)
+    before = find_divergence(*program, traces.renamed, same=traces.same)
     origin = LocatedPass(before.persistent) if before else LocatedPass(found.first or found.persistent, partner, name)
     # A function that became equal later has undone its original difference.
     if found.first:

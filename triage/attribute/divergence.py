@@ -125,12 +125,13 @@ class _Comparison:
 
     def run(self, depth: Depth) -> Attribution:
         """Trace both sides, then compare."""
-        good, bad, found = self._followed(self.ir.words)
+        words = replace(self.ir.words, followed=self._failing_operation())
+        good, bad, found = self._followed(words)
         if found.persistent is None and self._shows_in_the_run():
             self.notes.append(
                 "no difference of operations or types persists, so constants and attributes were compared as well"
             )
-            good, bad, found = self._followed(replace(self.ir.words, detailed=True))
+            good, bad, found = self._followed(replace(words, detailed=True))
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
         if status is ComparisonResult.SAME and isinstance(self.probes[1].outcome, Failed):
             status = ComparisonResult.FAILING
@@ -285,6 +286,12 @@ class _Comparison:
     def _counts(self, fingerprint: Fingerprint) -> Mapping[str, int]:
         counted = self.ir.words.counts.items()
         return {name: sum(fingerprint.operations.get(operation, 0) for operation in operations) for name, operations in counted}
+
+    def _failing_operation(self) -> str | None:
+        """Return the operation that the failure names, unless it is a function."""
+        outcome = self.probes[1].outcome
+        name = outcome.failure.details.get("op") if isinstance(outcome, Failed) else None
+        return name if isinstance(name, str) and name not in self.ir.words.functions else None
 
     def _failure_text(self) -> str:
         """Return the parts of the failure that may name a function."""

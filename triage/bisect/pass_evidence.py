@@ -76,7 +76,7 @@ def _cache_key(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: Toolcha
     prepared = runner.prober.input_of(case)
     if isinstance(prepared, Untestable):
         return None
-    key = ("2", *identities, prepared.digest, case.target, case.flags, case.phase)
+    key = ("3", *identities, prepared.digest, case.target, case.flags, case.phase)
     return sha256(repr(key).encode()).hexdigest()
 
 

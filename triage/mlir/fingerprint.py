@@ -27,6 +27,9 @@ _BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
 _BUFFER = re.compile(r"memref<((?:\d{1,19}x){1,64})[a-zA-Z]*?(\d{1,18})")
+_BUFFER_TYPE = re.compile(
+    r"memref<([^<>,]*(?:<[^<>]*>)?)((?:->|[^<>]|<(?:->|[^<>]|<(?:->|[^<>])*>)*>)*)>"
+)  # shape and element, then layout and address space
 _ATTRIBUTES = re.compile(r"<\{| \{")
 _SIZE = re.compile(r"\bindex\b")
 _MAX_DETAIL = 200  # characters of an attribute
@@ -53,6 +56,7 @@ class Vocabulary:
         sources: Class of a pass -> other files that hold its decisions, relative to the repository.
         constants: The inert operations that hold constants.
         descriptive: Attributes that describe a program or its target, not what it computes.
+        followed: The operation whose types are recorded, such as the one that fails.
         detailed: Whether constants, all other attributes and computations of single bits count as decisions, too.
     """
 
@@ -70,6 +74,7 @@ class Vocabulary:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constants: frozenset[str] = frozenset()
     descriptive: frozenset[str] = frozenset()
+    followed: str | None = None
     detailed: bool = False
 
 
@@ -79,21 +84,37 @@ class Fingerprint:
 
     Attributes:
         digest: Equal for the same operations of the same types in the same nesting.
+        outline: The same digest without strides and address spaces of buffers.
         operations: Operation -> how often it occurs.
         choices: (`attribute.key`, value) of the attributes that hold decisions.
         shared_bytes: Shared memory of statically sized buffers.
         typed_counts: `operation : types` -> how often it occurs; empty unless requested.
+        followed: Types of the followed operation, without strides and address spaces of buffers.
     """
 
     digest: int = 0
+    outline: int = 0
     operations: Mapping[str, int] = field(default_factory=dict)
     choices: frozenset[tuple[str, str]] = frozenset()
     shared_bytes: int = 0
     typed_counts: Mapping[str, int] = field(default_factory=dict)
+    followed: frozenset[str] = frozenset()
 
     def same_as(self, other: Fingerprint) -> bool:
         """Whether both mean the same. Only choices that both make count: new versions add keys."""
         return self.digest == other.digest and self.same_choices(other)
+
+    def same_operations(self, other: Fingerprint) -> bool:
+        """Whether both have the same operations, of whatever types, and make the same choices."""
+        return self.operations == other.operations and self.same_choices(other)
+
+    def same_outline(self, other: Fingerprint) -> bool:
+        """Whether both mean the same apart from strides and address spaces of buffers."""
+        return self.outline == other.outline and self.same_choices(other)
+
+    def same_followed(self, other: Fingerprint) -> bool:
+        """Whether the followed operation has the same types in both."""
+        return self.followed == other.followed
 
     def same_choices(self, other: Fingerprint) -> bool:
         """Whether all choices that both make are equal."""
@@ -120,15 +141,18 @@ class Fingerprint:
 
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
     """Return the fingerprint of several functions together, independent of their names and order."""
-    digest, shared = 0, 0
+    digest, outline, shared = 0, 0, 0
     operations: Counter[str] = Counter()
     choices: set[tuple[str, str]] = set()
+    followed: set[str] = set()
     for fingerprint in fingerprints:
+        followed |= fingerprint.followed
         digest = (digest + fingerprint.digest) % _MODULUS
+        outline = (outline + fingerprint.outline) % _MODULUS
         shared += fingerprint.shared_bytes
         operations.update(fingerprint.operations)
         choices |= fingerprint.choices
-    return Fingerprint(digest, dict(operations), frozenset(choices), shared)
+    return Fingerprint(digest, outline, dict(operations), frozenset(choices), shared, followed=frozenset(followed))
 
 
 def _values_by_key(choices: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
@@ -152,18 +176,20 @@ def _numbers(choices: Mapping[str, set[str]], attribute: str) -> set[str]:
 class FingerprintBuilder:
     """An operation whose regions are being read.
 
-    A sum of digests represents the operations inside, so that memory is bounded and their order does not count.
+    A sum of digests represents the operations inside, so that memory is bounded and their order does not count. The second
+    of the two sums leaves out strides and address spaces of buffers.
     """
 
-    __slots__ = ("choices", "name", "operations", "shared", "sum", "symbol", "typed_counts")
+    __slots__ = ("choices", "followed", "name", "operations", "shared", "sums", "symbol", "typed_counts")
 
     def __init__(self, name: str, line: str, words: Vocabulary, *, count_types: bool = False) -> None:
-        self.name, self.symbol, self.sum = name, _symbol(line), 0
+        self.name, self.symbol, self.sums = name, _symbol(line), (0, 0)
         self.operations: Counter[str] = Counter()
         self.choices: set[tuple[str, str]] = set(_choices(line, words))
         if words.detailed:
             self.choices.update(_details(name, line, "", words))
         self.shared = 0
+        self.followed: set[str] = set()
         self.typed_counts: Counter[str] | None = Counter() if count_types else None
 
     def add_operation(self, name: str, line: str, words: Vocabulary) -> None:
@@ -174,18 +200,18 @@ class FingerprintBuilder:
             self.choices.update(_details(name, line, types, words))
         if name in words.inert or (words.bookkeeping and words.bookkeeping.fullmatch(types)):
             return
-        self._count(name, types)
-        self.sum = (self.sum + _digest(f"{name}|{types}")) % _MODULUS
+        self._count(name, types, words)
+        self._add(_digests(f"{name}|{types}"))
         if name in words.allocates:
             self.shared = min(_MAX_BYTES, self.shared + _shared_bytes(types, words))
 
     def add_block(self, types: str) -> None:
         """Add the beginning of a block with arguments of these types."""
-        self.sum = (self.sum + _digest(f"^({types})")) % _MODULUS
+        self._add(_digests(f"^({types})"))
 
     def next_region(self) -> None:
         """Begin another region of the same operation."""
-        self.sum = _digest(f"region {self.sum}")
+        self.sums = (_digest(f"region {self.sums[0]}"), _digest(f"region {self.sums[1]}"))
 
     def add_child(self, child: FingerprintBuilder, line: str, words: Vocabulary) -> Fingerprint:
         """Add an operation whose last region ends in `line`, and return its fingerprint."""
@@ -194,22 +220,38 @@ class FingerprintBuilder:
         types = _types(line, words)
         if words.detailed:
             child.choices.update(_details(child.name, line, types, words))
-        digest = _digest(f"{child.name}|{types}|{child.sum}")
+        own = _digests(f"{child.name}|{types}")
+        digests = (_digest(f"{own[0]}|{child.sums[0]}"), _digest(f"{own[1]}|{child.sums[1]}"))
         self.operations.update(child.operations)
         if self.typed_counts is not None:
             self.typed_counts.update(child.typed_counts or {})
         if child.name not in words.inert:
-            self._count(child.name, types)
-            self.sum = (self.sum + digest) % _MODULUS
+            self._count(child.name, types, words)
+            self._add(digests)
         self.choices |= child.choices
+        self.followed |= child.followed
         self.shared = min(_MAX_BYTES, self.shared + child.shared)
         operations, typed_counts = dict(child.operations), dict(child.typed_counts or {})
-        return Fingerprint(digest, operations, frozenset(child.choices), child.shared, typed_counts)
+        return Fingerprint(
+            *digests, operations, frozenset(child.choices), child.shared, typed_counts, frozenset(child.followed)
+        )
 
-    def _count(self, name: str, types: str) -> None:
+    def _add(self, digests: tuple[int, int]) -> None:
+        self.sums = ((self.sums[0] + digests[0]) % _MODULUS, (self.sums[1] + digests[1]) % _MODULUS)
+
+    def _count(self, name: str, types: str, words: Vocabulary) -> None:
         self.operations[name] += 1
+        if name == words.followed:
+            self.followed.add(_BUFFER_TYPE.sub(r"memref<\1>", types))
         if self.typed_counts is not None and len(self.typed_counts) < _MAX_TYPED_COUNTS:
             self.typed_counts[f"{name} : {types}"] += 1
+
+
+@lru_cache(maxsize=1 << 12)
+def _digests(text: str) -> tuple[int, int]:
+    """Return the digest of a text, and that without strides and address spaces of buffers."""
+    digest, plain = _digest(text), _BUFFER_TYPE.sub(r"memref<\1>", text)
+    return digest, digest if plain == text else _digest(plain)
 
 
 def _digest(text: str) -> int:
