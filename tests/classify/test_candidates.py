@@ -62,10 +62,10 @@ def test_values_of_a_flag_to_search() -> None:
         ('least: "--a", above: 9, upto: 4', 9, "`above`"),
         ('least: "--a"', 9, "`upto`"),
         ("declare: globals", 19, "devices"),
-        ("rewrite: all", 19, "barriers, affinities"),
+        ("rewrite: all", 19, "'barriers', 'affinities'"),
         ("option: num_warps", 9, "values"),
-        ('give: "--a", values: [1]', 23, "'values'"),
-        ('give: "--a", why: [1]', 28, "`why`"),
+        ('give: "--a", values: [1]', 31, "'values'"),
+        ('give: "--a", why: [1]', 28, "a list"),
     ],
 )
 def test_mistakes_have_their_line_and_column(tmp_path: Path, entry: str, column: int, keyword: str) -> None:

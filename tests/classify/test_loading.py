@@ -69,7 +69,7 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
         ("own.yaml", 4, 11),  # rank
         ("own.yaml", 5, 19),  # says_nothing
         ("own.yaml", 6, 5),  # colour
-        ("own.yaml", 8, 9),  # the regex
+        ("own.yaml", 8, 16),  # the regex
         ("own.yaml", 11, 15),  # identity
         ("broken.yaml", 2, 1),
     }
@@ -80,11 +80,11 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
     [
         ("- a\n", "mapping"),
         ("classes: [3]\n", "mapping"),
-        ("family: x\nclasses: []\nmore: 1\n", "'more'"),
+        ("family: x\nclasses: []\nmore: 1\n", '"more"'),
         (OWN.replace("class: too-purple", "class: Too Purple"), "a-z0-9-"),
-        (OWN.replace("where: line", "where: nowhere"), "'nowhere'"),
+        (OWN.replace("where: line", "where: nowhere"), '"nowhere"'),
         (OWN.replace("        anchor: purple level\n", ""), "`anchor`"),
-        (OWN.replace("    remedies: [Paint it.]\n", ""), "`remedies`"),
+        (OWN.replace("    remedies: [Paint it.]\n", ""), '"remedies"'),
         (OWN + OWN[OWN.index("  - class") :], "already defined"),
         (OWN + "family: yours\n", '"family"'),
     ],
@@ -94,6 +94,46 @@ def test_a_mistake_names_what_is_wrong(tmp_path: Path, text: str, keyword: str) 
         load_rules([write_rules(tmp_path, text)])
     [problem] = error.value.problems
     assert keyword in problem.message
+
+
+@pytest.mark.parametrize(
+    "old, new, column",
+    [
+        ("explanation: It is too purple.", "explanation: [a, b]", 18),
+        ("phase: flow", "phase: [flow]", 12),
+        ("phase: flow", "signals: SIGILL", 14),
+        ("phase: flow", "as_read: yes", 14),
+        ("phase: flow", "source_op: maybe", 16),
+        ("phase: flow", "frames: {a: b}", 13),
+        ("phase: flow", "context: [{regexp: a}]", 16),
+        ("family: mine", "family: 3.10", 9),
+        ("[Paint it.]", "{iree: 5}", 22),
+        ('["purple"]', "[7]", 19),
+    ],
+)
+def test_each_value_is_checked(tmp_path: Path, old: str, new: str, column: int) -> None:
+    path = write_rules(tmp_path, OWN.replace(old, new))
+    with pytest.raises(BadFiles) as error:
+        load_rules([path])
+    line = path.read_text().partition(new)[0].count("\n") + 1
+    assert (line, column) in {(problem.line, problem.column) for problem in error.value.problems}
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("details: {level: 12}", "details: {level: 13}"),
+        ("details: {level: 12}", 'signature: "too-purple:hall"'),
+        ("line: purple level 12", "line: violet level 12"),
+        ('near_misses: ["purple"]', 'near_misses: ["purple level 1 in hall"]'),
+    ],
+)
+def test_examples_and_near_misses_are_tried(tmp_path: Path, old: str, new: str) -> None:
+    path = write_rules(tmp_path, OWN.replace(old, new))
+    with pytest.raises(BadFiles) as error:
+        load_rules([path])
+    [problem] = error.value.problems
+    assert problem.line == path.read_text().partition(new)[0].count("\n") + 1
 
 
 def test_a_diagnosis_uses_the_given_rules(tmp_path: Path) -> None:

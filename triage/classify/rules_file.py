@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from triage.classify.rules import (
-    ERROR_NEEDLES,
     Above,
     AsRead,
     Context,
@@ -31,31 +31,12 @@ from triage.classify.rules import (
 )
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Ending
-from triage.model.outcome import Advice, Cause
+from triage.model.outcome import Advice, Cause, Failure
 
 Location = tuple[str | int, ...]  # the keys and indices that lead to a value of the file
 Complaint = Callable[[Location, str], None]
 
-_FILE_KEYS = {"family", "classes"}
-_CLASS_KEYS = {
-    "class", "family", "rank", "patterns", "identity", "explanation", "remedies", "phase", "says_nothing", "context", "above",
-    "passes", "frames", "endings", "signals", "explains", "examples", "near_misses", "candidates", "source_op", "as_read",
-}  # fmt: skip
-_REQUIRED = ("class", "rank", "explanation", "remedies", "examples", "near_misses")
-_PATTERN_KEYS = {"regex", "where", "begins", "anchor"}
-_EXAMPLE_KEYS = {"text", "details", "signature"}
-_CANDIDATE_KEYS: Mapping[str, frozenset[str]] = {
-    "give": frozenset({"checks_less", "recomputes"}),
-    "drop": frozenset(),
-    "least": frozenset({"above", "upto", "doubling"}),
-    "declare": frozenset(),
-    "option": frozenset({"values"}),
-    "rewrite": frozenset(),
-}
-_REWRITES = ("barriers", "affinities", "static", "dtype")
-_CLASS_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
-_FLAG_NAME = re.compile(r"--[a-z][a-z0-9-]*\Z")
-_FLAG = re.compile(r"--[a-z][a-z0-9-]*(=\S+)?\Z")
+_ALWAYS = ("message", "frames", "caller", "frame", "dispatch", "reason", "running")  # captured without a pattern
 
 
 @cache
@@ -102,34 +83,35 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> list[Rule]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
+    from pydantic import ValidationError
+
+    from triage.classify.rules_format import RulesFormat
     from triage.config.document import FileKind, read_document, read_text
+    from triage.config.schema import in_order, problems_of
 
     kind = FileKind("rule file", "write a list `classes`")
     document = read_document(str(path), read_text(path, kind), kind)
+    try:
+        RulesFormat.model_validate(document.data)
+    except ValidationError as error:
+        document.problems += problems_of(error, document, RulesFormat)
     data = document.typed()
-    problems = list(document.problems)
-
-    def complain(location: Location, message: str) -> None:
-        problems.append(document.problem(document.resolve(location), message, at_key=message.startswith("unknown key")))
-
-    rules: list[Rule] = []
-    if problems:
-        pass
-    elif not isinstance(data, dict) or not isinstance(data.get("classes"), list):
-        complain((), "expected a mapping with a list `classes`")
-    else:
-        for key in data.keys() - _FILE_KEYS:
-            complain((key,), f"unknown key {key!r}")
-        for index, fields in enumerate(data["classes"]):
-            before = len(problems)
-            _check_class(fields, ("classes", index), complain)
-            if len(problems) == before:
-                rules.append(_rule(fields, data.get("family"), str(path)))
-                first = known.get(rules[-1].name) or next((rule for rule in rules[:-1] if rule.name == rules[-1].name), None)
-                if first:
-                    complain(("classes", index, "class"), f"class {first.name!r} is already defined in {first.origin}")
-    if problems:
-        raise BadFiles(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
+    entries = _list(data.get("classes")) if isinstance(data, dict) else []
+    for index, fields in enumerate(entries):
+        _check_identity(fields, ("classes", index), document.report)
+    if not document.problems:
+        rules = [_rule(fields, data.get("family"), str(path)) for fields in entries]
+        earlier = dict(known)
+        for index, rule in enumerate(rules):
+            if rule.name in earlier:
+                document.report(
+                    ("classes", index, "class"), f"class {rule.name!r} is already defined in {earlier[rule.name].origin}"
+                )
+            earlier[rule.name] = rule
+        if not document.problems:
+            _check_examples(rules, known, document.report)
+    if document.problems:
+        raise BadFiles(in_order(document.problems))
     return rules
 
 
@@ -137,114 +119,55 @@ def _ranked(rules: Sequence[Rule]) -> RuleSet:
     return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)))
 
 
-def _check_class(fields: Any, location: Location, complain: Complaint) -> None:
-    if not isinstance(fields, dict):
-        complain(location, "expected a mapping")
-        return
-    for key in fields.keys() - _CLASS_KEYS:
-        complain((*location, key), f"unknown key {key!r}")
-    for key in _REQUIRED:
-        if fields.get(key) in (None, "", []):
-            complain(location, f"`{key}` is missing")
-    if not _CLASS_NAME.match(str(fields.get("class", "x"))):
-        complain((*location, "class"), "a class is named with [a-z0-9-]")
-    if not isinstance(fields.get("rank", 0), int) or not 0 <= fields.get("rank", 0) < 100:
-        complain((*location, "rank"), "a rank is an integer from 0 to 99")
-    for key, kind in (("endings", Ending), ("says_nothing", Cause)):
-        for value in _list(fields.get(key)):
-            if value not in [member.value for member in kind]:  # it may be a list, which no set can look for
-                complain((*location, key), f"unknown {key} {value!r}; use one of {', '.join(kind)}")
-    for _, entry, where in _by_compiler(fields, "candidates"):
-        _check_candidate(entry, (*location, *where), complain)
-    _check_texts(fields, location, complain)
+def _groups(fields: Mapping[str, Any]) -> set[str]:
+    """Return what a class captures, as far as its regexes are valid."""
+    texts = [entry for key in ("patterns", "context", "above", "frames") for entry in _list(fields.get(key))]
+    regexes: list[Any] = [entry.get("regex") if isinstance(entry, dict) else entry for entry in texts]
+    groups = {*_ALWAYS, "source_op"} if fields.get("source_op") else {*_ALWAYS}
+    for regex in regexes:
+        with suppress(re.error, TypeError), warnings.catch_warnings(action="ignore"):
+            groups |= set(re.compile(regex).groupindex)
+    return groups
 
 
-def _check_texts(fields: Mapping[str, Any], location: Location, complain: Complaint) -> None:
-    """Check the examples, that the regexes compile, and that they capture what identifies the failure."""
-    for index, example in enumerate(_list(fields.get("examples"))):
-        if not isinstance(example, dict) or not isinstance(example.get("text"), str) or example.keys() - _EXAMPLE_KEYS:
-            complain((*location, "examples", index), "an example has `text` and may have `details` and `signature`")
-    groups = {"message", "frames", "caller", "frame", "dispatch", "reason", "running"} | (
-        {"source_op"} if fields.get("source_op") else set()
-    )
-    for index, pattern in enumerate(_list(fields.get("patterns"))):
-        groups |= _check_pattern(pattern, (*location, "patterns", index), complain)
-    for key in ("context", "frames"):
-        for index, entry in enumerate(_list(fields.get(key))):
-            regex = entry.get("regex") if key == "context" and isinstance(entry, dict) else entry
-            groups |= _check_regex(regex, (*location, key, index), complain)
-    for index, entry in enumerate(_list(fields.get("above"))):
-        if not isinstance(entry, dict) or entry.keys() != {"below", "regex"}:
-            complain((*location, "above", index), "what stands above has `below` and `regex`")
-        else:
-            _check_regex(entry["below"], (*location, "above", index), complain)
-            groups |= _check_regex(entry["regex"], (*location, "above", index), complain)
-    for name in _list(fields.get("identity")):
-        if not set(str(name).split("|")) <= groups:
-            complain((*location, "identity"), f"no pattern captures {name!r}")
+def _check_identity(fields: Any, location: Location, complain: Complaint) -> None:
+    if isinstance(fields, dict):
+        groups = _groups(fields)
+        for name in _list(fields.get("identity")):
+            if not set(str(name).split("|")) <= groups:
+                complain((*location, "identity"), f"no pattern captures {name!r}")
 
 
-def _check_pattern(pattern: Any, location: Location, complain: Complaint) -> set[str]:
-    if isinstance(pattern, str):
-        pattern = {"regex": pattern}
-    if not isinstance(pattern, dict) or not isinstance(pattern.get("regex"), str) or pattern.keys() - _PATTERN_KEYS:
-        complain(location, "a pattern is a regex, or a mapping of `regex`, `where`, `begins`, `anchor`")
-        return set()
-    scope = pattern.get("where", MatchScope.ERROR)
-    if scope not in {member.value for member in MatchScope}:
-        complain(location, f"unknown `where` {scope!r}; use one of {', '.join(MatchScope)}")
-    elif scope in (MatchScope.LINE, MatchScope.CRASH) and not (
-        pattern.get("begins")
-        or pattern.get("anchor")
-        or any(text in pattern["regex"] for text in (*ERROR_NEEDLES, "Assertion"))
-    ):
-        complain(location, f"a `{scope}` pattern needs `begins` (how its message starts) or an `anchor` (a literal)")
-    return _check_regex(pattern["regex"], location, complain)
+def _check_examples(rules: Sequence[Rule], known: Mapping[str, Rule], complain: Complaint) -> None:
+    """Check that each example is classified as it says, and that no near miss is."""
+    from triage.classify.scanner import Scanner
 
+    own = {rule.name: rule for rule in rules}
+    others = {**packaged_rules().by_name, **known, **own}
+    every = _ranked(tuple(others.values()))
 
-def _check_regex(regex: Any, location: Location, complain: Complaint) -> set[str]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # such as `[[`, which a later Python may read otherwise
-            return set(re.compile(regex).groupindex)
-    except (re.error, TypeError, FutureWarning) as error:
-        complain(location, f"not a regular expression: {error}")
-        return set()
+    def failures(text: str) -> tuple[Failure, ...]:
+        scanner = Scanner(every)
+        scanner.feed(text.encode("utf-8", "replace"))
+        return scanner.finish()
 
-
-def _check_candidate(entry: Any, location: Location, complain: Complaint) -> None:
-    kinds = [kind for kind in _CANDIDATE_KEYS if isinstance(entry, dict) and kind in entry]
-    if len(kinds) != 1:
-        complain(location, f"a candidate has exactly one of {', '.join(_CANDIDATE_KEYS)}")
-        return
-    [kind] = kinds
-    for key in entry.keys() - _CANDIDATE_KEYS[kind] - {kind, "why"}:
-        complain((*location, key), f"unknown key {key!r} of a candidate with {kind!r}")
-    if not isinstance(entry.get("why", ""), str):
-        complain((*location, "why"), "`why` is a text")
-    for key in ("checks_less", "recomputes", "doubling"):
-        if not isinstance(entry.get(key, False), bool):
-            complain((*location, key), f"`{key}` is true or false")
-    _check_value(kind, entry, location, complain)
-
-
-def _check_value(kind: str, entry: Mapping[str, Any], location: Location, complain: Complaint) -> None:
-    value = entry[kind]
-    match kind:
-        case "give" if not _FLAG.match(str(value)):
-            complain((*location, kind), "`give` names a flag, --name=value")
-        case "drop" | "least" if not _FLAG_NAME.match(str(value)):
-            complain((*location, kind), f"`{kind}` names a flag, --name without a value")
-        case "declare" if value != "devices":
-            complain((*location, kind), "only devices can be declared")
-        case "rewrite" if value not in _REWRITES:
-            complain((*location, kind), f"`rewrite` is one of {', '.join(_REWRITES)}")
-        case "option" if not isinstance(entry.get("values"), list) or not entry["values"]:
-            complain(location, "an option needs a list of values")
-        case "least":
-            above, upto = entry.get("above"), entry.get("upto")
-            if not (isinstance(above, int) and isinstance(upto, int) and 0 <= above < upto):
-                complain(location, "`above` and `upto` are integers, `above` the smaller one")
+    for number, rule in enumerate(rules):
+        for index, example in enumerate(rule.examples):
+            location: Location = ("classes", number, "examples", index)
+            if not example.text.strip():  # it is about how a process ends
+                continue
+            first = next((failure for failure in failures(example.text) if failure.failure_class == rule.name), None)
+            if first is None:
+                complain(location, "this example is not classified as its class; correct the patterns or the text")
+                continue
+            for name, value in example.details.items():
+                if first.details.get(name) != value:
+                    complain((*location, "details", name), f"`{name}` is {first.details.get(name)!r} in this example")
+            if example.signature not in (None, first.signature):
+                complain((*location, "signature"), f"the signature of this example is {first.signature!r}")
+        for index, text in enumerate(rule.near_misses):
+            if any(failure.failure_class == rule.name for failure in failures(text)):
+                complain(("classes", number, "near_misses", index), "this near miss is classified as the class")
 
 
 def _rule(fields: Mapping[str, Any], family: str | None, origin: str) -> Rule:

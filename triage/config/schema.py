@@ -57,7 +57,7 @@ def _problem(details: ErrorDetails, document: ConfigDocument, model: type[Mappin
             if context.get("key") is not None:
                 loc = (*loc, context["key"])
             return document.problem(loc, str(context["message"]), at_key=at_key)
-        case "literal_error":
+        case "literal_error" | "enum":
             return document.problem(loc, f'"{details["input"]}" is not one of the choices: write {context.get("expected")}.')
         case "too_short":
             return document.problem(loc, f'the list of "{loc[-1]}" is empty: give it values or remove the key.')

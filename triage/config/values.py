@@ -81,6 +81,14 @@ def as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def as_truth(value: Any) -> bool:
+    """True or false."""
+    text = as_written(value).lower()
+    if text not in ("true", "false"):
+        raise advice(f'"{text}" is neither true nor false.')
+    return text == "true"
+
+
 def as_duration(value: Any) -> float:
     """Seconds."""
     try:
