@@ -224,6 +224,7 @@ def test_the_pass_that_gave_the_failing_operation_its_shape(monkeypatch: pytest.
     assert named(good, bad) == "Split"
     monkeypatch.setattr(f"{__name__}.WORDS", replace(WORDS, followed="t.add"))
     assert named(good, bad) == "Pad"
+    assert named(good.replace("A:f16", "A:f16;4"), bad.replace("A:f16", "A:f32;8")) == "A"  # choices weigh more
 
 
 def test_types_count_for_a_failing_operation_that_was_created_with_other_types(monkeypatch: pytest.MonkeyPatch) -> None:

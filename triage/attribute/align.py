@@ -216,19 +216,18 @@ class TracePair:
     def divergence(self, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Divergence | None:
         """Find where two sequences diverge.
 
-        A pass that gave the failing operation other types is the answer. If that operation had other types from the beginning,
-        all types count. A pass that makes other choices stays the answer if the operations are equal again after it but
-        not their types.
+        A pass that makes other choices is the answer if its types persist, even if later passes make the operations equal
+        again. Otherwise a pass that changes the types of the failing operation is. If that had other types from the beginning,
+        all types count.
         """
         find = partial(find_divergence, good, bad, self.renamed, ended_early=self.ended_early)
+        typed = find(same=Fingerprint.same_outline)
+        if typed and not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
+            return typed
         if shaped := find(same=Fingerprint.same_followed):
             before = shaped.persistent.states_before[1]
-            return shaped if before and before.fingerprint.followed else find(same=Fingerprint.same_outline)
-        if self.same is Fingerprint.same_operations:
-            typed = find(same=Fingerprint.same_outline)
-            if typed and not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
-                return typed
-        return find(same=self.same)
+            return shaped if before and before.fingerprint.followed else typed
+        return typed if self.same is Fingerprint.same_outline else find(same=self.same)
 
 
 def follow(traces: TracePair) -> FollowedDivergence:
