@@ -341,7 +341,9 @@ def night_of(document: Mapping[str, Any], name: str = "nightly.json") -> NightRe
         return _reader().validate_python(_from_first(document) if schema == 1 else document)
     except (ValidationError, KeyError, TypeError, AttributeError) as error:
         detail = error.errors()[0] if isinstance(error, ValidationError) else None
-        where = f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" if detail else f"{error!r}"
+        where = (
+            f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" if detail else f"a key is missing, or its value: {error}"
+        )
         raise BadInput(f"{name} is not the JSON of a nightly: {where}") from error
 
 
