@@ -202,7 +202,7 @@ class FollowedDivergence:
 class TracePair:
     """Both runs' traces, with the arguments of `find_divergence`, and the failure, which may name a function.
 
-    `kernel`: the beginning of the names of the functions to follow.
+    `kernel`: the beginning of the names of the functions to follow. `same`: the differences that count.
     """
 
     good: Trace
@@ -230,21 +230,22 @@ class TracePair:
         return typed if self.same is Fingerprint.same_outline else find(same=self.same)
 
 
+# From the differences that weigh most to those that later passes often change without effect.
+_WEIGHTS: tuple[SameTest, ...] = (Fingerprint.same_operations, Fingerprint.same_outline, Fingerprint.same_as)
+
+
 def follow(traces: TracePair) -> FollowedDivergence:
     """Find where two runs diverge in the failing function; if that is unknown, the earliest divergence of all.
 
     A difference in operations or choices that persists weighs more than one in types, and that more than one in strides and
-    address spaces of buffers, which later passes often change without effect.
+    address spaces of buffers.
     """
     found = FollowedDivergence()
-    for same in LEVELS:
+    for same in _WEIGHTS:
         found = _follow(replace(traces, same=same))
         if found.persistent:
             break
     return found
-
-
-LEVELS: tuple[SameTest, ...] = (Fingerprint.same_operations, Fingerprint.same_outline, Fingerprint.same_as)
 
 
 def _follow(traces: TracePair) -> FollowedDivergence:
