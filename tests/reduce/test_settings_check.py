@@ -53,7 +53,7 @@ class Compilers:
 
 def check(compilers: Compilers, seconds: float = 1.0) -> SettingsCheck:
     registry = SimpleNamespace(installed_releases=lambda _family: RELEASES, obtain=toolchain)
-    runner = cast(ProbeRunner, SimpleNamespace(prober=compilers, registry=registry))
+    runner = cast(ProbeRunner, SimpleNamespace(trial=compilers.trial, prober=compilers, registry=registry))
     start = Baseline(FAILURE, same_signature(FAILURE), Naming.NEVER, seconds, 1, ())
     return SettingsCheck(runner, ORIGINAL, toolchain(BAD), None, start)
 

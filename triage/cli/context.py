@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from triage.execution.inputs import Inputs
 from triage.execution.judge import rules_of
 from triage.execution.onnx_import import OnnxImporters
 from triage.execution.prober import Prober
-from triage.execution.runner import ProbeRunner
+from triage.execution.runner import Cluster, ProbeRunner
 from triage.execution.shared_evidence import SharedEvidence
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -76,7 +76,7 @@ def open_runner(
             )
             runner = ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
             if delivered is None:
-                closing.enter_context(_cluster_of(app, runner, jobs))
+                runner.connect = _connection(app, runner, jobs, closing)
             yield runner
     except BaseException:
         stop.set()
@@ -85,24 +85,32 @@ def open_runner(
         evidence.close()
 
 
-@contextmanager
-def _cluster_of(app: AppContext, runner: ProbeRunner, jobs: int | None) -> Iterator[None]:
-    """Let the runner use the cluster that --executor or TRIAGE_EXECUTOR names, if any."""
+def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing: ExitStack) -> Callable[[], Cluster] | None:
+    """Return what connects to the cluster that --executor or TRIAGE_EXECUTOR names, once; None without a cluster.
+
+    Raises BadInput for another name. Closing the stack ends the connection.
+    """
     name, _, address = (app.executor or os.environ.get("TRIAGE_EXECUTOR") or "local").partition(":")
     if name not in ("local", "dask") or (name == "local" and address):
         raise BadInput(f"--executor {app.executor or name!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
     if name == "local":
-        yield
-        return
-    try:
-        from triage.cli import dask_worker as worker
-        from triage.execution.dask_executor import WorkerCode, open_cluster
-    except ImportError as error:
-        raise BadInput(f"--executor dask needs an extra: pip install 'iree-triage[cluster]' ({error})") from error
-    code = WorkerCode(worker.ProbePlugin, worker.probe_here, worker.content, worker.versions)
-    with open_cluster(address or None, jobs, runner.memory_mb, code) as cluster:
-        runner.cluster, runner.jobs = cluster, jobs or cluster.slots
-        yield
+        return None
+    lock, connected = threading.Lock(), list[Cluster]()
+
+    def connect() -> Cluster:
+        with lock:
+            if not connected:
+                try:
+                    from triage.cli import dask_worker as worker
+                    from triage.execution.dask_executor import WorkerCode, open_cluster
+                except ImportError as error:
+                    advice = f"pip install 'iree-triage[cluster]' ({error})"
+                    raise BadInput(f"--executor dask needs an extra: {advice}") from error
+                code = WorkerCode(worker.ProbePlugin, worker.probe_here, worker.content, worker.versions)
+                connected.append(closing.enter_context(open_cluster(address or None, jobs, runner.memory_mb, code)))
+            return connected[0]
+
+    return connect
 
 
 def shared_evidence(stop: threading.Event, url: str | None = None) -> SharedEvidence | None:

@@ -6,21 +6,24 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from distributed import WorkerPlugin, get_worker
+from distributed import Worker, WorkerPlugin, get_worker
 
 from triage.cli.context import open_runner
 from triage.cli.screen import AppContext
 from triage.execution.cache import record_json
 from triage.execution.compile_task import CompileTask
 from triage.execution.delivery import RemoteAnswer, RemoteJob, keys_of, unpacked_case
+from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeRunner
+from triage.execution.scratch import Scratch
+from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.outcome import Cause, Untestable
-from triage.model.revision import Toolchain
 from triage.toolchains.home import home_path
 
 
@@ -52,33 +55,43 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
             self._opened = {}
             self._closing.close()
 
-    def probe(self, job: RemoteJob, contents: Mapping[str, bytes]) -> RemoteAnswer:
+    def probe(self, job: RemoteJob, contents: Mapping[str, bytes], cancelled: StopSignal) -> RemoteAnswer:
         """Make a probe. A problem of this machine is part of the answer."""
         if versions() != self.client:
             return RemoteAnswer(self._address, problem=f"it has {versions()}, the client {self.client}")
         try:
             runner = self._runner(job)
-            case = unpacked_case(job, contents, home_path() / "delivered")
-            toolchain = runner.registry.obtain(runner.registry.resolve(job.rev, job.family))
-            task = runner.prober.plan(case, toolchain)
-            if not isinstance(task, CompileTask):
-                outcome = task.outcome
-                reason = outcome.reason if isinstance(outcome, Untestable) else "it prepares the input in another way"
-                return RemoteAnswer(self._address, identity=toolchain.identity, problem=reason)
-            if keys_of(task) != job.keys:  # the client says which bytes differ
-                return RemoteAnswer(self._address, identity=toolchain.identity)
-            return self._made(runner, task, toolchain, fresh=job.fresh)
+            with ExitStack() as working:
+                folder = home_path() / "delivered"
+                if job.trial:  # nothing else reads its files, and there may be thousands
+                    folder = working.enter_context(Scratch(folder / "trials").folder())
+                return self._answer(runner, job, unpacked_case(job, contents, folder), cancelled)
         except Interrupted:
             return RemoteAnswer(self._address, problem="stopped")
         except (TriageError, OSError) as error:
             return RemoteAnswer(self._address, problem=str(error))
 
-    def _made(self, runner: ProbeRunner, task: CompileTask, toolchain: Toolchain, *, fresh: bool) -> RemoteAnswer:
-        probe = runner.prober.probe(task.case, toolchain, fresh=fresh)
+    def _answer(self, runner: ProbeRunner, job: RemoteJob, case: Case, cancelled: StopSignal) -> RemoteAnswer:
+        toolchain = runner.registry.obtain(runner.registry.resolve(job.rev, job.family))
+        task = runner.prober.plan(case, toolchain)
+        if not isinstance(task, CompileTask):
+            outcome = task.outcome
+            reason = outcome.reason if isinstance(outcome, Untestable) else "it prepares the input in another way"
+            return RemoteAnswer(self._address, identity=toolchain.identity, problem=reason)
+        if keys_of(task, job.trial) != job.keys:  # the client says which bytes differ
+            return RemoteAnswer(self._address, identity=toolchain.identity)
+        return self._made(runner, job, task, cancelled)
+
+    def _made(self, runner: ProbeRunner, job: RemoteJob, task: CompileTask, cancelled: StopSignal) -> RemoteAnswer:
+        case, toolchain = task.case, task.toolchain
+        if trial := job.trial:
+            probe = runner.prober.trial(case, toolchain, trial.naming, attempt=trial.attempt, cancelled=cancelled)
+        else:
+            probe = runner.prober.probe(case, toolchain, fresh=job.fresh)
         outcome = probe.outcome
         if isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
             return RemoteAnswer(self._address, identity=toolchain.identity, problem=outcome.reason)
-        records = [record for key in keys_of(task) if (record := runner.evidence.find(key))]
+        records = [record for key in job.keys if (record := runner.evidence.find(key))]
         if not records:
             raise EnvironmentFailure("the result was not stored in the TRIAGE_HOME of this worker; check its disk")
         return RemoteAnswer(self._address, tuple(map(record_json, records)), toolchain.identity, cached=probe.cached)
@@ -93,10 +106,23 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
             return self._opened[key]
 
 
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Set once nobody waits for a task that a worker runs."""
+
+    worker: Worker
+    key: Any
+
+    def is_set(self) -> bool:
+        task = self.worker.state.tasks.get(self.key)
+        return task is None or task.state not in ("executing", "long-running")
+
+
 def probe_here(plugin: str, jobs: Sequence[RemoteJob], digests: Sequence[str], *contents: bytes) -> list[RemoteAnswer]:
     """Make probes in turn on the worker that runs this function. contents: of the files with these digests."""
-    files = dict(zip(digests, contents, strict=True))
-    return [get_worker().plugins[plugin].probe(job, files) for job in jobs]
+    files, worker = dict(zip(digests, contents, strict=True)), get_worker()
+    cancelled = Released(worker, worker.get_current_task())
+    return [worker.plugins[plugin].probe(job, files, cancelled) for job in jobs]
 
 
 def content(data: bytes) -> bytes:

@@ -12,6 +12,7 @@ from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     MATCHES,
     CaseOption,
+    ExecutorOption,
     FailureMatch,
     ForecastOption,
     JobsOption,
@@ -56,6 +57,7 @@ def reduce(
     ] = None,
     slipped: Annotated[Path | None, typer.Option("--slipped", hidden=True)] = None,
     jobs: JobsOption = None,
+    executor: ExecutorOption = None,
     dry_run: ForecastOption = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the best program of an interrupted run of the same reduction.")
@@ -71,6 +73,7 @@ def reduce(
 
     - `triage reduce recipes/residual-blocks-gfx942.yaml -t 3.8.0 --good 3.7.1 --metric cpu_seconds`
     """
+    context.obj.executor = executor
     followed = metric_named(metric, worse)
     chosen = one_case(load_cases([recipe], suite_config), case)
     folder_for(out, chosen)

@@ -12,6 +12,7 @@ from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     CaseOption,
+    ExecutorOption,
     FunctionOption,
     JobsOption,
     RecipePath,
@@ -52,6 +53,7 @@ def remedy(
     function: FunctionOption = None,
     time: TimeOption = "60s",
     jobs: JobsOption = None,
+    executor: ExecutorOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the candidates; only the failing case is compiled.")
     ] = False,
@@ -74,6 +76,7 @@ def remedy(
     from triage.remedy.result import NothingToRemedy
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
 
+    context.obj.executor = executor
     cases = load_cases([recipe], suite_config)
     chosen = one_case(cases, case)
     if metric and good is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +22,8 @@ from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin
 
 from triage.execution.cache import Record, parse_record
 from triage.execution.compile_task import CompileTask
-from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, keys_of, packed_job
+from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, packed_job
+from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeJob, ProbeRunner, Scheduler
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.outcome import Cause, Measured, Probe, Untestable
@@ -59,6 +61,7 @@ class DaskCluster:
     slots: int
     scheduler: str
     _contents: dict[str, Future] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def executor(self, runner: ProbeRunner, local: Scheduler) -> DaskExecutor:
         """Return what makes the probes of one search."""
@@ -68,7 +71,7 @@ class DaskCluster:
         self, jobs: Sequence[RemoteJob], files: Mapping[str, Path], needs: Mapping[str, float], avoid: Collection[str]
     ) -> Future:
         """Send jobs that one worker makes in turn. avoid: workers that failed at them, used only if there are no others."""
-        contents = [self._content(digest, path) for digest, path in files.items()]
+        contents = [self._content(digest, path, is_kept=jobs[0].trial is None) for digest, path in files.items()]
         others = [address for address in _workers(self.client) if address not in avoid] if avoid else []
         return self.client.submit(
             self.code.probe,
@@ -83,21 +86,25 @@ class DaskCluster:
 
     def renew(self) -> None:
         """Install the plugin again when the scheduler is another one than before, and knows nothing of this client."""
-        if (scheduler := _identity(self.client)) != self.scheduler:
-            self.scheduler = scheduler
-            self._contents.clear()
-            self.client.register_plugin(self.plugin)
+        with self._lock:
+            if (scheduler := _identity(self.client)) != self.scheduler:
+                self._contents.clear()
+                self.client.register_plugin(self.plugin)
+                self.scheduler = scheduler
 
-    def _content(self, digest: str, path: Path) -> Future | bytes:
-        """Return the bytes of a small file, of others a job of its own, so that they are sent once, and the scheduler
-        restores them when their worker dies.
+    def _content(self, digest: str, path: Path, *, is_kept: bool) -> Future | bytes:
+        """Return the bytes of a small file, of others a job of its own, so that the scheduler restores them when their worker
+        dies. The bytes of a file that more jobs read are kept, so that they are sent once.
         """
         if path.stat().st_size <= _SMALL:
             return path.read_bytes()
-        known = self._contents.get(digest)
-        if known is None or known.status in ("cancelled", "lost", "error"):
-            key = f"triage-file-{digest}-{uuid4().hex}"
-            known = self._contents[digest] = self.client.submit(self.code.content, path.read_bytes(), key=key)
+        with self._lock:
+            known = self._contents.get(digest)
+            if known is None or known.status in ("cancelled", "lost", "error"):
+                key = f"triage-file-{digest}-{uuid4().hex}"
+                known = self.client.submit(self.code.content, path.read_bytes(), key=key)
+                if is_kept:
+                    self._contents[digest] = known
         return known
 
 
@@ -196,10 +203,12 @@ class DaskExecutor:
     local: Scheduler
     _flying: int = 0  # jobs without an answer
     _suspects: list[_Sent] = field(default_factory=list)  # to be made alone
+    _signals: list[StopSignal] = field(default_factory=list)  # that end the jobs early
 
     def run(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
         """Yield the probes as they are ready, each job's once. An error, Ctrl-C and closing the iterator end what runs."""
         here: list[ProbeJob] = []
+        self._signals = [self.runner.stop, *(job.cancelled for job in jobs if job.cancelled)]
         most = self.cluster.slots * _AHEAD * self._size(len(jobs)) + 1
         running: dict[Future, list[_Sent]] = {}
         done: SimpleQueue[Future] = SimpleQueue()
@@ -230,7 +239,7 @@ class DaskExecutor:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
         except BaseException:
-            self.runner.stop.set()
+            self.local.stop.set()
             with suppress(Exception):
                 self.cluster.client.cancel(list(running), force=True)
             raise
@@ -248,11 +257,12 @@ class DaskExecutor:
         task = self.runner.prober.plan(job.case, toolchain)
         if isinstance(task, Probe):
             return task
-        known = None if job.fresh else self.runner.prober.known(task, job.after)
+        key = task.key(job.trial.mark) if job.trial else None
+        known = None if job.fresh else self.runner.prober.known(task, job.after, key)
         if known:
             return known
         try:
-            remote, files = packed_job(task, rev, fresh=job.fresh or job.after > 0)
+            remote, files = packed_job(task, rev, fresh=job.fresh or job.after > 0, trial=job.trial)
         except NotDelivered:
             return job
         needs = self._needs(task)
@@ -282,7 +292,7 @@ class DaskExecutor:
         files = {digest: path for sent in jobs for digest, path in sent.files.items()}
         needs = {name: max(sent.needs.get(name, 0.0) for sent in jobs) for sent in jobs for name in sent.needs}
         for sent in jobs:
-            if self.runner.observer:
+            if self.runner.observer and not sent.job.trial:
                 self.runner.observer.started(sent.job)
         avoid = {worker for sent in jobs for worker in sent.problems}
         future = self.cluster.submit([sent.remote for sent in jobs], files, needs, avoid)
@@ -304,7 +314,7 @@ class DaskExecutor:
                 row
                 for future, together in answers.items()
                 for sent, answer in zip(running[future], together, strict=True)
-                if _mismatch(sent.task, answer, read[id(answer)]) is None
+                if _mismatch(sent, answer, read[id(answer)]) is None
                 for row in zip(answer.records, read[id(answer)], strict=True)
             ]
         )
@@ -319,7 +329,7 @@ class DaskExecutor:
                 if probe is None:
                     self._send([sent], running, done)
                     continue
-                if self.runner.observer:
+                if self.runner.observer and not sent.job.trial:
                     self.runner.observer.ended(sent.job, probe)
                 yield probe
 
@@ -332,7 +342,7 @@ class DaskExecutor:
                 while not done.empty():
                     futures.append(done.get())
                 return futures
-            if self.runner.stop.is_set():
+            if any(signal.is_set() for signal in self._signals):
                 raise Interrupted("stopped")
             if self.cluster.client.status == "running":
                 deadline = time.monotonic() + _PATIENCE
@@ -355,10 +365,10 @@ class DaskExecutor:
                 return None
             sent.problems[f"attempt {sent.attempts + 1}"] = _short(error)
         else:
-            problem = _mismatch(sent.task, answer, records)
+            problem = _mismatch(sent, answer, records)
             if problem is None:
                 by_key = {record.key: record for record in records}
-                probe = self.runner.prober.judged(sent.task, records[0], by_key.get)
+                probe = self.runner.prober.judged(sent.task, records[0], by_key.get, records[0].key)
                 return (
                     replace(probe, cached=answer.cached)
                     if probe
@@ -394,15 +404,16 @@ def _read(answer: RemoteAnswer) -> tuple[Record, ...]:
         return ()
 
 
-def _mismatch(task: CompileTask, answer: RemoteAnswer, records: Sequence[Record]) -> str | None:
-    """Return why an answer cannot be used for a task; None when it can."""
+def _mismatch(sent: _Sent, answer: RemoteAnswer, records: Sequence[Record]) -> str | None:
+    """Return why an answer cannot be used for a job; None when it can."""
     if answer.problem:
         return answer.problem
-    if answer.identity != task.toolchain.identity:
-        own, other = task.toolchain.identity[:12], answer.identity[:12]
-        return f"its {task.toolchain.revision.name} has other bytes: {other or 'none'}, here {own}"
+    toolchain = sent.task.toolchain
+    if answer.identity != toolchain.identity:
+        own, other = toolchain.identity[:12], answer.identity[:12]
+        return f"its {toolchain.revision.name} has other bytes: {other or 'none'}, here {own}"
     keys = tuple(record.key for record in records)
-    return None if keys and keys == keys_of(task)[: len(keys)] else "it returned no result of the compile that it was sent"
+    return None if keys and keys == sent.remote.keys[: len(keys)] else "it returned no result of the compile that it was sent"
 
 
 def _short(error: BaseException | None) -> str:

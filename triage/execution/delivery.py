@@ -9,6 +9,7 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from triage.execution.compile_task import CompileTask
+from triage.execution.prober import Trial
 from triage.execution.run_stage import RunTask
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
@@ -22,7 +23,8 @@ _LARGEST = 256 << 20  # bytes of a file that is sent; cases with larger ones are
 @dataclass(frozen=True, slots=True)
 class RemoteJob:
     """A probe to make elsewhere. case: with each path of `files` replaced by `/DIGEST/NAME`; rev: how the worker names the
-    toolchain; fresh: ignore what the worker knows; keys: of the results, which depend on the bytes of compiler and input.
+    toolchain; fresh: ignore what the worker knows; keys: of the results, which depend on the bytes of compiler and input;
+    trial: it is a single compile.
     """
 
     case: Case
@@ -31,6 +33,7 @@ class RemoteJob:
     fresh: bool
     files: tuple[str, ...]
     keys: tuple[str, ...] = ()
+    trial: Trial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,13 @@ class NotDelivered(Exception):
     """A probe that only this machine can make."""
 
 
-def keys_of(task: CompileTask) -> tuple[str, ...]:
+def keys_of(task: CompileTask, trial: Trial | None = None) -> tuple[str, ...]:
     """Return the keys of the results that a task may have: of the compile, and of the run where there is one."""
-    key = task.key()
+    key = task.key(trial.mark) if trial else task.key()
     return (key, task.run.key(key)) if isinstance(task.run, RunTask) else (key,)
 
 
-def packed_job(task: CompileTask, rev: str, *, fresh: bool) -> tuple[RemoteJob, dict[str, Path]]:
+def packed_job(task: CompileTask, rev: str, *, fresh: bool, trial: Trial | None = None) -> tuple[RemoteJob, dict[str, Path]]:
     """Return a task as data, and the files that it reads by digest. Raises NotDelivered for what cannot be sent."""
     case = task.case
     if case.run and (case.run.measured or case.run.reference or case.run.libraries):
@@ -80,7 +83,7 @@ def packed_job(task: CompileTask, rev: str, *, fresh: bool) -> tuple[RemoteJob, 
         moved = with_paths(replace(case, run=run, artifacts=()), lambda path: own.get(path) or sent(path))
     except OSError as error:
         raise NotDelivered(str(error)) from error
-    return RemoteJob(moved, task.toolchain.family, rev, fresh, tuple(files), keys_of(task)), files
+    return RemoteJob(moved, task.toolchain.family, rev, fresh, tuple(files), keys_of(task, trial), trial), files
 
 
 def with_paths(case: Case, change: Callable[[Path], Path]) -> Case:

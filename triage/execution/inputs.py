@@ -62,7 +62,7 @@ class Inputs:
         """Prepare nothing yet.
 
         fresh: prepare every input again, once; onnx: imports ONNX models; evidence: where failed imports are recorded;
-        delivered: a folder of inputs that another machine prepared, each in a folder that has its digest as name.
+        delivered: contains inputs that another machine prepared, each in a folder that has its digest as name.
         """
         self._folder = folder
         self._stop = stop
@@ -82,7 +82,7 @@ class Inputs:
 
         toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
         """
-        if self._delivered and case.input.path.parent.parent == self._delivered:
+        if self._delivered in case.input.path.parents:
             return Prepared(case.input.path, case.input.path.parent.name)
         identity = toolchain.identity if toolchain and case.input.kind is InputKind.ONNX else ""
         key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"

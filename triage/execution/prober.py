@@ -56,6 +56,19 @@ class Naming(StrEnum):
     AT_ONCE = "at once"
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A single compile, as a search among many programs makes it. attempt: number of the repetition."""
+
+    naming: Naming
+    attempt: int = 0
+
+    @property
+    def mark(self) -> str:
+        """What distinguishes its result from others of the same compile."""
+        return f"trial {self.attempt} {self.naming}"
+
+
 class Prober:
     """Runs cases and records them in the evidence. Safe for several threads."""
 
@@ -115,9 +128,12 @@ class Prober:
         task = self._task(case, toolchain)
         return task if isinstance(task, CompileTask) else _not_compiled(case, toolchain, task)
 
-    def known(self, task: CompileTask, after: int = 0) -> Probe | None:
-        """Return the outcome of a planned compile, and of its run, from the evidence; None when one of them is unknown."""
-        return self._known(task, after)
+    def known(self, task: CompileTask, after: int = 0, key: str | None = None) -> Probe | None:
+        """Return the outcome of a planned compile, and of its run, from the evidence; None when one of them is unknown.
+
+        key: of the compile, if it is not that of a probe.
+        """
+        return self._known(task, after, key)
 
     def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
         """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
@@ -175,7 +191,7 @@ class Prober:
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
             return _not_compiled(case, toolchain, task)
-        key = task.key(f"trial {attempt} {naming}")
+        key = task.key(Trial(naming, attempt).mark)
         if known := self._known(task, key=key):
             return known
         stop = _AnyOf(self._stop, cancelled)

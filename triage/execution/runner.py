@@ -7,16 +7,16 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from triage.execution.cache import Evidence
 from triage.execution.judge import MetricThreshold
-from triage.execution.prober import Prober
-from triage.execution.process import memory
+from triage.execution.prober import Naming, Prober, Trial
+from triage.execution.process import StopSignal, memory
 from triage.model.case import Case, InputKind
-from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
+from triage.model.errors import EnvironmentFailure, Interrupted, TriageError, Unobtainable
 from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Toolchain
@@ -28,13 +28,14 @@ _LEAST_MB = 256.0
 _MOST_UNKNOWN = 20  # jobs more than known ones, until the others are no longer looked up first
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
 _USABLE = 0.9  # share of the available memory
+_TICK = 0.1  # seconds between looks at the stop signal
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeJob:
     """One probe to make. fresh: ignore what the evidence knows; footprint: compile a case that compiles once more, to read
     from its IR the resources that it needs; after: number of the last cached result to ignore;
-    here: on this machine, because its time is compared.
+    here: on this machine, because its time is compared; trial: a single compile instead of a probe, which `cancelled` ends.
     """
 
     case: Case
@@ -43,6 +44,8 @@ class ProbeJob:
     footprint: bool = False
     after: int = 0
     here: bool = False
+    trial: Trial | None = None
+    cancelled: StopSignal | None = None
 
 
 class Executor(Protocol):
@@ -53,10 +56,21 @@ class Executor(Protocol):
 
 
 class Cluster(Protocol):
-    """Other machines that make probes."""
+    """Other machines that make probes. slots: how many at once."""
+
+    slots: int
 
     def executor(self, runner: ProbeRunner, local: Scheduler) -> Executor:
         """Return what makes the probes of a search there, and those that cannot be sent with `local`."""
+
+
+class Trials(Protocol):
+    """Makes single compiles, here or elsewhere."""
+
+    def trial(
+        self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: StopSignal | None = None
+    ) -> Probe:
+        """Compile a case once; see `Prober.trial`."""
 
 
 class RunJudge(Protocol):
@@ -178,14 +192,16 @@ class ProbeRunner:
         threshold: MetricThreshold | RunJudge | None = None,
         after: int = 0,
     ) -> None:
-        """jobs: compiles at once (default: one for each core); threshold: probes above it count as failures; after: number of
-        the last cached result that a command with --fresh ignores.
+        """jobs: compiles at once (default: one for each core, or for each slot of a cluster); threshold: probes above it count
+        as failures; after: number of the last cached result that a command with --fresh ignores.
         """
         self.registry = registry
         self.prober = prober
         self.evidence = evidence
         self.stop = stop
-        self.jobs = jobs or os.cpu_count() or 1
+        self.local_jobs = jobs or os.cpu_count() or 1
+        self._jobs = jobs
+        self._free = threading.BoundedSemaphore(self.local_jobs)  # for trials that a cluster cannot make
         self.progress = progress or Silent()
         self.threshold = threshold
         self.after = after
@@ -193,11 +209,16 @@ class ProbeRunner:
         self._installed: set[tuple[str, str]] = set()
         self.compiles = 0  # made so far, cached answers not counted
         self.observer: ProbeObserver | None = None
-        self.cluster: Cluster | None = None
+        self.connect: Callable[[], Cluster] | None = None  # to a cluster, when the first job needs it
+
+    @property
+    def jobs(self) -> int:
+        """How many compiles run at once. Connects to the cluster, if there is one."""
+        return self._jobs or (self.connect().slots if self.connect else self.local_jobs)
 
     def with_threshold(self, threshold: MetricThreshold | RunJudge) -> ProbeRunner:
         """Return a runner for which a number above the threshold is a failure. Programs are measured one at a time."""
-        jobs = self.jobs if isinstance(threshold, MetricThreshold) else 1
+        jobs = self.local_jobs if isinstance(threshold, MetricThreshold) else 1
         return ProbeRunner(
             self.registry, self.prober, self.evidence, self.stop, jobs=jobs, progress=self.progress, threshold=threshold
         )
@@ -205,6 +226,23 @@ class ProbeRunner:
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
         """Make one probe on this machine and wait for it."""
         [probe] = self.probe_all([ProbeJob(case, ref, fresh, here=True)])
+        return probe
+
+    def trial(
+        self, case: Case, toolchain: Toolchain, naming: Naming, *, attempt: int = 0, cancelled: StopSignal | None = None
+    ) -> Probe:
+        """Compile a case once, on the cluster if there is one, and wait for it; see `Prober.trial`. Safe for several threads.
+        A case that is run as well is compiled here.
+
+        Raises Interrupted when `cancelled` is set.
+        """
+        ref = self.registry.ref_of(toolchain)
+        if self.connect is None or ref is None or case.run:
+            return self.prober.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled)
+        job = ProbeJob(case, ref, trial=Trial(naming, attempt), cancelled=cancelled)
+        # A stop signal of its own, because the end of one trial does not end the others.
+        local = Scheduler(self.registry.obtain, self._guarded, self._reservation, threading.Event(), 1, self.memory_mb)
+        [probe] = self.connect().executor(self, local).run([job])
         return probe
 
     def recall(self, job: ProbeJob) -> Probe | None:
@@ -237,12 +275,10 @@ class ProbeRunner:
         """Yield probes as they are ready; see `Scheduler.run`. `what`: names the work beside the progress bar."""
         if not jobs:
             return
-        scheduler = Scheduler(self.registry.obtain, self._probe, self._reservation, self.stop, self.jobs, self.memory_mb)
-        cluster = self.cluster if self.threshold is None else None  # measurements are compared on one machine
-        executor: Executor = cluster.executor(self, scheduler) if cluster else scheduler
+        scheduler = Scheduler(self.registry.obtain, self._probe, self._reservation, self.stop, self.local_jobs, self.memory_mb)
         task = self.progress.task(what, total=len(jobs))
         try:
-            for probe in self._probes(jobs, executor):
+            for probe in self._probes(jobs, scheduler):
                 task.advance()
                 task.describe(f"{what}  {probe.case.name} on {probe.revision.name}")
                 self.compiles += not probe.cached and probe.measured.seconds > 0
@@ -250,7 +286,7 @@ class ProbeRunner:
         finally:
             task.finish()
 
-    def _probes(self, jobs: Sequence[ProbeJob], executor: Executor) -> Iterator[Probe]:
+    def _probes(self, jobs: Sequence[ProbeJob], scheduler: Scheduler) -> Iterator[Probe]:
         """Yield what is known of jobs that need no preparation, then run the others. Stop looking where most is unknown."""
         unknown: list[ProbeJob] = []
         recalled = 0
@@ -272,8 +308,10 @@ class ProbeRunner:
                 self.observer.started(job)
                 self.observer.ended(job, probe)
             yield probe
-        if unknown:
-            yield from executor.run(unknown)
+        if unknown and self.connect and not all(job.here for job in unknown):
+            yield from self.connect().executor(self, scheduler).run(unknown)
+        else:
+            yield from scheduler.run(unknown)
 
     def _is_ready(self, job: ProbeJob) -> bool:
         """Whether looking for a job in the evidence runs, imports and downloads nothing."""
@@ -287,7 +325,7 @@ class ProbeRunner:
 
     def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
         """Open a pool of at most `jobs` threads that wait for compilers. An error or Ctrl-C ends the compilers first."""
-        return self.registry.workspace.threads(min(count, self.jobs))
+        return self.registry.workspace.threads(min(count, self.local_jobs))
 
     def _reservation(self, case: Case) -> float:
         """Return the MiB to set aside: what the case used last time with some headroom, else its whole limit."""
@@ -320,6 +358,9 @@ class ProbeRunner:
         return Untestable(Cause.INTERNAL, f"internal error of triage: {type(error).__name__}: {str(error)[:200]}")
 
     def _judged(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        if (trial := job.trial) is not None:
+            with self._core(job):
+                return self.prober.trial(job.case, toolchain, trial.naming, attempt=trial.attempt, cancelled=job.cancelled)
         if self.threshold is not None and not isinstance(self.threshold, MetricThreshold):
             probe = self.prober.probe(replace(job.case, run=None), toolchain, after=job.after)
             return self.threshold.judge(replace(probe, case=job.case), job.ref)
@@ -330,6 +371,17 @@ class ProbeRunner:
         if self.threshold is None:
             return probe
         return self.threshold.read(probe, lambda: self.prober.probe(job.case, toolchain, fresh=True))
+
+    @contextmanager
+    def _core(self, job: ProbeJob) -> Iterator[None]:
+        """One of the compiles that run here at once. Raises Interrupted when the job is cancelled before it is free."""
+        while not self._free.acquire(timeout=_TICK):
+            if self.stop.is_set() or (job.cancelled and job.cancelled.is_set()):
+                raise Interrupted("stopped")
+        try:
+            yield
+        finally:
+            self._free.release()
 
 
 def _key(ref: ToolchainRef) -> tuple[str, str]:

@@ -47,6 +47,11 @@ class Baseline:
     factor: float = 1.0
     changed: bool = False
 
+    @property
+    def is_portable(self) -> bool:
+        """Whether drafts can be compiled on several machines: nothing is measured, and no reference computes results here."""
+        return self.metric is None and self.failure.stage is Stage.COMPILE
+
     def is_without(self, outcome: Outcome) -> bool:
         """Return whether an outcome on the good toolchain is without the failure, in the way that the original's is."""
         if self.changed and isinstance(outcome, Failed):
@@ -71,7 +76,7 @@ def baseline(
     """
 
     def first_probe(case: Case, toolchain: Toolchain) -> Probe:
-        return runner.prober.recall(case, toolchain) or runner.prober.trial(case, toolchain, Naming.NEVER)
+        return runner.prober.recall(case, toolchain) or runner.trial(case, toolchain, Naming.NEVER)
 
     task = runner.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
@@ -83,7 +88,7 @@ def baseline(
             case = replace(case, run=None)  # what the good toolchain computes does not matter
             probes = tuple(first_probe(case, toolchain) for toolchain in (bad, good) if toolchain)
         same = match(outcome.failure) if changed and isinstance(outcome, Failed) else None
-        start = _unusable(probes, bad, good, same) or _of_failure(runner.prober, case, bad, match, repeats, probes)
+        start = _unusable(probes, bad, good, same) or _of_failure(runner, case, bad, match, repeats, probes)
         return start if isinstance(start, NotReproducible) else replace(start, changed=changed)
     finally:
         task.finish()
@@ -119,7 +124,7 @@ def _unusable(
 
 
 def _of_failure(
-    prober: Prober,
+    runner: ProbeRunner,
     case: Case,
     bad: Toolchain,
     match: Callable[[Failure], Match],
@@ -131,11 +136,11 @@ def _of_failure(
     assert isinstance(reference.outcome, Failed)
     first, flaky = reference.outcome.failure, reference.outcome.flaky
     naming = Naming.AT_ONCE if first.family == "crash" or rules_of(case).needs_pass(first) else Naming.NEVER
-    full = first if prober.recall(case, bad) else None
+    full = first if runner.prober.recall(case, bad) else None
     again: list[Probe] = []
 
     def fails_again(attempt: int, same: Match) -> bool:
-        again.append(prober.trial(case, bad, naming, attempt=attempt))
+        again.append(runner.trial(case, bad, naming, attempt=attempt))
         outcome = again[-1].outcome
         return isinstance(outcome, Failed) and same(outcome.failure)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from triage.classify.findings import dispatch_kind, normalised
 from triage.execution.judge import Match, same_signature, value_of
-from triage.execution.prober import Prober
+from triage.execution.runner import Trials
 from triage.execution.statistics import LOOKS, compare_times
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
@@ -47,7 +47,7 @@ class Oracle:
 
     def __init__(
         self,
-        prober: Prober,
+        trials: Trials,
         folder: Path,
         bad: Toolchain,
         good: Toolchain | None,
@@ -63,7 +63,7 @@ class Oracle:
         self.notes: list[str] = []
         self.bad, self.good = bad, good
         self.tally = Tally()
-        self._prober, self._folder, self._baseline, self._other_failures = prober, folder, baseline, other_failures
+        self._trials, self._folder, self._baseline, self._other_failures = trials, folder, baseline, other_failures
         self._smallest: dict[str, Draft] = {}  # by the signature of another failure
         self._lock = threading.Lock()
         for probe in (*baseline.probes, *baseline.again):
@@ -161,7 +161,7 @@ class Oracle:
 
     def _compile(self, draft: Draft, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
         with self._written(draft) as case:
-            probe = self._prober.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
+            probe = self._trials.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
         self._count(probe)
         return probe
 

@@ -45,6 +45,7 @@ class RunOracle(Oracle):
         kept: folder for values.
         """
         super().__init__(prober, folder, bad, good, baseline, other_failures=other_failures)
+        self._prober = prober
         self._frontend, self._runner, self._kept = frontend, runner, kept
         self._references = list(references)
         self._finite = self._defined = False

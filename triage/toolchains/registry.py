@@ -242,8 +242,9 @@ class ToolchainRegistry:
             EnvironmentFailure: it cannot be installed.
         """
         key = (package, toolchain.revision.name)
+        ref = self.ref_of(toolchain)
         with self._lock:
-            ref, known = self._refs.get((toolchain.family, toolchain.revision.name)), self._companions.get(key)
+            known = self._companions.get(key)
         if known is not None:
             return known
         if ref is not None and ref.release is not None:
@@ -274,6 +275,11 @@ class ToolchainRegistry:
         with self._lock:
             self._refs[key] = ref
             return self._obtained.setdefault(key, toolchain)
+
+    def ref_of(self, toolchain: Toolchain) -> ToolchainRef | None:
+        """The reference by which a toolchain was obtained."""
+        with self._lock:
+            return self._refs.get((toolchain.family, toolchain.revision.name))
 
     def obtain_all(self, refs: Sequence[ToolchainRef], jobs: int = 4) -> dict[str, Toolchain | EnvironmentFailure]:
         """Several toolchains at once, or their errors, by revision name."""

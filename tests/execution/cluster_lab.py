@@ -1,0 +1,167 @@
+"""A Dask cluster of real processes, each with a home of its own, and a compiler whose input says what it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triage.execution.cache import Evidence
+
+PATIENCE = 300.0  # seconds for what must happen
+
+#: Its input says what it does; `calls` beside it counts the compiles.
+COMPILER = """#!/bin/sh
+here="$(dirname "$0")"
+[ "$1" = --version ] && echo version 1.0 && exit
+echo "$$ $PPID $(head -n 1 "$1")" >> "$here/calls"
+while [ -e "$here/pause" ]; do sleep 0.05; done
+case "$(cat "$1")" in
+  *die-once*) [ -e "$here/died" ] || { touch "$here/died"; kill -9 $PPID; sleep 60; } ;;
+  *die*) kill -9 $PPID; sleep 60 ;;
+  *wait*) while [ ! -e "$here/go" ]; do sleep 0.05; done ;;
+esac
+case "$(cat "$1")" in *fail*) echo "error: it fails" >&2; exit 1 ;; esac
+echo done > "$2"
+"""
+RECIPE = """name: mine
+compiler: command
+command: ["{toolchain}/bin/cc", "{input}", "{output}"]
+version: {run: ["{toolchain}/bin/cc", "--version"], pattern: "version (.+)"}
+input: ${what}.txt
+matrix: {what: [NAMES]}
+"""
+
+#: Python that a worker runs first: every toolchain is the one in another folder.
+LIE = """
+from dataclasses import replace
+from pathlib import Path
+from triage.toolchains.registry import ToolchainRegistry
+obtain = ToolchainRegistry._obtain
+ToolchainRegistry._obtain = lambda self, ref: obtain(self, replace(ref, path=Path(FOLDER)))
+"""
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@dataclass
+class Lab:
+    """A scheduler, workers and a client, each a process. toolchain: a folder with the compiler."""
+
+    folder: Path
+    port: int = 0
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def toolchain(self) -> Path:
+        return self.folder / "built"
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def write(self, **inputs: str) -> None:
+        (self.toolchain / "bin").mkdir(parents=True, exist_ok=True)
+        compiler = self.toolchain / "bin" / "cc"
+        compiler.write_text(COMPILER)
+        compiler.chmod(0o755)
+        for name, text in inputs.items():
+            (self.folder / f"{name}.txt").write_text(text)
+
+    def start(self, name: str, *words: object, **env: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / f"{name}.log").open("ab")
+        cwd = self.folder / f"cwd-{name}"
+        cwd.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "dask", *map(str, words)]
+        settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2", "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "3s"}
+        environ = os.environ | settings | {"TRIAGE_HOME": str(self.folder / f"home-{name}")} | env
+        self.processes[name] = subprocess.Popen(command, env=environ, cwd=cwd, stdout=log, stderr=log, start_new_session=True)
+        return self.processes[name]
+
+    def scheduler(self) -> None:
+        file = self.folder / "scheduler.json"
+        file.unlink(missing_ok=True)
+        self.start(
+            "scheduler", "scheduler", "--host", "127.0.0.1", "--port", self.port, "--no-dashboard", "--scheduler-file", file
+        )
+        until(lambda: file.exists() and file.read_text().strip().endswith("}"), "the scheduler starts")
+        self.port = int(json.loads(file.read_text())["address"].rpartition(":")[2])
+
+    def worker(self, name: str, *words: str, **env: str) -> None:
+        options = ["--nthreads", "1", "--no-dashboard", "--name", name, "--memory-limit", "0", *words]
+        self.start(name, "worker", self.address, *options, **env)
+        until(lambda: b"Registered to" in (self.folder / f"{name}.log").read_bytes(), f"{name} registers")
+
+    def liar(self, name: str) -> None:
+        """Start a worker whose compiler has other bytes."""
+        other = self.folder / "other" / "bin" / "cc"
+        other.parent.mkdir(parents=True)
+        other.write_text(COMPILER + "# other bytes\n")
+        other.chmod(0o755)
+        (self.folder / "lie").mkdir()
+        (self.folder / "lie" / "sitecustomize.py").write_text(LIE.replace("FOLDER", repr(str(self.folder / "other"))))
+        self.worker(name, PYTHONPATH=str(self.folder / "lie"))
+
+    def end(self, name: str, number: int = signal.SIGKILL) -> None:
+        process = self.processes.pop(name)
+        os.killpg(process.pid, number)
+        process.wait()
+
+    def recipe(self, *names: str) -> Path:
+        """Write the recipe of these inputs."""
+        path = self.folder / "mine.yaml"
+        path.write_text(RECIPE.replace("NAMES", ", ".join(names)))
+        return path
+
+    def start_triage(self, *words: object, home: str = "client", first: str = "", **env: str) -> subprocess.Popen[str]:
+        """Start a command that uses the cluster. first: Python that runs before it."""
+        command = [sys.executable, "-c", f"{first}from triage.cli import main; main()", *map(str, words), "--format", "json"]
+        place = {"TRIAGE_HOME": str(self.folder / f"home-{home}"), "TRIAGE_EXECUTOR": f"dask:{self.address}"}
+        pipes: dict[str, Any] = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, env=os.environ | place | env, cwd=self.folder, **pipes)
+
+    def triage(self, *words: object, home: str = "client", **env: str) -> tuple[int, dict[str, Any]]:
+        """Run a command and return its exit code and its answer."""
+        return self.ended(self.start_triage(*words, home=home, **env))
+
+    def ended(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
+        """Wait for a command and return its exit code and its answer."""
+        stdout, stderr = process.communicate(timeout=PATIENCE)
+        print(stderr)
+        return process.returncode, json.loads(stdout or "{}")
+
+    def client(self, *names: str, first: str = "") -> subprocess.Popen[str]:
+        """Start `triage run` for these inputs. first: Python that runs before it."""
+        return self.start_triage("run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", first=first)
+
+    def answer(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
+        """Return the exit code, the results by input, and what was printed to stderr."""
+        stdout, stderr = process.communicate(timeout=PATIENCE)
+        print(stderr)
+        results = json.loads(stdout)["results"] if stdout else []
+        return process.returncode, {result["case"].rpartition("=")[2].rstrip("]"): result for result in results}, stderr
+
+    def run(self, *names: str) -> tuple[int, dict[str, Any], str]:
+        return self.answer(self.client(*names))
+
+    def calls(self) -> list[list[str]]:
+        """Return the process, its parent and the input of each compile."""
+        file = self.toolchain / "bin" / "calls"
+        return [line.split(maxsplit=2) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def records(self, home: str) -> int:
+        with closing(Evidence(self.folder / f"home-{home}" / "evidence.db")) as evidence:
+            return evidence.count()
