@@ -18,7 +18,18 @@ from tests.execution.cluster_lab import Lab, until
 pytestmark = pytest.mark.slow
 RECIPES = ROOT / "recipes"
 LINES = "".join(f"line {number}\n" for number in range(60)).replace("line 41\n", "this must fail\n")
-TIMES = ("seconds", "compile_seconds", "peak_rss_mb", "oracle_calls", "cached", "metrics", "probes", "rounds", "compiles")
+TIMES = (
+    "started",
+    "seconds",
+    "compile_seconds",
+    "peak_rss_mb",
+    "oracle_calls",
+    "cached",
+    "metrics",
+    "probes",
+    "rounds",
+    "compiles",
+)
 
 
 def reduced(lab: Lab, home: str, executor: str | None = None) -> dict[str, bytes]:

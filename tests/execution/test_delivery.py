@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 from hashlib import sha256
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.execution.delivery import RemoteJob, unpacked_case, with_paths
+from triage.execution.delivery import RemoteJob, received_facts, sent_facts, unpacked_case, with_paths
 from triage.model.case import Case, Input, InputKind, RunSpec, Target
 from triage.model.errors import EnvironmentFailure
 
@@ -52,3 +53,16 @@ def test_a_file_that_was_damaged_on_its_way_is_refused(tmp_path: Path) -> None:
     job, contents = job_of(case_in(tmp_path))
     with pytest.raises(EnvironmentFailure, match="damaged"):
         unpacked_case(job, dict.fromkeys(contents, b"other"), tmp_path / "there")
+
+
+def test_facts_name_the_files_of_the_client(tmp_path: Path) -> None:
+    case = case_in(tmp_path)
+    job, contents = job_of(case)
+    home = tmp_path / 'a "quoted" home'
+    for folder in (home, home / "trials" / "1-x"):
+        arrived = unpacked_case(job, contents, folder)
+        printed = json.dumps({"stderr": f"{arrived.input.path}:1:2: error: it fails"}, ensure_ascii=False)
+        sent = sent_facts(printed, home)
+        assert str(home) not in json.loads(sent)["stderr"]
+        files = {path.parent.name: case.input.path for path in [arrived.input.path]}
+        assert json.loads(received_facts(sent, files)) == {"stderr": f"{case.input.path}:1:2: error: it fails"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import json
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -174,6 +176,62 @@ def test_a_web_server_is_only_read(folder: Path, machines: tuple[Machine, Machin
     warnings: list[str] = []
     gone = SharedEvidence(shared.url, warnings.append)
     assert (gone.find(KEY), len(warnings)) == (None, 1)
+
+
+class Endless(http.server.BaseHTTPRequestHandler):
+    """A server that never stops to send an object."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(bytes(1 << 16))
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_an_endless_object_costs_a_warning() -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        warnings: list[str] = []
+        shared = SharedEvidence(f"http://127.0.0.1:{server.server_port}", warnings.append)
+        assert (shared.find(KEY), len(warnings)) == (None, 1)
+        assert "MiB" in warnings[0]
+        server.shutdown()
+
+
+def test_a_huge_object_is_damage(folder: Path, machines: tuple[Machine, Machine]) -> None:
+    with machines[0].open() as evidence:
+        evidence.add(record(KEY))
+    [file] = [file for file in folder.rglob("*") if file.is_file()]
+    os.truncate(file, 1 << 40)
+    shared = SharedEvidence(f"file://{folder}")
+    with pytest.raises(DamagedResult):
+        shared.read(KEY)
+
+
+def test_a_bucket_of_google_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(BadInput, match=r"iree-triage\[gcs\]"):
+        SharedEvidence("gs://bucket/prefix")
+
+
+def test_old_results_of_this_machine_are_removed(home: Path) -> None:
+    home.mkdir()
+    with closing(Evidence(home / "evidence.db")) as evidence:
+        evidence.add(replace(record("old"), at="2020-01-01T00:00:00+00:00"))
+        evidence.add(replace(record("new"), at=datetime.now(UTC).isoformat(timespec="seconds")))
+        number = evidence.last_number()
+    words = ["evidence", "gc", "--local", "--older-than", "90d", "--format", "json"]
+    answer = CliRunner().invoke(app, words)
+    assert (answer.exit_code, json.loads(answer.stdout)) == (0, {"removed": 1, "left": 1})
+    with closing(Evidence(home / "evidence.db")) as evidence:
+        assert (evidence.find("old"), evidence.find("new") is None) == (None, False)
+        evidence.add(record("next"))
+        assert evidence.last_number() > number
+    assert CliRunner().invoke(app, [*words, "--check"]).exit_code == 2
 
 
 def push_pull_and_collect(url: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from triage.cli.context import open_runner
 from triage.cli.screen import AppContext
 from triage.execution.cache import record_json
 from triage.execution.compile_task import CompileTask
-from triage.execution.delivery import RemoteAnswer, RemoteJob, keys_of, unpacked_case
+from triage.execution.delivery import RemoteAnswer, RemoteJob, keys_of, sent_facts, unpacked_case
 from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeRunner
 from triage.execution.scratch import Scratch
@@ -25,6 +25,8 @@ from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.outcome import Cause, Untestable
 from triage.toolchains.home import home_path
+
+_DELIVERED = "delivered"  # the folder of files that clients sent
 
 
 @cache
@@ -62,7 +64,7 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         try:
             runner = self._runner(job)
             with ExitStack() as working:
-                folder = home_path() / "delivered"
+                folder = home_path() / _DELIVERED
                 if job.trial:  # nothing else reads its files, and there may be thousands
                     folder = working.enter_context(Scratch(folder / "trials").folder())
                 return self._answer(runner, job, unpacked_case(job, contents, folder), cancelled)
@@ -94,14 +96,15 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         records = [record for key in job.keys if (record := runner.evidence.find(key))]
         if not records:
             raise EnvironmentFailure("the result was not stored in the TRIAGE_HOME of this worker; check its disk")
-        return RemoteAnswer(self._address, tuple(map(record_json, records)), toolchain.identity, cached=probe.cached)
+        facts = tuple(sent_facts(record_json(record), home_path() / _DELIVERED) for record in records)
+        return RemoteAnswer(self._address, facts, toolchain.identity, cached=probe.cached)
 
     def _runner(self, job: RemoteJob) -> ProbeRunner:
         """Return what makes probes of a job's family; families that recipes describe have one each."""
         key = f"{job.family}\0{job.case.spec!r}" if ":" in job.family or "@" in job.family else ""
         with self._lock:
             if key not in self._opened:
-                opened = open_runner(AppContext(quiet=True), [job.case], 1, delivered=home_path() / "delivered")
+                opened = open_runner(AppContext(quiet=True), [job.case], 1, delivered=home_path() / _DELIVERED)
                 self._opened[key] = self._closing.enter_context(opened)
             return self._opened[key]
 

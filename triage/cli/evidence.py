@@ -120,14 +120,22 @@ def collect(
     url: SharedUrl = None,
     older: Annotated[str | None, typer.Option("--older-than", metavar="DURATION", help="Remove older results: 180d.")] = None,
     damaged: Annotated[bool, typer.Option("--check", help="Read every result, and remove damaged ones.")] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Clean the cache of this machine (default: the shared results).")
+    ] = False,
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
-    """Remove shared results that are old or damaged."""
+    """Remove shared results that are old or damaged, or with --local old ones of this machine."""
     if older is None and not damaged:
         raise BadInput("pass --older-than DURATION or --check")
+    if local and (url or damaged):
+        raise BadInput("--local goes with --older-than alone; `triage evidence check --repair` removes damaged results here")
     limit = time_before("--older-than", older) if older else None
     with open_runner(context.obj, ()) as runner:
-        removed, left = _shared(runner, url).collect(limit, check=damaged)
+        if local and limit:
+            removed, left = runner.evidence.collect(limit)
+        else:
+            removed, left = _shared(runner, url).collect(limit, check=damaged)
     text = Text(f"{plural(removed, 'result')} removed, {left} left")
     write_report(HousekeepingReport(CollectedShape(removed, left), [text]), output)
     return Exit.OK

@@ -7,9 +7,9 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from itertools import pairwise
@@ -265,6 +265,14 @@ class Evidence:
             else:
                 known += 1
         return ImportedLines(added, known, skipped, tuple(problems))
+
+    def collect(self, older: datetime) -> tuple[int, int]:
+        """Remove the records made before a time and give their space back; return how many were removed and are left."""
+        limit = older.astimezone(UTC).isoformat(timespec="seconds")
+        removed = self._run(lambda db: db.execute("DELETE FROM probes WHERE at < ?", (limit,)).rowcount)
+        with suppress(EnvironmentFailure):  # a disk that is too full for a copy: new records use the space
+            self._run(lambda db: db.execute("VACUUM"))
+        return removed, self.count()
 
     def start_anew(self) -> Path:
         """Set the file aside, start an empty one, and return the path of the old one."""

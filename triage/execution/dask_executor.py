@@ -22,7 +22,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin
 
 from triage.execution.cache import Record, parse_record
 from triage.execution.compile_task import CompileTask
-from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, packed_job
+from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, packed_job, received_facts
 from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeJob, ProbeRunner, Scheduler
 from triage.model.errors import EnvironmentFailure, Interrupted
@@ -61,7 +61,8 @@ class DaskCluster:
     slots: int
     scheduler: str
     _contents: dict[str, Future] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_noted: bool = False
 
     def executor(self, runner: ProbeRunner, local: Scheduler) -> DaskExecutor:
         """Return what makes the probes of one search."""
@@ -86,7 +87,7 @@ class DaskCluster:
 
     def renew(self) -> None:
         """Install the plugin again when the scheduler is another one than before, and knows nothing of this client."""
-        with self._lock:
+        with self.lock:
             if (scheduler := _identity(self.client)) != self.scheduler:
                 self._contents.clear()
                 self.client.register_plugin(self.plugin)
@@ -98,7 +99,7 @@ class DaskCluster:
         """
         if path.stat().st_size <= _SMALL:
             return path.read_bytes()
-        with self._lock:
+        with self.lock:
             known = self._contents.get(digest)
             if known is None or known.status in ("cancelled", "lost", "error"):
                 key = f"triage-file-{digest}-{uuid4().hex}"
@@ -248,6 +249,8 @@ class DaskExecutor:
     def _prepared(self, job: ProbeJob) -> Probe | ProbeJob | _Sent:
         """Return the probe of a job where it is known, the job itself where only this machine can make it, or what to send."""
         rev = _rev_of(job.ref)
+        if rev is None:
+            self._note_build()
         if rev is None or job.here or job.footprint:
             return job
         try:
@@ -271,6 +274,15 @@ class DaskExecutor:
             outcome = Untestable(Cause.TARGET, reason)
             return Probe(job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
         return _Sent(job, task, remote, files, needs)
+
+    def _note_build(self) -> None:
+        """Say once that workers do not obtain toolchains of commits, whose bytes could differ between machines."""
+        with self.cluster.lock:
+            is_noted, self.cluster.is_noted = self.cluster.is_noted, True
+        if not is_noted:
+            self.runner.progress.note(
+                "toolchains of commits are built or obtained on this machine and compile here, not on workers"
+            )
 
     def _needs(self, task: CompileTask) -> dict[str, float]:
         """Return the resources of a job, as far as the workers name them. A job that needs more memory than any has it all."""
@@ -308,6 +320,8 @@ class DaskExecutor:
             answers = dict(zip(finished, self.cluster.client.gather(finished), strict=True)) if finished else {}
         except Exception:  # a worker is gone together with its answers; each is looked at by itself
             answers = {}
+        for future, together in answers.items():
+            answers[future] = [_with_paths_here(*pair) for pair in zip(running[future], together, strict=True)]
         read = {id(answer): _read(answer) for together in answers.values() for answer in together}
         self.runner.evidence.add_read(
             [
@@ -394,6 +408,10 @@ def _rev_of(ref: ToolchainRef) -> str | None:
     if ref.path is not None:
         return f"path:{ref.path}"
     return ref.revision.name if _NIGHTLY.match(ref.revision.name) else None
+
+
+def _with_paths_here(sent: _Sent, answer: RemoteAnswer) -> RemoteAnswer:
+    return replace(answer, records=tuple(received_facts(text, sent.files) for text in answer.records))
 
 
 def _read(answer: RemoteAnswer) -> tuple[Record, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from triage.execution.prober import Trial
 from triage.execution.run_stage import RunTask
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
+from triage.model.execution import utf8
 from triage.toolchains.home import disk_errors, write_whole
 
 _FILE_VALUE = re.compile(r"@(/\S+)")
@@ -118,3 +120,19 @@ def unpacked_case(job: RemoteJob, contents: Mapping[str, bytes], folder: Path) -
         return target
 
     return with_paths(job.case, written)
+
+
+def sent_facts(text: str, folder: Path) -> str:
+    """Return the JSON of a record with the paths of delivered files, below a folder, as they are in a job."""
+    return re.sub(rf"{re.escape(_quoted(folder))}/(?:trials/[^/]+/)?(?=[0-9a-f]{{64}}/)", "/", text)
+
+
+def received_facts(text: str, files: Mapping[str, Path]) -> str:
+    """Return the JSON of a record with the paths that the files of a job have here."""
+    for digest, path in files.items():
+        text = text.replace(f"/{digest}/{_quoted(Path(path.name))}", _quoted(path))
+    return text
+
+
+def _quoted(path: Path) -> str:
+    return utf8(json.dumps(str(path), ensure_ascii=False)[1:-1])

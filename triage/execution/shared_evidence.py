@@ -36,6 +36,8 @@ _TICK = 0.1  # seconds between looks at the stop signal
 _LISTING = 600.0  # seconds for the list of all objects
 _AT_ONCE = 16  # objects that are read at once
 _KEY = 64  # characters
+_LARGEST = 16 << 20  # bytes of an object; a result with all that a compiler may print has less
+_PART = 1 << 16  # bytes that are read at once
 _FAILURES = 3  # in a row, after which the store is not asked again
 
 
@@ -120,7 +122,7 @@ class SharedEvidence:
 
     def read(self, key: str) -> Record:
         """Return the result of a key. Raises FileNotFoundError, DamagedResult, and what the store raises."""
-        digest, _, facts = bytes(self._files.cat_file(self._path(key))).partition(b"\n")
+        digest, _, facts = self._content(self._path(key)).partition(b"\n")
         try:
             _, record = verified(digest.decode("ascii", "replace"), facts)
         except ValueError as error:
@@ -128,6 +130,19 @@ class SharedEvidence:
         if record.key != key:
             raise DamagedResult(f"the object {key} holds the result of {record.key}")
         return replace(record, origin=self.url)
+
+    def _content(self, path: str) -> bytes:
+        """Return the bytes of an object. Raises DamagedResult when they are more than any result has."""
+        if self.read_only:  # a server may ignore the range, and go on for ever
+            content = bytearray()
+            with self._files.open(path, block_size=0, size=1) as source:
+                while len(content) <= _LARGEST and (part := source.read(_PART)):
+                    content += part
+        else:
+            content = self._files.cat_file(path, start=0, end=_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise DamagedResult(f"{path} has more than {_LARGEST >> 20} MiB")
+        return bytes(content)
 
     def write(self, record: Record) -> bool:
         """Write the result in one step where there is none, or a damaged one; return whether it was written.
