@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.execution.cluster_lab import Lab, until
+from tests.torture.fake_releases import FakeReleases, fake_releases, write_case
 
 pytestmark = pytest.mark.slow
 RECIPES = ROOT / "recipes"
@@ -149,27 +150,42 @@ def facts(value: Any, place: str = "") -> dict[str, Any]:
     return {name: item for part in parts for name, item in part.items()}
 
 
-@pytest.mark.real
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    """Six releases of a small compiler on an index."""
+    with fake_releases(tmp_path_factory.mktemp("releases"), count=6) as made:
+        yield made
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        ("history", RECIPES / "cuda-matmul-f32.yaml", RECIPES / "paged-gather.yaml", "--since", "3.0.0", "--until", "3.4.0"),
-        ("bisect", RECIPES / "paged-gather.yaml", "--good", "3.0.0", "--bad", "3.3.0"),
-        ("nightly", RECIPES / "row-sum.yaml", RECIPES / "paged-gather.yaml", "-t", "3.2.0", "-b", "3.1.0", "--jobs", "2"),
+        ("history", "cases"),
+        ("bisect", "cases/breaks.yaml"),
+        ("nightly", "cases", "-t", "latest", "-b", "1.1.0", "--investigate", "--out", "out"),
     ],
     ids=["history", "bisect", "nightly"],
 )
-def test_searches_answer_as_they_do_here(lab: Lab, shared_home: Path, words: tuple[object, ...]) -> None:
-    with_toolchains(lab, shared_home, "client", "here", "first", "second")
-    lab.worker("first")
-    lab.worker("second")
-    there, here = lab.triage(*words), lab.triage(*words, home="here", TRIAGE_EXECUTOR="local")
-    assert there[0] == here[0]
+def test_searches_answer_as_they_do_here(lab: Lab, releases: FakeReleases, words: tuple[str, ...]) -> None:
+    for name, marks in {
+        "steady": (),
+        "breaks": ("breaks-3",),
+        "later": ("breaks-4",),
+        "fixed": ("breaks-0", "fixed-3"),
+    }.items():
+        write_case(lab.folder / "cases", name, *marks)
+    index = {"TRIAGE_INDEX_URL": releases.url}
+    lab.worker("first", **index)
+    lab.worker("second", **index)
+    there = lab.triage(*words, **index)
+    shutil.rmtree(lab.folder / "out", ignore_errors=True)
+    here = lab.triage(*words, home="here", TRIAGE_EXECUTOR="local", **index)
+    assert there[0] == here[0] < 2
     ours, theirs = facts(here[1]), facts(there[1])
     assert {
         place: (ours.get(place), theirs.get(place)) for place in ours | theirs if ours.get(place) != theirs.get(place)
     } == {}
-    assert lab.records("first") + lab.records("second") > 0
+    assert lab.records("first") > 0 < lab.records("second")
 
 
 @pytest.mark.real

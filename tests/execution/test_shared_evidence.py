@@ -7,6 +7,7 @@ import functools
 import http.server
 import json
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -301,6 +302,21 @@ def test_a_bucket_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: py
     with second.open() as evidence:
         assert evidence.find(sha256(b"other").hexdigest()) is None
     assert len(second.warnings) == 1
+
+
+@pytest.mark.slow
+def test_a_bucket_of_google_holds_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gcsfs", reason="the extra gcs is not installed")
+    emulator = pytest.importorskip("gcp_storage_emulator.server", reason="gcp-storage-emulator is not installed")
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    server = emulator.create_server("127.0.0.1", port, in_memory=True, default_bucket="bucket")
+    server.start()
+    try:
+        push_pull_and_collect("gs://bucket/prefix", tmp_path)
+    finally:
+        server.stop()
 
 
 class ForeignRunner(HistoryRunner):
