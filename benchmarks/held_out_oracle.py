@@ -246,8 +246,8 @@ class OracleSide:
         argv = [str(self.program), *self.options, *start, f"--compile-to={until}", *words, str(source), "-o", str(output)]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False)
-        except subprocess.TimeoutExpired:
-            return None, ""
+        except subprocess.TimeoutExpired as error:
+            return None, (error.stderr or b"").decode("utf-8", "replace")
         return (output if done.returncode == 0 else None), done.stderr
 
     def readable(self, other: OracleSide, phase: str) -> Path | None:

@@ -212,6 +212,8 @@ STRIDED = "memref<4xf32,strided<[?]>>"
         pytest.param("A:memref<4xf32> B:f32", f"A:{STRIDED} B:f64", "B", id="types weigh more than strides"),
         pytest.param("A:memref<4xf32>", f"A:{STRIDED}", "A", id="strides alone"),
         pytest.param("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f64 C:f64", "A", id="choices whose types persist"),
+        pytest.param("B:f16 C:f16+f16", "New:f64 B:f16+f64 B:f64 C:f64", "New", id="a pass of one release whose types persist"),
+        pytest.param("B:f16 C:f16+f16", "New:f64 B:f16 C:f16", "C", id="a pass of one release that is undone"),
         pytest.param("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f16 C:f16", "C", id="choices that are undone"),
     ],
 )

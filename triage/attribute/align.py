@@ -99,6 +99,10 @@ class AlignedPass:
         return state.after.name
 
     @property
+    def one_sided(self) -> bool:
+        return self.good is None or self.bad is None
+
+    @property
     def states_after(self) -> StatePair:
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
@@ -216,18 +220,21 @@ class TracePair:
     def divergence(self, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Divergence | None:
         """Find where two sequences diverge.
 
-        A pass that makes other choices is the answer if its types persist, even if later passes make the operations equal
-        again. Otherwise a pass that changes the types of the failing operation is. If that had other types from the beginning,
-        all types count.
+        If they do, a pass that makes other choices, or one that works on one side only, is the answer as soon as its types
+        persist, even if later passes make the operations equal again. Otherwise a pass that changes the types of the failing
+        operation is. If that had other types from the beginning, all types count.
         """
         find = partial(find_divergence, good, bad, self.renamed, ended_early=self.ended_early)
-        typed = find(same=Fingerprint.same_outline)
-        if typed and not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
+        found = find(same=self.same)
+        typed = find(same=Fingerprint.same_outline) if found else None
+        if typed is None:
+            return found
+        if typed.persistent.one_sided or not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
             return typed
         if shaped := find(same=Fingerprint.same_followed):
             before = shaped.persistent.states_before[1]
             return shaped if before and before.fingerprint.followed else typed
-        return typed if self.same is Fingerprint.same_outline else find(same=self.same)
+        return found
 
 
 # From the differences that weigh most to those that later passes often change without effect.
