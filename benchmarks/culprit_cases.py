@@ -10,7 +10,7 @@ import gzip
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -37,7 +37,8 @@ FIXED = frozenset({"not-built", "runtime-only", "phase", "named-pass"})
 class Known:
     """A case whose culprit is known: the features of its range, shape (C, F), and the culprit's row.
 
-    nightlies: rows of the last commit of each day (UTC), for which there would be a package.
+    nightlies: rows of the last commit of each day (UTC), for which there would be a package. commits, clues: what the features
+    were computed from.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Known:
     matrix: Floats
     culprit: int
     nightlies: tuple[int, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    clues: Clues = field(default_factory=Clues)
 
 
 def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Known]:
@@ -66,12 +69,13 @@ def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Know
         backend = None if case["backend"] == "unknown" else case["backend"]
         clues = Clues(CLASSES.get(case["class"], case["class"]), backend, text=case["diagnostics"], noticed=noticed)
         at = next(index for index, commit in enumerate(found) if commit.sha == case["culprit"])
-        matrix = feature_matrix(tuple(found), clues, "iree")
-        known.append(Known(case["id"], _group(by_sha[case["culprit"]]), case["diag_source"], matrix, at, _nightlies(found)))
+        line = tuple(found)
+        group, matrix = _group(by_sha[case["culprit"]]), feature_matrix(line, clues, "iree")
+        known.append(Known(case["id"], group, case["diag_source"], matrix, at, nightlies_of(line), line, clues))
     return known
 
 
-def _nightlies(commits: Sequence[Commit]) -> tuple[int, ...]:
+def nightlies_of(commits: Sequence[Commit]) -> tuple[int, ...]:
     days = [datetime.fromisoformat(commit.date).astimezone(UTC).date() for commit in commits]
     return tuple(row for row, (day, following) in enumerate(pairwise(days)) if following > day)
 
@@ -101,7 +105,7 @@ def fitted(known: Sequence[Known], strength: float, start: Floats | None = None)
     for _ in range(50):
         slope, curve = -held * (weights - start), np.diag(held)
         for one in known:
-            chances = suspicion(one.matrix, weights, floor=0.0)
+            chances = suspicion(one.matrix, weights, floor=0.0, doubt=0.0)
             mean = chances @ one.matrix
             slope = slope + bit * (one.matrix[one.culprit] - mean)
             curve = curve + bit**2 * ((one.matrix * chances[:, None]).T @ one.matrix - np.outer(mean, mean))

@@ -24,6 +24,7 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -32,8 +33,9 @@ from culprit_cases import Known, cross_validated, read_cases, shipped_weights
 
 from triage.bisect.belief import Belief, Floats
 from triage.bisect.choose import next_probes
-from triage.bisect.prior import FLOOR, suspicion
+from triage.bisect.prior import FLOOR, feature_matrix, suspicion
 from triage.bisect.result import Side
+from triage.model.revision import Commit
 
 JOBS = (1, 2, 4, 8)
 TOPS = (1, 3, 5, 10)
@@ -220,6 +222,35 @@ def untestable(known: Sequence[Known], priors: dict[str, Floats]) -> dict[str, d
     }
 
 
+def with_evidence(known: Sequence[Known]) -> dict[str, dict[str, float]]:
+    """Search with simulated evidence of place: right, or wrong, which names the files of another commit.
+
+    `commits`: it also names two commits, among them the culprit or not, as those that changed a pipeline.
+    """
+    random = np.random.default_rng(2)
+    results: dict[str, list[int]] = {}
+    for case in known:
+        built = np.flatnonzero([_sources(commit) != () for commit in case.commits])
+        others = built[built != case.culprit]
+        results.setdefault("none", []).append(ours(suspicion(case.matrix, shipped_weights()), case.culprit)[0])
+        other, beside = (int(row) for row in random.choice(others, 2))
+        for name, row in (("right", case.culprit), ("wrong", other)):
+            files = _sources(case.commits[row])
+            pipeline = frozenset(case.commits[index].sha for index in (row, beside))
+            for kind, clues in (
+                (name, replace(case.clues, files=files)),
+                (f"{name}-commits", replace(case.clues, files=files, pipeline=pipeline)),
+            ):
+                prior = suspicion(feature_matrix(case.commits, clues, "iree"), shipped_weights())
+                results.setdefault(kind, []).append(ours(prior, case.culprit)[0])
+    return {name: {"mean_tests": round(mean(tests), 3)} for name, tests in results.items()}
+
+
+def _sources(commit: Commit) -> tuple[str, ...]:
+    """One to three sources that a commit changes, as an attribution names them."""
+    return tuple(f.path for f in commit.files if f.path.endswith(".cpp") and "/test/" not in f.path)[:3]
+
+
 def measure(cases: Path, commits: Path, *, reconstructed: bool) -> dict[str, object]:
     noticed, picked = (read_cases(cases, commits, noticed=flag) for flag in (True, False))
     validated = {id(known): cross_validated(known, STRENGTH) for known in (noticed, picked)}
@@ -255,7 +286,14 @@ def measure(cases: Path, commits: Path, *, reconstructed: bool) -> dict[str, obj
         for name, told in stages.items()
     }
     skips = untestable(noticed, cv)
-    return {"cases": len(noticed), "floor": FLOOR, "search": rows, "nightlies_first": nightlies, f"untestable_{SKIPPED}": skips}
+    return {
+        "cases": len(noticed),
+        "floor": FLOOR,
+        "search": rows,
+        "nightlies_first": nightlies,
+        "evidence": with_evidence(noticed),
+        f"untestable_{SKIPPED}": skips,
+    }
 
 
 def main() -> None:
@@ -283,6 +321,9 @@ def main() -> None:
                 line += "  top " + " ".join(f"{top} {share:.0%}" for top, share in told["top"].items())
                 line += f"  90 % set holds {told['credible']['0.9']['holds']:.0%}"
             print(line)
+        print("  with simulated evidence of place, which names files or files and two commits")
+        for row, told in part["evidence"].items():
+            print(f"  {row:14s} {told['mean_tests']:6.2f} tests")
         print("  with a nightly of each day's last commit, which is downloaded before anything is built")
         for row, told in part["nightlies_first"].items():
             print(f"    {row:14s} {told['mean_downloads']:5.2f} downloads, then {told['mean_builds']:5.2f} builds")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
-from triage.attribute.align import FollowedDivergence, Trace, TracePair, Tracer, follow
+from triage.attribute.align import FollowedDivergence, Trace, TracePair, Tracer, follow, one_sided_passes
 from triage.mlir.ir_reader import DumpReader
 
 
@@ -251,3 +251,12 @@ def test_a_function_before_the_last_dump_may_differ_where_nothing_fails() -> Non
     found = judge(good, bad)
     assert found.bad == "main$0_add"
     assert found.persistent is not None
+
+
+def test_passes_that_changed_one_side_only() -> None:
+    start = ("Import", module(func("main", "t.add", "t.mul")))
+    good = traced(start, ("Hoist", module(func("main", "t.hoisted"))), ("Fuse", module(func("main", "t.fused"))))
+    bad = traced(start, ("Pad", module(func("main", "t.pad"))), ("FusePass", module(func("main", "t.fused"))))
+    assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, False)))] == ["Pad", "Hoist"]
+    assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, True)))] == ["Pad"]
+    assert [name.name for name in one_sided_passes(TracePair(good, bad, {"Hoist": "Pad"}, (False, False)))] == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, commit_prior, explain, feature_matrix, features
+from triage.bisect.prior import DOUBT, FLOOR, Clues, commit_prior, explain, feature_matrix, features
 from triage.bisect.project_tables import letters, project_names, project_table, same_name, topics
 from triage.model.outcome import Failure
 from triage.model.revision import ChangedFile, Commit
@@ -85,8 +85,38 @@ def test_a_pass_that_the_evidence_names_is_found_by_its_file() -> None:
         Clues(passes=("GPUPadOperands",)),
         Clues(files=(COMMON.path,)),
     ):
-        assert odds(commits, clues)[1] > 2 * odds(commits)[1]
+        assert odds(commits, clues)[1] > 1.5 * odds(commits)[1]
         assert explain(commits, clues)[1][0].feature == "named-pass"
+
+
+@pytest.mark.parametrize(
+    ("feature", "clues"),
+    [
+        ("pipeline", Clues(pipeline=frozenset({commit("Change that", COMMON).sha}))),
+        ("changes-default", Clues(defaults=frozenset({commit("Change that", COMMON).sha}))),
+        ("restored-default", Clues(restored=frozenset({commit("Change that", COMMON).sha}))),
+        ("one-sided-pass", Clues(one_sided=("GPUPadOperandsPass",))),
+        ("named-folder", Clues(files=(COMMON.path.replace("Pad", "Tile"),))),
+    ],
+)
+def test_commits_that_two_compilers_point_at_count(feature: str, clues: Clues) -> None:
+    commits = [commit("Change it", GPU), commit("Change that", COMMON)]
+    assert odds(commits, clues)[1] > 1.2 * odds(commits)[1]
+    assert feature in named(commits, clues, 1)
+
+
+def test_a_choice_that_differs_points_at_strategies() -> None:
+    commits = [commit("Change it", COMMON), commit("Change that", GPU)]
+    assert odds(commits, Clues(chooses=True))[1] > 1.5 * odds(commits)[1]
+
+
+def test_wrong_evidence_of_a_place_leaves_most_of_the_probability() -> None:
+    commits = [commit(f"Change {number}", GPU) for number in range(50)]
+    commits[7] = commit("Change that", COMMON)
+    wrong = Clues(files=(COMMON.path,), passes=("GPUPadOperands",), pipeline=frozenset({commits[7].sha}))
+    before, after = commit_prior(commits, NOTHING), commit_prior(commits, wrong)
+    assert after[7] > 5 * before[7]
+    assert min(after / before) > DOUBT
 
 
 def test_the_phase_that_fails_counts() -> None:

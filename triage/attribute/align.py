@@ -192,7 +192,8 @@ class LocatedPass:
 class FollowedDivergence:
     """Where two runs diverge, in one device function, by its name on each side, or in the program.
 
-    `persistent` and `first` are as in `Divergence`; `decided` is a later difference in choices, such as tile sizes.
+    `persistent` and `first` are as in `Divergence`; `decided` is a later difference in choices, such as tile sizes; `one_sided`
+    as `one_sided_passes` lists them.
     """
 
     good: str | None = None
@@ -200,6 +201,7 @@ class FollowedDivergence:
     persistent: LocatedPass | None = None
     first: LocatedPass | None = None
     decided: LocatedPass | None = None
+    one_sided: tuple[PassName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,16 @@ class TracePair:
 
 # From the differences that weigh most to those that later passes often change without effect.
 _WEIGHTS: tuple[SameTest, ...] = (Fingerprint.same_operations, Fingerprint.same_outline, Fingerprint.same_as)
+
+
+def one_sided_passes(traces: TracePair) -> tuple[PassName, ...]:
+    """List the passes that changed IR on one side only, the bad side's first. A side that ended early has only its own."""
+    good, bad = (
+        {_key(state, traces.renamed): state.after for states in (trace.program, *trace.functions.values()) for state in states}
+        for trace in (traces.good, traces.bad)
+    )
+    only_bad = [] if traces.ended_early[0] else [name for key, name in bad.items() if key not in good]
+    return (*only_bad, *([] if traces.ended_early[1] else [name for key, name in good.items() if key not in bad]))
 
 
 def follow(traces: TracePair) -> FollowedDivergence:

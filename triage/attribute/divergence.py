@@ -11,7 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from triage.attribute.align import AlignedPass, FollowedDivergence, FunctionState, LocatedPass, Trace, TracePair, Tracer, follow
+from triage.attribute.align import (
+    AlignedPass,
+    FollowedDivergence,
+    FunctionState,
+    LocatedPass,
+    Trace,
+    TracePair,
+    Tracer,
+    follow,
+    one_sided_passes,
+)
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.compilers.analysis import Ir
@@ -155,6 +165,7 @@ class _Comparison:
             persistent=persistent,
             first=first,
             decided=decided,
+            one_sided=found.one_sided,
             phases=phases,
             shared=(_shared_bytes(good, found.good), _shared_bytes(bad, found.bad)),
             files=files,
@@ -167,7 +178,8 @@ class _Comparison:
         """Trace both sides, and find where they diverge in these words."""
         (good, good_run), (bad, bad_run) = self._both(partial(self._trace, words=words))
         ended_early = (_ended_early(good, good_run), _ended_early(bad, bad_run))
-        return good, bad, follow(TracePair(good, bad, words.passes, ended_early, self._failure_text(), self.kernel))
+        traces = TracePair(good, bad, words.passes, ended_early, self._failure_text(), self.kernel)
+        return good, bad, replace(follow(traces), one_sided=one_sided_passes(traces))
 
     def _shows_in_the_run(self) -> bool:
         """Return whether the bad side compiles to a program that fails."""

@@ -91,6 +91,7 @@ class Attribution:
         persistent: The pass after which the two never become equal again.
         first: An earlier pass whose difference later passes undo.
         decided: A later pass that makes different choices, such as tile sizes.
+        one_sided: The passes that changed IR on one side only.
         shared: Bytes of shared memory of the function before its buffers become pointers, on each side; None if unknown.
         files: Source files that a commit search should suspect.
         printed: Bytes of IR that the compiles printed.
@@ -107,6 +108,7 @@ class Attribution:
     persistent: DivergingPass | None = None
     first: DivergingPass | None = None
     decided: DivergingPass | None = None
+    one_sided: tuple[PassName, ...] = ()
     phases: tuple[PhaseComparison, ...] = ()
     shared: tuple[int | None, int | None] = (None, None)
     files: tuple[str, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -10,12 +12,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
+from triage.bisect.changed_defaults import ChangedDefault, changed_defaults
 from triage.bisect.prior import Clues
-from triage.execution.runner import ProbeRunner
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.git_history import Repository
-from triage.model.case import Case
-from triage.model.errors import Interrupted, TriageError
-from triage.model.outcome import Untestable
+from triage.git_history.repository import GitRefused
+from triage.model.case import Case, Flag
+from triage.model.errors import BadInput, Interrupted, TriageError
+from triage.model.outcome import Compiled, Untestable
 from triage.toolchains.registry import ToolchainRef
 
 _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
@@ -23,16 +27,23 @@ _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 
 @dataclass(frozen=True, slots=True)
 class PassEvidence:
-    """Passes and source files that a difference between two compilers points at.
+    """Passes, source files and commits that a difference between two compilers points at.
 
     passes: class names. files: relative to the repository. phase: where the difference appears, None where that is unknown.
-    summary: a sentence about it.
+    summary: sentences about it. chooses: the difference is in a choice, such as tile sizes. one_sided: passes that changed the
+    program with one of the compilers only. pipeline: commits that added those to a pipeline or removed them. defaults: commits
+    that changed the default of an option; restored: those of them whose old default makes the failure disappear.
     """
 
     passes: tuple[str, ...]
     files: tuple[str, ...]
     phase: str | None
     summary: str
+    chooses: bool = False
+    one_sided: tuple[str, ...] = ()
+    pipeline: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
 
     def added_to(self, clues: Clues) -> Clues:
         """Add this evidence to clues. The phase of the difference replaces the phase that fails."""
@@ -42,6 +53,11 @@ class PassEvidence:
             files=(*clues.files, *self.files),
             phase=self.phase or clues.phase,
             text=" ".join([clues.text, *self.passes]),
+            chooses=self.chooses,
+            one_sided=self.one_sided,
+            pipeline=frozenset(self.pipeline),
+            defaults=frozenset(self.defaults),
+            restored=frozenset(self.restored),
         )
 
 
@@ -76,7 +92,7 @@ def _cache_key(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: Toolcha
     prepared = runner.prober.input_of(case)
     if isinstance(prepared, Untestable):
         return None
-    key = ("3", *identities, prepared.digest, case.target, case.flags, case.phase)
+    key = ("5", *identities, prepared.digest, case.target, case.flags, case.phase)
     return sha256(repr(key).encode()).hexdigest()
 
 
@@ -90,7 +106,73 @@ def _compare(
     except TriageError as error:
         runner.progress.note(f"the passes of {good.revision.name} and {bad.revision.name} cannot be compared: {error}")
         return None
-    return PassEvidence(found.passes, found.files, found.phase, _summary(found)) if found.passes else None
+    one_sided = tuple(sorted({name.name for name in found.one_sided}))
+    evidence = PassEvidence(
+        found.passes,
+        found.files,
+        found.phase,
+        _summary(found) if found.passes else "",
+        any(diverging.choices for diverging in (found.persistent, found.decided) if diverging),
+        one_sided,
+    )
+    if repository is not None:
+        evidence = _with_commits(runner, evidence, found, (good, bad), repository)
+    return evidence if evidence.passes or evidence.pipeline or evidence.defaults else None
+
+
+def _with_commits(
+    runner: ProbeRunner,
+    evidence: PassEvidence,
+    found: Attribution,
+    sides: tuple[ToolchainRef, ToolchainRef],
+    repository: Repository,
+) -> PassEvidence:
+    """Add the commits between the two compilers that the evidence leads to."""
+    commits = [runner.registry.obtain(ref).revision.commit for ref in sides]
+    try:
+        old, new = (repository.resolve(commit or "") for commit in commits)
+        if not repository.ask("rev-list", "--max-count=1", f"{old}..{new}"):
+            old, new = new, old  # a fix: the good compiler is the newer one
+        pipeline = pipeline_commits(repository, evidence.one_sided, old, new)
+        changes = changed_defaults(repository, old, new)
+    except (BadInput, GitRefused):  # the clone lacks a commit, or the contents of its files
+        return evidence
+    restored = [change for change in changes if _restores(runner, found, sides, change, is_fix=commits[0] == new)]
+    texts = [
+        evidence.summary,
+        *(
+            f"--{change.flag}={change.new if commits[0] == new else change.old} makes the failure disappear"
+            for change in restored
+        ),
+    ]
+    return replace(
+        evidence,
+        summary="; ".join(filter(None, texts)),
+        pipeline=pipeline,
+        defaults=tuple(change.commit for change in changes),
+        restored=tuple(change.commit for change in restored),
+    )
+
+
+def pipeline_commits(repository: Repository, passes: Sequence[str], old: str, new: str) -> tuple[str, ...]:
+    """The commits that add one of the passes to a pipeline or remove it."""
+    names = "|".join(re.escape(name.removesuffix("Pass")) for name in passes)
+    if not names:
+        return ()
+    words = ("log", "--first-parent", "-m", "--format=%H", "-G", rf"\bcreate({names})(Pass)?\b", f"{old}..{new}", "--")
+    return tuple(repository.ask(*words, "*Passes.cpp", "*Pipelines.cpp", "*Pipeline.cpp").decode().split())
+
+
+def _restores(
+    runner: ProbeRunner, found: Attribution, sides: tuple[ToolchainRef, ToolchainRef], change: ChangedDefault, *, is_fix: bool
+) -> bool:
+    """Whether the failing compiler passes once the option has the default of the passing one."""
+    if found.failure is None:
+        return False
+    flag = Flag(f"--{change.flag}={change.new if is_fix else change.old}")
+    case = replace(found.case, flags=(*found.case.flags, flag))
+    [probe] = runner.probe_all([ProbeJob(case, sides[1])], f"default of {change.flag}")
+    return isinstance(probe.outcome, Compiled)
 
 
 def _summary(found: Attribution) -> str:

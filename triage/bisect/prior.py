@@ -27,6 +27,7 @@ from triage.model.revision import ChangedFile, Commit
 
 _NEARLY_ALL, _FEW = 0.8, 5  # share of the commits that have a reason in common; ranges too short to tell
 FLOOR = 0.1  # part of the probability that is spread evenly
+DOUBT = 0.5  # chance that what the passes of two compilers show is about another commit
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _OWN_NUMBER = re.compile(r"\s*\(#\d+\)\s*$")
 _REVERT = re.compile(r"^\W*(?:\[\w+\]\s*)*revert\b\W*(.*)")
@@ -44,7 +45,7 @@ class Clues:
     backend: as in a recipe's target. phase: as in a failure.
     failing_pass: class name or argument of the pass that failed. text: the diagnostics, flags included.
     passes, files: suspected by other evidence, such as the first pass after which a good and a bad compiler differ; paths are
-    relative to the repository.
+    relative to the repository. chooses, one_sided, pipeline, defaults, restored: as in `PassEvidence`.
     noticed: the bad end is where somebody noticed the failure, so that late commits are more likely than early ones. False
     where the end was chosen, such as a release or the last nightly.
     """
@@ -57,6 +58,11 @@ class Clues:
     passes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     noticed: bool = False
+    chooses: bool = False
+    one_sided: tuple[str, ...] = ()
+    pipeline: frozenset[str] = frozenset()
+    defaults: frozenset[str] = frozenset()
+    restored: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, failure: Failure, backend: str | None = None, text: str = "") -> Clues:
@@ -120,12 +126,21 @@ def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = 
     return suspicion(feature_matrix(tuple(commits), clues, project), weights)
 
 
-def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR) -> Floats:
-    """Turn features, shape (C, F), and their bits, shape (F,), into probabilities, shape (C,)."""
-    bits = matrix @ weights
-    odds = np.exp2(bits - bits.max())
-    mixed: Floats = (1 - floor) * odds / odds.sum() + floor / len(odds)
+def suspicion(matrix: Floats, weights: Floats, floor: float = FLOOR, doubt: float = DOUBT) -> Floats:
+    """Turn features, shape (C, F), and their bits, shape (F,), into probabilities, shape (C,).
+
+    They are a mixture: with all features, without those of the place, which may be wrong, and with none.
+    """
+    placeless = np.where([feature.place for feature in features()], 0.0, weights)
+    believed = (1 - doubt) * _shares(matrix @ weights) + doubt * _shares(matrix @ placeless)
+    mixed: Floats = (1 - floor) * believed + floor / len(believed)
     return mixed
+
+
+def _shares(bits: Floats) -> Floats:
+    odds = np.exp2(bits - bits.max())
+    shares: Floats = odds / odds.sum()
+    return shares
 
 
 def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> tuple[tuple[Reason, ...], ...]:
@@ -158,13 +173,17 @@ def _is_telling(column: Floats) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A column of the matrix: `weight` bits for each unit. `start`: before it was fitted. `words`: of the subject."""
+    """A column of the matrix: `weight` bits for each unit. `start`: before it was fitted. `words`: of the subject.
+
+    place: it is about where two compilers diverge.
+    """
 
     name: str
     weight: float
     start: float
     reason: str
     words: str | None = None
+    place: bool = False
 
 
 @cache
@@ -273,21 +292,29 @@ def _overlap(span: _FeatureRange) -> list[float]:
 
 
 def _named_pass(span: _FeatureRange) -> list[float]:
-    """1 where a file has the failing pass or is suspected, half where it is a test of it or beside it."""
+    """1 where a file has the failing pass or is suspected, half where it is a test of it."""
     passes = [letters(name) for name in (span.clues.failing_pass, *span.clues.passes) if name]
     paths = set(span.clues.files)
-    folders = {path.rsplit("/", 1)[0] for path in paths if "/" in path}
-    if not passes and not paths:
-        return [0.0] * len(span.commits)
 
     def score(file: ChangedFile, meaning: PathMeaning) -> float:
         named = any(same_name(letters(file.path), name) for name in passes if len(name) > 3)
         if file.path in paths or (named and meaning.kind == "compiler"):
             return 1.0
-        near = "/" in file.path and file.path.rsplit("/", 1)[0] in folders and meaning.kind == "compiler"
-        return 0.5 if named or near else 0.0
+        return 0.5 if named else 0.0
 
     return span.each(lambda i: max((score(*changed) for changed in span.files[i]), default=0.0))
+
+
+def _named_folder(span: _FeatureRange, i: int) -> bool:
+    """Whether a changed file is beside a suspected one."""
+    folders = {path.rpartition("/")[0] for path in span.clues.files}
+    return any(file.path.rpartition("/")[0] in folders for file, meaning in span.source[i])
+
+
+def _one_sided(span: _FeatureRange, i: int) -> bool:
+    """Whether a changed file has a pass that ran with one of the compilers only."""
+    names = [letters(name) for name in span.clues.one_sided if len(name) > 7]
+    return any(same_name(letters(file.path), name) for file, _ in span.source[i] for name in names)
 
 
 def _waited(span: _FeatureRange, i: int) -> bool:
@@ -340,6 +367,12 @@ _OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
     "phase": lambda span, i: any(
         code.search(file.path.lower()) for file, _ in span.source[i] for code in span.table.of_phase(span.clues.phase)
     ),
+    "chooses": lambda span, i: span.clues.chooses and any(meaning.decides for _, meaning in span.source[i]),
+    "named-folder": _named_folder,
+    "pipeline": lambda span, i: span.commits[i].sha in span.clues.pipeline,
+    "one-sided-pass": _one_sided,
+    "changes-default": lambda span, i: span.commits[i].sha in span.clues.defaults,
+    "restored-default": lambda span, i: span.commits[i].sha in span.clues.restored,
     "waited": _waited,
     "recent": lambda span, i: math.log2(len(span.commits) / (len(span.commits) - i)) if span.clues.noticed else 0.0,
 }

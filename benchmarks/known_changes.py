@@ -1,0 +1,238 @@
+"""Rank the commits between two releases for known changes of IREE, with and without what the passes of both releases show.
+
+    python benchmarks/known_changes.py --repo CLONE [--half training] [--fit] [--format json]
+
+known_changes.yaml holds the cases. `repo` is a clone of iree-org/iree; nothing of it is checked out or built. The compilers of
+both releases are real. The outcomes at the commits between them are simulated: the change is there from its commit on. For the
+count of wrong answers, every third and every seventh commit cannot be tested. Three kinds of evidence are compared: none;
+`passes`, the pass after which the releases diverge; `all`, with the passes of one release only, the commits that put them into
+a pipeline, and the changed defaults of options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import yaml
+from culprit_cases import Known, fitted, nightlies_of, shipped_weights
+from culprit_search import _rank, ours, ours_withnightlies_of, plain, plain_withnightlies_of
+
+from benchmarks.held_out_remedies import case_of
+from triage.attribute.excerpt import source_files
+from triage.bisect.belief import Floats
+from triage.bisect.pass_evidence import PassEvidence, pass_evidence
+from triage.bisect.prior import Clues, feature_matrix, features, suspicion
+from triage.cli.context import open_runner
+from triage.cli.screen import AppContext
+from triage.execution.runner import ProbeRunner
+from triage.git_history import Repository, Timeline
+from triage.mlir.ir_reader import PassName
+from triage.model.case import Case
+from triage.model.outcome import Failed
+from triage.model.revision import Commit
+
+CASES = Path(__file__).with_name("known_changes.yaml")
+KINDS = ("none", "passes", "all")
+ROWS = ("named-pass", "named-folder", "phase", "chooses", "pipeline", "one-sided-pass", "changes-default", "restored-default")
+BINS = (0.0, 0.002, 0.005, 0.02, 0.1, 0.3, 1.01)
+AREAS = (
+    ("dispatch creation", r"DispatchCreation|GlobalOptimization|Dialect/(Flow|TensorExt|LinalgExt|Encoding)|Preprocessing"),
+    ("code generation", r"/Codegen/|plugins/target|Conversion"),
+    ("host", r"Dialect/(HAL|Stream|VM|Util)|ConstEval|Modules"),
+    ("input", r"InputConversion|plugins/input|bindings"),
+    ("dependency", r"^third_party"),
+)
+
+
+@dataclass(frozen=True)
+class CaseAnswer:
+    """What the evidence says about one case. file, folder, area: it names that of the commit; folders: how many it names.
+
+    rank: of the commit, by kind of evidence. tests, builds, downloads: of the search.
+    """
+
+    name: str
+    half: str
+    culprit: str
+    commits: int
+    fails: bool
+    by_flag: bool
+    file: bool
+    folder: bool
+    area: bool
+    folders: int
+    rank: Mapping[str, float]
+    probability: Mapping[str, float]
+    tests: Mapping[str, int]
+    downloads: Mapping[str, int]
+    builds: Mapping[str, int]
+    wrong: int
+
+
+def area_of(path: str) -> str | None:
+    return next((name for name, pattern in AREAS if re.search(pattern, path)), None)
+
+
+def is_source(path: str) -> bool:
+    return (
+        path.startswith(("compiler/", "third_party/"))
+        and "/test/" not in path
+        and path.endswith((".cpp", ".h", ".td", "-project"))
+    )
+
+
+def named_files(evidence: PassEvidence, repository: Repository, commits: Sequence[Commit]) -> list[str]:
+    """The source files that the evidence names: of its passes, and of those that ran with one release only."""
+    ends = (commits[-1].sha, commits[0].sha)
+    own = [
+        file for name in evidence.one_sided for end in ends for file in source_files(PassName(name), repository, end, {})[:1]
+    ]
+    return [*evidence.files, *own]
+
+
+def priors(commits: tuple[Commit, ...], clues: Clues, evidence: PassEvidence | None) -> Iterator[tuple[str, Floats]]:
+    for kind in KINDS:
+        known = clues
+        if evidence and kind != "none":
+            shown = evidence if kind == "all" else PassEvidence(evidence.passes, evidence.files, evidence.phase, "")
+            known = shown.added_to(clues)
+        yield kind, feature_matrix(commits, known, "iree")
+
+
+def ask(runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: Path) -> tuple[CaseAnswer, Known]:
+    case = case_of(entry, folder)
+    refs = tuple(runner.registry.resolve(str(entry[side]), "iree") for side in ("good", "bad"))
+    ends = [runner.registry.obtain(ref).revision.commit or "" for ref in refs]
+    commits = timeline.with_files(timeline.between(*ends).indices)
+    outcome = runner.probe(case, refs[1]).outcome
+    clues = (
+        Clues.of(outcome.failure, case.target.backend) if isinstance(outcome, Failed) else Clues(backend=case.target.backend)
+    )
+    evidence = pass_evidence(runner, case, *refs, timeline.repository)
+    at = next(index for index, commit in enumerate(commits) if commit.sha.startswith(entry["culprit"]))
+    changed = [file.path for file in commits[at].files if is_source(file.path)]
+    named = named_files(evidence, timeline.repository, commits) if evidence else []
+    folders = {path.rpartition("/")[0] for path in named}
+    matrices = dict(priors(commits, clues, evidence))
+    chances = {kind: suspicion(matrix, shipped_weights()) for kind, matrix in matrices.items()}
+    runs = {kind: searched(chances[kind], commits, at) for kind in KINDS}
+    runs["git bisect"] = (plain(len(commits), at)[0], *plain_withnightlies_of(known_of(case, commits, at, matrices["none"])), 0)
+    answer = CaseAnswer(
+        f"{case.name} {entry['good']} -> {entry['bad']}",
+        entry["half"],
+        f"{commits[at].sha[:10]} {commits[at].subject[:60]}",
+        len(commits),
+        isinstance(outcome, Failed),
+        "restored" in entry,
+        file=bool(set(changed) & set(named)),
+        folder=any(path.rpartition("/")[0] in folders for path in changed),
+        area=bool({area_of(path) for path in changed} & {area_of(path) for path in named} - {None}),
+        folders=len(folders),
+        rank={kind: _rank(chances[kind], at) for kind in KINDS},
+        probability={kind: float(chances[kind][at]) for kind in KINDS},
+        tests={kind: run[0] for kind, run in runs.items()},
+        downloads={kind: run[1] for kind, run in runs.items()},
+        builds={kind: run[2] for kind, run in runs.items()},
+        wrong=sum(run[3] for run in runs.values()),
+    )
+    return answer, known_of(case, commits, at, matrices["all"])
+
+
+def known_of(case: Case, commits: Sequence[Commit], at: int, matrix: Floats) -> Known:
+    return Known(case.name, commits[at].sha, "", matrix, at, nightlies_of(commits))
+
+
+def searched(prior: Floats, commits: Sequence[Commit], at: int) -> tuple[int, int, int, int]:
+    """Return the tests, the downloads and builds with nightlies first, and whether a search with missing packages is wrong."""
+    tests = ours(prior, at)[0]
+    downloads, builds = ours_withnightlies_of(prior, Known("", "", "", np.empty((len(commits), 0)), at, nightlies_of(commits)))
+    missing = frozenset(index for index in range(len(commits) - 1) if index % 3 == 0 or index % 7 == 0)
+    left = ours(prior, at, 1, missing)[2]
+    return tests, downloads, builds, int(at not in left)
+
+
+def show(answers: Sequence[CaseAnswer]) -> None:
+    for answer in answers:
+        ranks = " ".join(f"{kind} {answer.rank[kind]:.0f}" for kind in KINDS)
+        hits = ", ".join(what for what in ("file", "folder", "area") if getattr(answer, what)) or "nothing"
+        print(f"{answer.name}: {answer.culprit}\n  rank of {answer.commits}: {ranks}; named: {hits}")
+    groups = {
+        "all": answers,
+        **{half: [answer for answer in answers if answer.half == half] for half in ("training", "held out")},
+        "held out, by a flag or failing": [a for a in answers if a.half == "held out" and (a.by_flag or a.fails)],
+        "by a flag or failing": [a for a in answers if a.by_flag or a.fails],
+    }
+    for name, group in groups.items():
+        if not group:
+            continue
+        print(f"\n{name}: {len(group)} cases, {mean(a.commits for a in group):.0f} commits")
+        hits = [f"{what} {mean(getattr(a, what) for a in group):.0%}" for what in ("file", "folder", "area")]
+        print(f"  {', '.join(hits)}; {mean(a.folders for a in group):.1f} folders named")
+        for kind in KINDS:
+            ranks = [a.rank[kind] for a in group]
+            tops = ", ".join(f"top {top} {mean(rank <= top for rank in ranks):.0%}" for top in (1, 10, 20))
+            bits = mean(-np.log2(a.probability[kind]) for a in group)
+            print(f"  {kind:7s} median rank {median(ranks):5.1f}, {tops}, {bits:.2f} bits")
+        for kind in (*KINDS, "git bisect"):
+            tests, downloads, builds = (
+                mean(getattr(a, what)[kind] for a in group) for what in ("tests", "downloads", "builds")
+            )
+            print(f"  {kind:10s} {tests:.2f} tests; with nightlies {downloads:.2f} downloads and {builds:.2f} builds")
+        print(f"  wrong answers with missing packages: {sum(a.wrong for a in group)}")
+
+
+def reliability(known: Sequence[Known]) -> list[dict[str, float]]:
+    """Compare the probabilities of all commits with the shares of culprits among them."""
+    chances = [suspicion(case.matrix, shipped_weights()) for case in known]
+    every = np.concatenate(chances)
+    is_culprit = np.concatenate([np.arange(len(prior)) == case.culprit for prior, case in zip(chances, known, strict=True)])
+    rows = []
+    for low, high in pairwise(BINS):
+        inside = (every >= low) & (every < high)
+        if inside.any():
+            mean_chance, share = float(every[inside].mean()), float(is_culprit[inside].mean())
+            rows.append({"from": low, "commits": int(inside.sum()), "probability": mean_chance, "culprits": share})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repo", type=Path, required=True, help="a clone of iree-org/iree")
+    parser.add_argument("--half", choices=("training", "held out"))
+    parser.add_argument("--fit", type=float, metavar="STRENGTH", help="print the weights of the evidence fitted to these cases")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    options = parser.parse_args()
+    entries = [entry for entry in yaml.safe_load(CASES.read_text()) if options.half in (None, entry["half"])]
+    timeline = Timeline(options.repo)
+    with TemporaryDirectory() as place, open_runner(AppContext(quiet=True), ()) as runner:
+        pairs = [ask(runner, entry, timeline, Path(place)) for entry in entries]
+    answers, reliable = [answer for answer, _ in pairs], reliability([known for _, known in pairs])
+    if options.fit:
+        weights = fitted([replace(known, source="") for _, known in pairs], options.fit)
+        print(
+            {
+                feature.name: round(float(weight), 2)
+                for feature, weight in zip(features(), weights, strict=True)
+                if feature.name in ROWS
+            }
+        )
+    if options.format == "json":
+        print(json.dumps({"cases": [asdict(answer) for answer in answers], "reliability": reliable}, indent=1))
+        return
+    show(answers)
+    for row in reliable:
+        print(f"  {row['commits']:5d} commits of {row['probability']:.1%} on average: {row['culprits']:.1%} are culprits")
+
+
+if __name__ == "__main__":
+    main()
