@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import yaml
 from culprit_cases import Known, fitted, nightlies_of, shipped_weights
-from culprit_search import _rank, ours, ours_withnightlies_of, plain, plain_withnightlies_of
+from culprit_search import _rank, ours, ours_with_nightlies, plain, plain_with_nightlies
 
 from benchmarks.held_out_remedies import case_of
 from triage.attribute.excerpt import source_files
@@ -126,7 +126,7 @@ def ask(runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: 
     matrices = dict(priors(commits, clues, evidence))
     chances = {kind: suspicion(matrix, shipped_weights()) for kind, matrix in matrices.items()}
     runs = {kind: searched(chances[kind], commits, at) for kind in KINDS}
-    runs["git bisect"] = (plain(len(commits), at)[0], *plain_withnightlies_of(known_of(case, commits, at, matrices["none"])), 0)
+    runs["git bisect"] = (plain(len(commits), at)[0], *plain_with_nightlies(known_of(case, commits, at, matrices["none"])), 0)
     answer = CaseAnswer(
         f"{case.name} {entry['good']} -> {entry['bad']}",
         entry["half"],
@@ -155,7 +155,7 @@ def known_of(case: Case, commits: Sequence[Commit], at: int, matrix: Floats) -> 
 def searched(prior: Floats, commits: Sequence[Commit], at: int) -> tuple[int, int, int, int]:
     """Return the tests, the downloads and builds with nightlies first, and whether a search with missing packages is wrong."""
     tests = ours(prior, at)[0]
-    downloads, builds = ours_withnightlies_of(prior, Known("", "", "", np.empty((len(commits), 0)), at, nightlies_of(commits)))
+    downloads, builds = ours_with_nightlies(prior, Known("", "", "", np.empty((len(commits), 0)), at, nightlies_of(commits)))
     missing = frozenset(index for index in range(len(commits) - 1) if index % 3 == 0 or index % 7 == 0)
     left = ours(prior, at, 1, missing)[2]
     return tests, downloads, builds, int(at not in left)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.bisect.letters import case_named
+from tests.bisect.letters import case_named, outcome, release_refs
 from tests.bisect.test_commits import COUNT, CommitRunner, EverySource
 from tests.bisect.test_commits import timeline as timeline
 from triage.bisect.candidates import CommitCandidates, commit_candidates
-from triage.bisect.pass_evidence import PassEvidence
+from triage.bisect.pass_evidence import PassEvidence, passes_with
 from triage.bisect.prior import Clues, commit_prior
 from triage.bisect.result import BisectKind
 from triage.bisect.search import BisectSearch, run_search
+from triage.execution.runner import ProbeJob
 from triage.git_history import Timeline
+from triage.model.case import Flag
+from triage.model.outcome import Measured, Probe
+from triage.model.progress import Silent
 from triage.model.revision import ChangedFile, Commit
 from triage.report.bisection import BisectReport, bisect_shape
 from triage.report.formats import TextFormat
@@ -119,3 +124,23 @@ def test_clues_with_evidence_rank_the_commit_that_changed_the_pass_first() -> No
     assert after[1] > after[0]
     assert evidence.added_to(clues).phase == "dispatch-creation"
     assert PassEvidence((), (), None, "").added_to(clues).phase == "executable-targets"
+
+
+class FlagRunner:
+    """Stands where a ProbeRunner stands: the case fails unless it has the flag `--old=true`."""
+
+    jobs, progress = 1, Silent()
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str) -> Iterator[Probe]:
+        for job in jobs:
+            flags = {flag.text for flag in job.case.flags}
+            yield Probe(
+                job.case, job.ref.revision, None, outcome("P" if "--old=true" in flags else "F"), Measured(), cached=False
+            )
+
+
+def test_an_old_default_that_makes_the_failure_disappear() -> None:
+    [compiler] = release_refs(1)
+    case = replace(case_named("case"), flags=(Flag("--mine"),))
+    assert passes_with(FlagRunner(), case, compiler, "--old=true")
+    assert not passes_with(FlagRunner(), case, compiler, "--old=false")

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.changed_defaults import ChangedDefault, changed_defaults
+from triage.bisect.changed_defaults import changed_defaults
 from triage.bisect.prior import Clues
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.runner import CaseProber, ProbeJob, ProbeRunner
 from triage.git_history import Repository
 from triage.git_history.repository import GitRefused
 from triage.model.case import Case, Flag
@@ -22,6 +22,7 @@ from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.outcome import Compiled, Untestable
 from triage.toolchains.registry import ToolchainRef
 
+_MOST_TRIED = 12  # old defaults; few ranges have more
 _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 
 
@@ -69,7 +70,7 @@ def pass_evidence(
 ) -> PassEvidence | None:
     """Compare the passes of two compilers; None where they show nothing, or the IR cannot be printed.
 
-    Two compiles, each ended after a minute. The evidence is cached on disk for a bisect that goes on another day.
+    Two compiles, each ended after a minute, and for a failure one with each changed default. The evidence is cached on disk for a bisect that goes on another day.
     """
     key = _cache_key(runner, case, good, bad)
     if key is None:
@@ -130,27 +131,26 @@ def _with_commits(
     """Add the commits between the two compilers that the evidence leads to."""
     commits = [runner.registry.obtain(ref).revision.commit for ref in sides]
     try:
-        old, new = (repository.resolve(commit or "") for commit in commits)
-        if not repository.ask("rev-list", "--max-count=1", f"{old}..{new}"):
-            old, new = new, old  # a fix: the good compiler is the newer one
+        good, bad = (repository.resolve(commit or "") for commit in commits)
+        is_fix = not repository.ask("rev-list", "--max-count=1", f"{good}..{bad}")
+        old, new = (bad, good) if is_fix else (good, bad)
         pipeline = pipeline_commits(repository, evidence.one_sided, old, new)
         changes = changed_defaults(repository, old, new)
     except (BadInput, GitRefused):  # the clone lacks a commit, or the contents of its files
         return evidence
-    restored = [change for change in changes if _restores(runner, found, sides, change, is_fix=commits[0] == new)]
-    texts = [
-        evidence.summary,
-        *(
-            f"--{change.flag}={change.new if commits[0] == new else change.old} makes the failure disappear"
-            for change in restored
-        ),
-    ]
+    flags = [f"--{change.flag}={change.new if is_fix else change.old}" for change in changes]
+    restored = []
+    if found.failure is not None:
+        restored = [index for index, flag in enumerate(flags[:_MOST_TRIED]) if passes_with(runner, found.case, sides[1], flag)]
+    texts = [evidence.summary, *(f"{flags[index]} makes the failure disappear" for index in restored)]
+    if pipeline:
+        texts.append(f"{len(pipeline)} of the commits change which passes run")
     return replace(
         evidence,
-        summary="; ".join(filter(None, texts)),
+        summary="; ".join(filter(None, texts)) or f"{len(changes)} of the options have another default",
         pipeline=pipeline,
         defaults=tuple(change.commit for change in changes),
-        restored=tuple(change.commit for change in restored),
+        restored=tuple(changes[index].commit for index in restored),
     )
 
 
@@ -163,16 +163,10 @@ def pipeline_commits(repository: Repository, passes: Sequence[str], old: str, ne
     return tuple(repository.ask(*words, "*Passes.cpp", "*Pipelines.cpp", "*Pipeline.cpp").decode().split())
 
 
-def _restores(
-    runner: ProbeRunner, found: Attribution, sides: tuple[ToolchainRef, ToolchainRef], change: ChangedDefault, *, is_fix: bool
-) -> bool:
-    """Whether the failing compiler passes once the option has the default of the passing one."""
-    if found.failure is None:
-        return False
-    flag = Flag(f"--{change.flag}={change.new if is_fix else change.old}")
-    case = replace(found.case, flags=(*found.case.flags, flag))
-    [probe] = runner.probe_all([ProbeJob(case, sides[1])], f"default of {change.flag}")
-    return isinstance(probe.outcome, Compiled)
+def passes_with(runner: CaseProber, case: Case, compiler: ToolchainRef, flag: str) -> bool:
+    """Whether a case that fails passes with one more flag."""
+    probes = runner.probe_all([ProbeJob(replace(case, flags=(*case.flags, Flag(flag))), compiler)], f"try {flag}")
+    return all(isinstance(probe.outcome, Compiled) for probe in probes)
 
 
 def _summary(found: Attribution) -> str:
