@@ -23,7 +23,7 @@ KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
-  fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-commits bench-histories \
+  fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-changes bench-commits bench-histories \
   bench-pace bench-site bench-cluster test-browser clean
 
 help:
@@ -47,6 +47,7 @@ help:
 	@echo "make bench-remedies                     lint on planted faults, remedies for failures with a known flag"
 	@echo "make bench-attribution                  triage attribute on random pairs of releases, checked independently"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
+	@echo "make bench-changes REPO=...             known changes between releases: does their IR lead to the commit?"
 	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make bench-histories                    20,000 simulated histories: wrong answers that are called confirmed"
 	@echo "make bench-suite SUITE=DIR CONFIG=FILE  iree-test-suites' onnx_ops with its own harness, triage and the native binaries"
@@ -149,6 +150,10 @@ bench-attribution: setup
 # Real regressions with known culprits, which are not part of the project: CASES and COMMITS name the two files.
 bench-culprits: setup
 	$(BIN)/python benchmarks/culprit_search.py $(CASES) $(COMMITS)
+
+# REPO names a clone of iree-org/iree; results are in docs/research.md.
+bench-changes: setup
+	$(BIN)/python benchmarks/known_changes.py --repo $(REPO)
 
 # REPO names a clone of iree-org/iree.
 bench-commits: setup

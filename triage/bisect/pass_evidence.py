@@ -70,7 +70,8 @@ def pass_evidence(
 ) -> PassEvidence | None:
     """Compare the passes of two compilers; None where they show nothing, or the IR cannot be printed.
 
-    Two compiles, each ended after a minute, and for a failure one with each changed default. The evidence is cached on disk for a bisect that goes on another day.
+    Two compiles, each ended after a minute, and for a failure one with each changed default. The evidence is cached on disk for
+    a bisect that goes on another day.
     """
     key = _cache_key(runner, case, good, bad)
     if key is None:
