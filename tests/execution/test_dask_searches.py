@@ -18,7 +18,8 @@ from tests.torture.fake_releases import FakeReleases, fake_releases, write_case
 
 pytestmark = pytest.mark.slow
 RECIPES = ROOT / "recipes"
-LINES = "".join(f"line {number}\n" for number in range(60)).replace("line 41\n", "this must fail\n")
+#: More than goes with a job, and its candidates soon less.
+LINES = "".join(f"line {number} {'x' * 2000}\n" if number != 41 else "this must fail\n" for number in range(60))
 TIMES = (
     "started",
     "seconds",
@@ -67,6 +68,19 @@ def test_reduce_on_workers_writes_the_reproducer_that_it_writes_here(lab: Lab) -
     for name in ("first", "second"):
         left = [path for path in (lab.folder / f"home-{name}" / "delivered").rglob("*") if path.is_file()]
         assert len(left) <= 2, "candidates are removed: the original and the reduced program are left"
+
+
+def test_candidates_that_cannot_be_sent_are_compiled_here(lab: Lab) -> None:
+    lab.write(large=LINES)
+    recipe = lab.recipe("large")
+    recipe.write_text(
+        recipe.read_text().replace('"{output}"]', '"{output}", "{flags}"]') + 'flags: ["--library=/etc/hostname"]\n'
+    )
+    lab.worker("first")
+    code, answer = lab.triage("reduce", recipe, "-t", f"path:{lab.toolchain}")
+    assert (code, answer["status"], answer["program"]) == (0, "reduced", "this must fail\n")
+    assert len(lab.calls()) == lab.records("client") > 5
+    assert lab.records("first") < lab.records("client"), "workers compile only those without the flag"
 
 
 def test_reduce_goes_on_when_a_worker_is_killed(lab: Lab) -> None:
