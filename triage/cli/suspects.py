@@ -49,7 +49,8 @@ def suspects(
 
     For a recipe, the failure is the one that was found last; without one, its backend and phase count. A log is of IREE, or
     of the compiler that a REV names (`triton:3.1.0`). Where the compilers of both revisions are installed, their passes are
-    compared, and the first pass where they diverge is suspected.
+    compared. Suspected are then the first pass where they diverge, passes that run with one of them only, and commits that
+    change the default of an option.
     """
     from triage.bisect.plan import BisectRequest, span_between
     from triage.bisect.prior import Clues, rank
