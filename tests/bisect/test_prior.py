@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import DOUBT, FLOOR, Clues, commit_prior, explain, feature_matrix, features
+from triage.bisect.prior import DOUBT, FLOOR, Clues, commit_prior, explain, feature_matrix, features, same_changes
 from triage.bisect.project_tables import letters, project_names, project_table, same_name, topics
 from triage.model.outcome import Failure
 from triage.model.revision import ChangedFile, Commit
@@ -141,6 +141,22 @@ def test_integrates_reapplies_and_what_was_reverted() -> None:
     assert "revert" in reasons[3]
     assert "reverted-later" not in reasons[1] | reasons[3]
     assert "other-dependency" in reasons[4]
+
+
+def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
+    subjects = [
+        "[Codegen] Fold barriers (#10)",
+        "Integrate LLVM at abc (#11)",
+        'Revert "[Codegen] Fold barriers" (#12)',
+        "Integrate LLVM at abc (#13)",
+        'Reland "[Codegen] Fold barriers (#10)" 2nd attempt (#14)',
+        'Revert "Reland "[Codegen] Fold barriers (#10)" 2nd attempt (#14)" (#15)',
+        'Revert "Something from before this range (#3)" (#16)',
+        "Part one",
+        "Merge pull request #20 from them/branch",
+        "Fold more (#20)",
+    ]
+    assert same_changes(subjects) == [[0, 2, 4, 5], [1], [3], [6], [7], [8, 9]]
 
 
 def test_late_commits_are_more_likely_only_where_the_failure_was_noticed() -> None:

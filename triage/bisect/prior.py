@@ -30,6 +30,9 @@ FLOOR = 0.1  # part of the probability that is spread evenly
 DOUBT = 0.5  # chance that what the passes of two compilers show is about another commit
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _OWN_NUMBER = re.compile(r"\s*\(#\d+\)\s*$")
+_AGAIN = re.compile(
+    r'\W*(?:\[[\w ]+\]\s*)*(?:revert|reland|re-land|reapply)\b[:\s]*"?(.*?)"?(?:\s*\d+(?:st|nd|rd|th) attempt)?\s*$', re.I
+)
 _REVERT = re.compile(r"^\W*(?:\[\w+\]\s*)*revert\b\W*(.*)")
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _SWEEP_FILES, _SWEEP_LINES = 9, 12  # at least so many files, fewer than so many lines each
@@ -82,31 +85,55 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A commit of a range. probability: of being the culprit, by the prior alone; url: its pull request or page."""
+    """A change of a range. commit: the likeliest of its commits; others: the further ones, such as a revert, oldest first;
+    probability: that one of them is the culprit, by the prior alone; url: of the pull request or page of `commit`.
+    """
 
     commit: Commit
     probability: float
     reasons: tuple[Reason, ...]
     pull_request: int | None
     url: str | None
+    others: tuple[Commit, ...] = ()
 
 
 def rank(
     timeline: Timeline, span: CommitRange, clues: Clues, project: str | None, top: int | None = None, web: str | None = None
 ) -> Sequence[Suspect]:
-    """Rank the span's commits, the most suspicious first; `top` limits them. web: see `links_of`."""
+    """Rank the span's changes, the most suspicious first; `top` limits them. web: see `links_of`.
+
+    Commits of one pull request are one change, together with reverts of it and with what lands it again.
+    """
     commits = timeline.with_files(span.indices)
     chances = commit_prior(commits, clues, project)
-    order = sorted(range(len(commits)), key=lambda index: (-chances[index], index))[:top]
+    groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
     reasons = explain(commits, clues, project)
     links = timeline.links or links_of(web)
     suspects: list[Suspect] = []
-    for index in order:
-        commit = commits[index]
+    for group in groups[:top]:
+        index = max(group, key=lambda member: (chances[member], -member))
+        commit, others = commits[index], tuple(commits[member] for member in group if member != index)
         number = pull_request(commit.subject)
         url = (links.pull(number) if number else links.commit(commit.sha)) if links else None
-        suspects.append(Suspect(commit, float(chances[index]), reasons[index], number, url))
+        suspects.append(Suspect(commit, float(chances[group].sum()), reasons[index], number, url, others))
     return suspects
+
+
+def same_changes(subjects: Sequence[str]) -> list[list[int]]:
+    """Group the indices of subjects, oldest first: those of one pull request, its reverts, and what lands it again."""
+    groups: dict[str, list[int]] = {}
+    group_of: dict[str, str] = {}  # by pull request and title
+    for index, subject in enumerate(subjects):
+        number, text, again = pull_request(subject), _OWN_NUMBER.sub("", subject), False
+        while match := _AGAIN.match(text):
+            text, again = match[1].strip(), True
+        numbers = [f"#{each}" for each in (number, *_NUMBER.findall(text)) if each]
+        title = _NUMBER.sub("", text).strip().casefold()
+        known = [group_of[name] for name in (*numbers, *([title] if again else [])) if name in group_of]
+        group = known[0] if known else str(index)
+        groups.setdefault(group, []).append(index)
+        group_of |= dict.fromkeys((*numbers, title), group)
+    return list(groups.values())
 
 
 def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> Floats:

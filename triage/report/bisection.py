@@ -347,7 +347,7 @@ def progress_bar(share: float, width: int = 16) -> Text:
 
 @dataclass(frozen=True)
 class RankedCommitShape(Shape):
-    """A commit between two revisions with its probability."""
+    """A change between two revisions with its probability. `with_commits` are its further commits, such as a revert of it."""
 
     name: str
     commit: str
@@ -357,6 +357,7 @@ class RankedCommitShape(Shape):
     pull_request: int | None
     url: str | None
     reasons: list[str]
+    with_commits: list[str]
 
 
 @dataclass(frozen=True)
@@ -370,7 +371,7 @@ class SuspectsShape(Shape):
 
 @dataclass(frozen=True, slots=True)
 class SuspectsReport(Report):
-    """Commits ranked by how suspicious the failure makes them, out of `total` commits between the two revisions.
+    """Changes ranked by how suspicious the failure makes them, out of `total` commits between the two revisions.
 
     `evidence` is what the passes of both ends showed.
     """
@@ -394,6 +395,9 @@ class SuspectsReport(Report):
             words = Text(suspect.commit.subject)
             if suspect.reasons:
                 words.append(f"\n{'; '.join(reason.text for reason in suspect.reasons)}", style="dim")
+            if suspect.others:
+                further = "; ".join(f"{commit.sha[:10]} {commit.subject}" for commit in suspect.others)
+                words.append(f"\nthe same change: {further}", style="dim")
             sha = Text(suspect.commit.sha[:10], style="bold")
             table.add_row(f"{suspect.probability:.1%}", sha, suspect.commit.date[:10], words)
         yield table
@@ -410,6 +414,7 @@ def _ranked_commit(suspect: Suspect) -> RankedCommitShape:
         pull_request=suspect.pull_request,
         url=suspect.url,
         reasons=[reason.text for reason in suspect.reasons],
+        with_commits=[commit.sha for commit in suspect.others],
     )
 
 
