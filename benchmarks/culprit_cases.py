@@ -86,6 +86,22 @@ def _group(culprit: Commit) -> str:
     return quoted[1] if quoted else re.sub(r" \(#\d+\)$", "", culprit.subject)
 
 
+BINS = (0.0, 0.002, 0.005, 0.02, 0.1, 0.3, 1.01)  # of the probability that the shares are compared in
+
+
+def reliability(priors: Sequence[tuple[Floats, int]]) -> list[dict[str, float]]:
+    """Compare the probabilities of all commits with the shares of culprits among them. Priors come with the culprit's row."""
+    every = np.concatenate([chances for chances, _ in priors])
+    is_culprit = np.concatenate([np.arange(len(chances)) == culprit for chances, culprit in priors])
+    rows = []
+    for low, high in pairwise(BINS):
+        inside = (every >= low) & (every < high)
+        if inside.any():
+            mean_chance, share = float(every[inside].mean()), float(is_culprit[inside].mean())
+            rows.append({"from": low, "commits": int(inside.sum()), "probability": mean_chance, "culprits": share})
+    return rows
+
+
 def start_weights() -> Floats:
     return np.array([feature.start for feature in features()])
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
-from culprit_cases import Known, cross_validated, read_cases, shipped_weights
+from culprit_cases import Known, cross_validated, read_cases, reliability, shipped_weights
 
 from triage.bisect.belief import Belief, Floats
 from triage.bisect.choose import next_probes
@@ -292,6 +292,7 @@ def measure(cases: Path, commits: Path, *, reconstructed: bool) -> dict[str, obj
         "search": rows,
         "nightlies_first": nightlies,
         "evidence": with_evidence(noticed),
+        "reliability": reliability([(cv[case.name], case.culprit) for case in noticed]),
         f"untestable_{SKIPPED}": skips,
     }
 
@@ -321,6 +322,8 @@ def main() -> None:
                 line += "  top " + " ".join(f"{top} {share:.0%}" for top, share in told["top"].items())
                 line += f"  90 % set holds {told['credible']['0.9']['holds']:.0%}"
             print(line)
+        for row in part["reliability"]:
+            print(f"  {row['commits']:5d} commits of {row['probability']:.1%} on average: {row['culprits']:.1%} are culprits")
         print("  with simulated evidence of place, which names files or files and two commits")
         for row, told in part["evidence"].items():
             print(f"  {row:14s} {told['mean_tests']:6.2f} tests")

@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from culprit_cases import Known, fitted, nightlies_of, shipped_weights
+from culprit_cases import Known, fitted, nightlies_of, reliability, shipped_weights
 from culprit_search import _rank, ours, ours_with_nightlies, plain, plain_with_nightlies
 
 from benchmarks.held_out_remedies import case_of
@@ -44,7 +43,6 @@ from triage.model.revision import Commit
 CASES = Path(__file__).with_name("known_changes.yaml")
 KINDS = ("none", "passes", "all")
 ROWS = ("named-pass", "named-folder", "phase", "chooses", "pipeline", "one-sided-pass", "changes-default", "restored-default")
-BINS = (0.0, 0.002, 0.005, 0.02, 0.1, 0.3, 1.01)
 AREAS = (
     ("dispatch creation", r"DispatchCreation|GlobalOptimization|Dialect/(Flow|TensorExt|LinalgExt|Encoding)|Preprocessing"),
     ("code generation", r"/Codegen/|plugins/target|Conversion"),
@@ -191,20 +189,6 @@ def show(answers: Sequence[CaseAnswer]) -> None:
         print(f"  wrong answers with missing packages: {sum(a.wrong for a in group)}")
 
 
-def reliability(known: Sequence[Known]) -> list[dict[str, float]]:
-    """Compare the probabilities of all commits with the shares of culprits among them."""
-    chances = [suspicion(case.matrix, shipped_weights()) for case in known]
-    every = np.concatenate(chances)
-    is_culprit = np.concatenate([np.arange(len(prior)) == case.culprit for prior, case in zip(chances, known, strict=True)])
-    rows = []
-    for low, high in pairwise(BINS):
-        inside = (every >= low) & (every < high)
-        if inside.any():
-            mean_chance, share = float(every[inside].mean()), float(is_culprit[inside].mean())
-            rows.append({"from": low, "commits": int(inside.sum()), "probability": mean_chance, "culprits": share})
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repo", type=Path, required=True, help="a clone of iree-org/iree")
@@ -216,7 +200,8 @@ def main() -> None:
     timeline = Timeline(options.repo)
     with TemporaryDirectory() as place, open_runner(AppContext(quiet=True), ()) as runner:
         pairs = [ask(runner, entry, timeline, Path(place)) for entry in entries]
-    answers, reliable = [answer for answer, _ in pairs], reliability([known for _, known in pairs])
+    answers = [answer for answer, _ in pairs]
+    reliable = reliability([(suspicion(known.matrix, shipped_weights()), known.culprit) for _, known in pairs])
     if options.fit:
         weights = fitted([replace(known, source="") for _, known in pairs], options.fit)
         print(
