@@ -37,6 +37,11 @@ _SMALL = 64 << 10  # bytes of a file that travels with each job
 _MANY_SLOTS = 200  # with more, several jobs are sent together
 _TOGETHER = 8  # jobs at most
 _NIGHTLY = re.compile(r"\d+\.\d+")
+_SETTINGS = {
+    "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
+    "distributed.worker.profile.enabled": False,  # it looks at the stack 100 times a second, and nobody sees the result
+    "distributed.admin.tick.interval": "500ms",
+}
 _CONNECT = 30.0  # seconds to find the scheduler
 
 
@@ -151,7 +156,7 @@ def _started(address: str | None, jobs: int | None, memory_mb: float) -> Iterato
     # Dask must not end workers for the memory of compilers, which have limits of their own.
     settings: Any = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None, "silence_logs": logging.CRITICAL}
     with (
-        config.set({"distributed.scheduler.allowed-failures": _ATTEMPTS - 1}),
+        config.set(_SETTINGS),
         LocalCluster(n_workers=count, resources={"memory": memory_mb / count}, **settings) as cluster,
     ):
         yield cluster
