@@ -14,8 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -30,7 +31,7 @@ from benchmarks.held_out_remedies import case_of
 from triage.attribute.excerpt import source_files
 from triage.bisect.belief import Floats
 from triage.bisect.pass_evidence import PassEvidence, pass_evidence
-from triage.bisect.prior import Clues, feature_matrix, features, suspicion
+from triage.bisect.prior import Clues, feature_matrix, features, located, suspicion
 from triage.cli.context import open_runner
 from triage.cli.screen import AppContext
 from triage.execution.runner import ProbeRunner
@@ -98,12 +99,14 @@ def named_files(evidence: PassEvidence, repository: Repository, commits: Sequenc
     return [*evidence.files, *own]
 
 
-def priors(commits: tuple[Commit, ...], clues: Clues, evidence: PassEvidence | None) -> Iterator[tuple[str, Floats]]:
+def priors(
+    commits: tuple[Commit, ...], clues: Clues, evidence: PassEvidence | None, place: Callable[[Clues], Clues]
+) -> Iterator[tuple[str, Floats]]:
     for kind in KINDS:
         known = clues
         if evidence and kind != "none":
             shown = evidence if kind == "all" else PassEvidence(evidence.passes, evidence.files, evidence.phase, "")
-            known = shown.added_to(clues)
+            known = place(shown.added_to(clues))
         yield kind, feature_matrix(commits, known, "iree")
 
 
@@ -117,11 +120,12 @@ def ask(runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: 
         Clues.of(outcome.failure, case.target.backend) if isinstance(outcome, Failed) else Clues(backend=case.target.backend)
     )
     evidence = pass_evidence(runner, case, *refs, timeline.repository)
+    place = partial(located, repository=timeline.repository, commit=commits[-1].sha, project="iree")
     at = next(index for index, commit in enumerate(commits) if commit.sha.startswith(entry["culprit"]))
     changed = [file.path for file in commits[at].files if is_source(file.path)]
     named = named_files(evidence, timeline.repository, commits) if evidence else []
     folders = {path.rpartition("/")[0] for path in named}
-    matrices = dict(priors(commits, clues, evidence))
+    matrices = dict(priors(commits, clues, evidence, place))
     chances = {kind: suspicion(matrix, shipped_weights()) for kind, matrix in matrices.items()}
     runs = {kind: searched(chances[kind], commits, at) for kind in KINDS}
     runs["git bisect"] = (plain(len(commits), at)[0], *plain_with_nightlies(known_of(case, commits, at, matrices["none"])), 0)

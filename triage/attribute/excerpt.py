@@ -118,14 +118,27 @@ def source_files(
     return tuple(dict.fromkeys((*_defining_files(name.name, repository, commit), *decisions)))
 
 
-def _defining_files(name: str, repository: Repository, commit: str) -> tuple[str, ...]:
-    """Find the files that define the class of a pass, with or without `Pass` at its end."""
-    stem = name.removesuffix("Pass")
-    pattern = rf"^ *(struct|class) +{stem}(Pass)?( final| *:|$| *\{{)"
+def function_files(symbol: str, repository: Repository, commit: str) -> tuple[str, ...]:
+    """Find the files that define a function of a stack, such as `Class::method` or `function`; nothing where many may."""
+    *_, parent, name = ("", *re.findall(r"\w+", symbol.replace("(anonymous namespace)", "").partition("(")[0] or "_"))
+    pattern = rf"^ *(struct|class) +{parent}( final| *:|$| *\{{)|\b{parent}::{name}\("
+    paths = _matching_files(pattern, repository, commit) if parent[:1].isupper() else ()
+    paths = paths or _matching_files(rf"^[A-Za-z][^=;]*[ *&]{name}\([^;]*$", repository, commit)
+    return paths if len(paths) < _MAX_FILES else ()
+
+
+def _matching_files(pattern: str, repository: Repository, commit: str) -> tuple[str, ...]:
     try:
         answer = repository.ask("grep", "--name-only", "-I", "-z", "-E", "-e", pattern, commit, "--", *_SOURCES)
     except GitRefused:  # git grep also fails if no line matches
         return ()
-    paths = [path.partition(":")[2] for path in answer.decode("utf-8", "replace").split("\0") if path][:_MAX_FILES]
+    return tuple(path.partition(":")[2] for path in answer.decode("utf-8", "replace").split("\0") if path)[:_MAX_FILES]
+
+
+def _defining_files(name: str, repository: Repository, commit: str) -> tuple[str, ...]:
+    """Find the files that define the class of a pass, with or without `Pass` at its end."""
+    stem = name.removesuffix("Pass")
+    pattern = rf"^ *(struct|class) +{stem}(Pass)?( final| *:|$| *\{{)"
+    paths = _matching_files(pattern, repository, commit)
     # A file with the name of the pass is likeliest to define it.
     return tuple(sorted(paths, key=lambda path: path.rsplit("/", 1)[-1].partition(".")[0].lower() != stem.lower()))

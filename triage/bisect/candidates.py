@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues, commit_prior, explain
+from triage.bisect.prior import Clues, commit_prior, explain, located
 from triage.bisect.result import CommitNote
 from triage.git_history import CommitRange, Links, Timeline, pull_request
 from triage.git_history.refs import links_of
@@ -146,11 +146,11 @@ class CommitCandidates(BisectRange):
         return Counter(self._brought)
 
     def weights(self, clues: Clues) -> Floats:
-        return np.concatenate([[1.0], commit_prior(self._commits(), clues, self.project)])
+        return np.concatenate([[1.0], commit_prior(self._commits(), self._located(clues), self.project)])
 
     def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:
         commits = self._commits()
-        reasons = explain(commits, clues, self.project)
+        reasons = explain(commits, self._located(clues), self.project)
         links = self.timeline.links or links_of(self.web)
         moves = self.timeline.pin_moves([self.first + index for index in indices], self.pin) if self.pin else {}
         notes: dict[str, CommitNote] = {}
@@ -162,6 +162,9 @@ class CommitCandidates(BisectRange):
                 reasons=tuple(reason.text for reason in reasons[index - 1] if reason.bits > 0)[:5],
             )
         return notes
+
+    def _located(self, clues: Clues) -> Clues:
+        return located(clues, self.timeline.repository, self.candidates[-1].commit.sha, self.project)
 
     def _commits(self) -> tuple[Commit, ...]:
         return self.timeline.with_files(range(self.first + 1, self.first + len(self.candidates)))

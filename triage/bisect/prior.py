@@ -11,17 +11,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 
 import numpy as np
 import yaml
 
+from triage.attribute.excerpt import function_files, source_files
 from triage.bisect.belief import Floats
 from triage.bisect.project_tables import BUILT, NEVER, PathMeaning, ProjectTable, letters, project_table, same_name, topics
-from triage.git_history import CommitRange, Timeline, pull_request
+from triage.git_history import CommitRange, Repository, Timeline, pull_request
 from triage.git_history.refs import links_of
+from triage.mlir.ir_reader import PassName
 from triage.model.outcome import Failure
 from triage.model.revision import ChangedFile, Commit
 
@@ -37,6 +39,8 @@ _REVERT = re.compile(r"^\W*(?:\[\w+\]\s*)*revert\b\W*(.*)")
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _SWEEP_FILES, _SWEEP_LINES = 9, 12  # at least so many files, fewer than so many lines each
 _WAITED = 150  # pull requests opened since, by number
+_FRAMES = 3  # of a stack whose files are searched
+_INVALID_CLASSES = frozenset({"verifier", "parse-error"})
 _RUNTIME_CLASSES = frozenset({"run-failure", "run-crash", "wrong-result", "numerics", "performance", "test-expectation"})
 
 
@@ -49,6 +53,8 @@ class Clues:
     failing_pass: class name or argument of the pass that failed. text: the diagnostics, flags included.
     passes, files: suspected by other evidence, such as the first pass after which a good and a bad compiler differ; paths are
     relative to the repository. chooses, one_sided, pipeline, defaults, restored: as in `PassEvidence`.
+    dialect: of an invalid operation. frames: functions on the stack of a crash, innermost first. submodules: paths of
+    dependencies that have a suspected pass.
     noticed: the bad end is where somebody noticed the failure, so that late commits are more likely than early ones. False
     where the end was chosen, such as a release or the last nightly.
     """
@@ -66,12 +72,24 @@ class Clues:
     pipeline: frozenset[str] = frozenset()
     defaults: frozenset[str] = frozenset()
     restored: frozenset[str] = frozenset()
+    dialect: str | None = None
+    frames: tuple[str, ...] = ()
+    submodules: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, failure: Failure, backend: str | None = None, text: str = "") -> Clues:
         """Take the clues from a diagnosed failure; `text` adds to its headline, such as the command line."""
         words = " ".join([failure.headline, *(str(value) for value in failure.details.values()), text])
-        return cls(failure.failure_class, backend, failure.phase, failure.failing_pass, words)
+        dialect, dot, _ = str(failure.details.get("op", "")).partition(".")
+        return cls(
+            failure.failure_class,
+            backend,
+            failure.phase,
+            failure.failing_pass,
+            words,
+            dialect=dialect if dot and failure.failure_class in _INVALID_CLASSES else None,
+            frames=tuple(str(failure.details["frames"]).split(" < ")) if "frames" in failure.details else (),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +123,7 @@ def rank(
     Commits of one pull request are one change, together with reverts of it and with what lands it again.
     """
     commits = timeline.with_files(span.indices)
+    clues = located(clues, timeline.repository, commits[-1].sha, project)
     chances = commit_prior(commits, clues, project)
     groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
     reasons = explain(commits, clues, project)
@@ -134,6 +153,20 @@ def same_changes(subjects: Sequence[str]) -> list[list[int]]:
         groups.setdefault(group, []).append(index)
         group_of |= dict.fromkeys((*numbers, title), group)
     return list(groups.values())
+
+
+@lru_cache(maxsize=4)
+def located(clues: Clues, repository: Repository, commit: str, project: str | None) -> Clues:
+    """Add the files of a commit that define functions on the stack, and the dependencies of passes without a file."""
+    if repository.is_partial:  # without their contents, no file seems to define anything
+        return clues
+    passes = [name for name in (clues.failing_pass, *clues.passes) if name and name.isidentifier()]  # no arguments
+    foreign = () if clues.files else [name for name in passes if not source_files(PassName(name), repository, commit, {})]
+    submodules = (project_table(project).submodule_of(name) for name in foreign)
+    defining = (file for frame in clues.frames[:_FRAMES] for file in function_files(frame, repository, commit))
+    return replace(
+        clues, files=(*clues.files, *dict.fromkeys(defining)), submodules=frozenset(path for path in submodules if path)
+    )
 
 
 def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> Floats:
@@ -181,15 +214,20 @@ def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree
         tuple(
             sorted(
                 (
-                    Reason(feature.name, feature.reason, round(float(value) * feature.weight, 2))
+                    Reason(feature.name, _reason(feature, commit, clues), round(float(value) * feature.weight, 2))
                     for feature, value, tells in zip(features(), row, telling, strict=True)
                     if value and feature.weight and tells
                 ),
                 key=lambda reason: -abs(reason.bits),
             )
         )
-        for row in matrix
+        for commit, row in zip(commits, matrix, strict=True)
     )
+
+
+def _reason(feature: Feature, commit: Commit, clues: Clues) -> str:
+    updated = [file.path for file in commit.files if file.path in clues.submodules]
+    return feature.reason.replace("PATH", " and ".join(updated))
 
 
 def _is_telling(column: Floats) -> bool:
@@ -338,6 +376,13 @@ def _named_folder(span: _FeatureRange, i: int) -> bool:
     return any(file.path.rpartition("/")[0] in folders for file, meaning in span.source[i])
 
 
+def _of_dialect(span: _FeatureRange, i: int) -> bool:
+    """Whether a changed file is in the folder of the invalid operation's dialect."""
+    folder = f"dialect/{letters((span.clues.dialect or '').removeprefix('iree_'))}/"
+    folder = span.table.dialects.get(span.clues.dialect or "", folder)
+    return span.clues.dialect is not None and any(f"/{folder}" in f"/{file.path.lower()}" for file, _ in span.source[i])
+
+
 def _one_sided(span: _FeatureRange, i: int) -> bool:
     """Whether a changed file has a pass that ran with one of the compilers only."""
     names = [letters(name) for name in span.clues.one_sided if len(name) > 7]
@@ -397,6 +442,8 @@ _OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
     "chooses": lambda span, i: span.clues.chooses and any(meaning.decides for _, meaning in span.source[i]),
     "named-folder": _named_folder,
     "pipeline": lambda span, i: span.commits[i].sha in span.clues.pipeline,
+    "dialect": _of_dialect,
+    "submodule": lambda span, i: any(file.path in span.clues.submodules for file in span.commits[i].files),
     "one-sided-pass": _one_sided,
     "changes-default": lambda span, i: span.commits[i].sha in span.clues.defaults,
     "restored-default": lambda span, i: span.commits[i].sha in span.clues.restored,

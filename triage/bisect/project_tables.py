@@ -78,6 +78,8 @@ class ProjectTable:
     phases: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     optional: tuple[re.Pattern[str], ...] = ()
     synonyms: Mapping[str, str] = field(default_factory=dict)
+    dialects: Mapping[str, str] = field(default_factory=dict)
+    submodules: tuple[tuple[re.Pattern[str], str], ...] = ()
 
     def meaning(self, path: str) -> PathMeaning:
         """The meaning of a path; cached, because many commits change the same file."""
@@ -90,6 +92,10 @@ class ProjectTable:
     def of_phase(self, phase: str | None) -> tuple[re.Pattern[str], ...]:
         """Patterns of the code of a phase; empty where it is unknown."""
         return tuple(code for name, code in self.phases if phase and name.search(phase))
+
+    def submodule_of(self, name: str) -> str | None:
+        """The path that an update of the dependency with this pass changes; None where it is unknown."""
+        return next((path for pattern, path in self.submodules if pattern.search(name.lower())), None)
 
 
 @lru_cache(maxsize=100_000)
@@ -131,6 +137,8 @@ def project_table(name: str | None) -> ProjectTable:
         phases=tuple((re.compile(phase), re.compile(text)) for phase, text in own.get("phases", [])),
         optional=tuple(re.compile(text) for text in own.get("optional", [])),
         synonyms=_topics([*shared["synonyms"], *own.get("synonyms", [])]),
+        dialects=own.get("dialects", {}),
+        submodules=tuple((re.compile(text), path) for text, path in own.get("submodules", [])),
     )
 
 
