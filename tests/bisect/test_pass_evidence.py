@@ -15,7 +15,7 @@ from triage.bisect.candidates import CommitCandidates, commit_candidates
 from triage.bisect.pass_evidence import PassEvidence, passes_with
 from triage.bisect.prior import Clues, commit_prior
 from triage.bisect.result import BisectKind
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.search import _WORTH_A_WITNESS, BisectSearch, run_search
 from triage.execution.runner import ProbeJob
 from triage.git_history import Timeline
 from triage.model.case import Flag
@@ -54,13 +54,34 @@ def search(
     return made, asked
 
 
-def test_passes_are_compared_once_between_the_good_and_the_bad_end(timeline: Timeline) -> None:
+@pytest.mark.parametrize(("kind", "letters"), [(BisectKind.REGRESSION, "PF"), (BisectKind.FIX, "FP")])
+def test_passes_are_compared_between_the_ends_and_once_between_nearer_compilers(
+    timeline: Timeline, kind: BisectKind, letters: str
+) -> None:
+    made, asked = search(timeline, letters[0] * 20 + letters[1] * 20, kind)
+    found = run_search(made)
+    at = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
+    (first, last), (low, high) = (sorted(at[name] for name in pair) for pair in asked)
+    assert (first, last) == (0, COUNT - 1)
+    assert 0 <= low < 20 <= high < COUNT
+    assert _WORTH_A_WITNESS <= high - low < COUNT - 1
+    assert all(at[pair[0]] < at[pair[1]] for pair in asked) is (kind is BisectKind.REGRESSION)
+    assert found.after is not None
+    assert found.after.commit == timeline.commits[20].sha
+
+
+@pytest.mark.parametrize("second", [replace(TILE, files=("compiler/part4.cpp",), summary="nearer"), None])
+def test_the_nearer_comparison_replaces_the_evidence_where_it_shows_something(
+    timeline: Timeline, second: PassEvidence | None
+) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20)
-    run_search(made)
-    assert asked == [(timeline.commits[0].sha[:10], timeline.commits[-1].sha[:10])]
-    fixed, asked = search(timeline, "F" * 20 + "P" * 20, BisectKind.FIX)
-    run_search(fixed)
-    assert asked == [(timeline.commits[-1].sha[:10], timeline.commits[0].sha[:10])]
+    answers = iter([TILE, second])
+    made.witness = lambda *_: next(answers)
+    found = run_search(made)
+    assert asked == []
+    assert found.evidence == (second or TILE).summary
+    assert found.after is not None
+    assert found.after.commit == timeline.commits[20].sha
 
 
 def test_passes_are_not_compared_where_compilers_are_installed(timeline: Timeline) -> None:

@@ -40,9 +40,9 @@ class BisectSearch:
 
     match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
     verdict. repeats: compiles for each probe. spare: see `next_probes`.
-    witness: compares the passes of the good and the bad end's compilers; called once. untestable_outside: revisions that were
-    probed while the ends were looked for. foreign: revisions whose first outcome is that of a machine which is not
-    trusted. path: changes that were found meanwhile. reason: why the search is inconclusive.
+    witness: compares the passes of two compilers; called for both ends, and once for the nearest ones on both sides.
+    untestable_outside: revisions that were probed while the ends were looked for. foreign: revisions whose first outcome is
+    that of a machine which is not trusted. path: changes that were found meanwhile. reason: why the search is inconclusive.
     """
 
     runner: CaseProber
@@ -148,11 +148,27 @@ class BisectSearch:
         self.runner.progress.note(f"{self.case.name}: bisecting {self.failure.failure_class}: {self.failure.headline}")
         if (hint := unexpected(self.case, self.failure)) is not None:
             self.runner.progress.note(hint)
-        if self.witness is not None and self._worth_a_witness():
-            good, bad = (0, self.last) if self.kind.failing is Side.NEW else (self.last, 0)
-            self.evidence = self.witness(self.range.ref(good), self.range.ref(bad))
+        if self._worth_a_witness(self.last):
+            self.evidence = self._compare(0, self.last)
         self.rebuild()
         return True
+
+    def compare_again(self) -> None:
+        """Compare the passes of the nearest compilers of both sides, once: fewer other commits lie between them."""
+        if self.evidence is None or self.disagrees or self._is_inverted:
+            return
+        shown = dict(zip(self.outcomes, self._shown(), strict=True))
+        low = max((index for index, (old, _) in shown.items() if old), default=0)
+        high = min((index for index, (_, new) in shown.items() if new), default=self.last)
+        if high - low < self.last and self._worth_a_witness(high - low):
+            self.evidence = self._compare(low, high) or self.evidence
+            self.witness = None
+            self.rebuild()
+
+    def _compare(self, low: int, high: int) -> PassEvidence | None:
+        assert self.witness is not None
+        good, bad = (low, high) if self.kind.failing is Side.NEW else (high, low)
+        return self.witness(self.range.ref(good), self.range.ref(bad))
 
     def rebuild(self) -> None:
         """Start the belief anew from the outcomes of the candidates between the ends."""
@@ -183,11 +199,11 @@ class BisectSearch:
             return False
         return True
 
-    def _worth_a_witness(self) -> bool:
-        """Whether comparing passes costs less than the probes it may save: it compiles both ends again, and slowly."""
+    def _worth_a_witness(self, suspects: int) -> bool:
+        """Whether comparing passes costs less than the probes it may save: it compiles twice again, and slowly."""
         seconds = sorted(value for value in self.range.seconds() if math.isfinite(value))
         probe = (seconds[len(seconds) // 2] if seconds else 0.0) + self.compile_seconds * self.repeats
-        return self.last >= _WORTH_A_WITNESS and probe >= _SLOWER * 2 * self.compile_seconds
+        return self.witness is not None and suspects >= _WORTH_A_WITNESS and probe >= _SLOWER * 2 * self.compile_seconds
 
     def choose(self) -> tuple[int, ...]:
         """The candidates to probe next; empty when the answer is final or no probe can help any more."""
@@ -251,6 +267,7 @@ def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = la
     for _ in range(_MOST_ROUNDS):
         while (chosen := search.choose()) and search.probes < _MOST_FLAKY_PROBES:
             search.ask(chosen)
+            search.compare_again()
             report(search)
         if not search.resolved or confirm(search) or search.reason:
             break
