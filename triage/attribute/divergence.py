@@ -32,7 +32,7 @@ from triage.git_history import Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
 from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
 from triage.model.case import Case
-from triage.model.errors import BadInput
+from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Failed, Probe, Untestable
 from triage.model.progress import Task
@@ -89,8 +89,9 @@ def attribute(
     comparison = _Comparison(runner, task, replace(case, limits=limits), ir, pair, toolchains, repository, kernel)
     try:
         found = comparison.run(depth)
-    except BaseException:
-        runner.stop.set()  # also end the run of the other side
+    except BaseException as error:
+        if not isinstance(error, TriageError) or isinstance(error, Interrupted):
+            runner.stop.set()  # also end the run of the other side
         raise
     finally:
         task.finish()

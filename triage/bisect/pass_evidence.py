@@ -166,8 +166,8 @@ def pipeline_commits(repository: Repository, passes: Sequence[str], old: str, ne
 
 def passes_with(runner: CaseProber, case: Case, compiler: ToolchainRef, flag: str) -> bool:
     """Whether a case that fails passes with one more flag."""
-    probes = runner.probe_all([ProbeJob(replace(case, flags=(*case.flags, Flag(flag))), compiler)], f"try {flag}")
-    return all(isinstance(probe.outcome, Compiled) for probe in probes)
+    [probe] = runner.probe_all([ProbeJob(replace(case, flags=(*case.flags, Flag(flag))), compiler)], f"try {flag}")
+    return isinstance(probe.outcome, Compiled)
 
 
 def _summary(found: Attribution) -> str:
