@@ -64,7 +64,7 @@ class Cluster(Protocol):
         """Return what makes the probes of a search there, and those that cannot be sent with `local`."""
 
 
-class Trials(Protocol):
+class CandidateCompiler(Protocol):
     """Makes single compiles, here or elsewhere."""
 
     def trial(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from triage.classify.findings import dispatch_kind, normalised
 from triage.execution.judge import Match, same_signature, value_of
-from triage.execution.runner import Trials
+from triage.execution.runner import CandidateCompiler
 from triage.execution.statistics import LOOKS, compare_times
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
@@ -47,7 +47,7 @@ class Oracle:
 
     def __init__(
         self,
-        trials: Trials,
+        trials: CandidateCompiler,
         folder: Path,
         bad: Toolchain,
         good: Toolchain | None,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from triage.compilers.base import KernelSpec
 from triage.execution.judge import Metric, value_of, verdict_of
 from triage.execution.prober import Naming
-from triage.execution.runner import ProbeRunner, Trials
+from triage.execution.runner import CandidateCompiler, ProbeRunner
 from triage.model.case import Case
 from triage.model.outcome import Probe, Verdict
 from triage.model.revision import Toolchain
@@ -102,7 +102,7 @@ class SettingsCheck:
 
     def _trial(self, case: Case, toolchain: Toolchain) -> Probe:
         naming = Naming.NEVER if self._start.metric is not None else self._start.naming
-        trials: Trials = self._runner if self._start.is_portable else self._runner.prober
+        trials: CandidateCompiler = self._runner if self._start.is_portable else self._runner.prober
         return trials.trial(replace(case, name=f"{case.name} (reducing)"), toolchain, naming)
 
     def _verdict(self, probe: Probe) -> Verdict:

@@ -15,7 +15,7 @@ from triage.compilers.invocation import flag_name
 from triage.execution.inputs import Prepared
 from triage.execution.judge import Match, Metric, MetricThreshold, same_signature, same_wrong_result, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.runner import ProbeJob, ProbeRunner, Trials
+from triage.execution.runner import CandidateCompiler, ProbeJob, ProbeRunner
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.execution import Stage
@@ -200,7 +200,7 @@ class _Reducer:
         else:
             oracle = GrowthOracle if start.metric else Oracle
             operation_at, others = self.frontend.operation_at, request.other_failures
-            trials: Trials = runner if start.is_portable else runner.prober
+            trials: CandidateCompiler = runner if start.is_portable else runner.prober
             self.oracle = oracle(trials, drafts, bad, good, start, operation_at=operation_at, other_failures=others)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
