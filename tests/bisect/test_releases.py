@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryRunner, case_named
@@ -233,6 +233,7 @@ def test_an_end_that_was_wrong_once_is_probed_until_its_majority_is_clear() -> N
 
 @settings(max_examples=300, deadline=None)
 @given(st.text("PFGU", min_size=2, max_size=40), st.integers(1, 4), st.sampled_from(BisectKind))
+@example("PFFFFUUPPPP", 1, BisectKind.REGRESSION)  # the part before the fix is searched after the fix was
 def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> None:
     found, runner = bisect(history, jobs, kind=kind)
     assert len({index for _, index, fresh in runner.asked if not fresh}) <= len(history)
