@@ -67,7 +67,8 @@ def test_each_cluster_ends_with_culprit_reproducer_and_issue(releases: FakeRelea
     night = report(tmp_path)
     at, after = ("1.2.0", "1.3.0"), ("1.3.0", "1.4.0")
     assert culprits(night) == {"alike": at, "breaks": at, "later": after}
-    first, second = night["clusters"]  # the fastest case stands for the first one
+    first, second = night["clusters"]
+    assert [cluster["representative"] for cluster in (first, second)] == ["alike", "later"]  # the first that fails as fast
     assert {tuple(sorted(cluster["cases"])) for cluster in (first, second)} == {("alike", "breaks"), ("later",)}
     assert first["different"] == second["cases"]
     assert [cluster["confirmed"] for cluster in (first, second)] == [

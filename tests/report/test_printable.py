@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.text import Text
 
-from triage.report.formats import console_for
+from triage.report.formats import console_for, write_blocks
 from triage.report.junit import JUnitFormat
 from triage.report.markdown import block, cell_code, code, markdown_templates, plain
 from triage.report.printable import PrintedStream, printable, visible
@@ -103,6 +103,17 @@ def test_a_console_shows_markup_and_codes_as_text() -> None:
     console.print("[red]x[/red]")
     console.print(Text("\x1b[31m\x9b31m"))
     assert raw.getvalue() == "[red]x[/red]\n\\u001b[31m\\u009b31m\n"
+
+
+def test_colours_that_are_asked_for_reach_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    raw = io.StringIO()
+    stream = PrintedStream(raw)
+    write_blocks([Text("x\x1b[0m", "bold"), Text("::error::y", "bold"), Text("::z")], stream)  # type: ignore[arg-type]
+    lines = ["\x1b[1mx\\u001b[0m\x1b[0m", "\x1b[1m\\u003a:error::y\x1b[0m", "\\u003a:z"]
+    assert raw.getvalue().splitlines() == lines
 
 
 @pytest.mark.parametrize("text", NASTY)

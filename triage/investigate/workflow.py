@@ -18,6 +18,8 @@ from triage.reduce.interestingness import settings_of
 from triage.report.night_record import ClusterRecord, InvestigationRecord, LeftoverRecord, NightRecord, StepRecord, cluster_id
 from triage.report.shapes import optional_failure
 
+_SLOWER = 5.0  # seconds that a case may fail later than the fastest and still represent a cluster
+
 
 @dataclass
 class Investigation:
@@ -62,7 +64,7 @@ class Investigation:
         return [(cluster, step) for cluster in self.clusters for step in self.steps if not self._is_done(cluster, step)]
 
     def _add(self, cluster: ClusterRecord, pairs: Sequence[Pair], *, fresh: bool = False) -> None:
-        representative = min(pairs, key=_suitability)
+        representative = _most_suitable(pairs)
         case, runner = representative.probe.case, self.setting.runner
         toolchain, baseline = (runner.registry.obtain(ref) for ref in (self.setting.toolchain, self.setting.baseline))
         prepared = runner.prober.input_of(case, toolchain)
@@ -227,9 +229,14 @@ def _urgency(entry: tuple[ClusterInWork, InvestigationStep]) -> tuple[bool, int,
     return not cluster.is_new, STEPS.index(step), cluster.representative.probe.measured.seconds
 
 
-def _suitability(pair: Pair) -> tuple[bool, float, str]:
-    """Return the order of cases to represent a cluster: regressions first, then those that fail quickly."""
-    return pair.change is not CaseChangeKind.REGRESSED, pair.probe.measured.seconds, pair.name
+def _most_suitable(pairs: Sequence[Pair]) -> Pair:
+    """Return the case to represent a cluster: a regression before others, of these the first that fails about as fast as any.
+
+    Times vary from night to night, and the choice decides which kept record is continued and which folder is written.
+    """
+    regressed = [pair for pair in pairs if pair.change is CaseChangeKind.REGRESSED] or pairs
+    fastest = min(pair.probe.measured.seconds for pair in regressed)
+    return next(pair for pair in regressed if pair.probe.measured.seconds <= max(3 * fastest, fastest + _SLOWER))
 
 
 def _signature(pair: Pair) -> str | None:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from io import StringIO
-from typing import IO
+from typing import IO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -30,8 +30,9 @@ class PrintableConsole(Console):
 def console_for(stream: IO[str]) -> Console:
     """Create a console for a stream: as wide as the terminal, or 160 columns for a pipe or a file."""
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
-    raw = stream.raw if isinstance(stream, PrintedStream) and stream.isatty() else stream
-    return PrintableConsole(file=raw, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False, markup=False)
+    if isinstance(stream, PrintedStream):  # a terminal runs no commands of a CI system, and its console moves the cursor
+        stream = stream.raw if stream.isatty() else cast(IO[str], PrintedStream(stream.raw, of_console=True))
+    return PrintableConsole(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False, markup=False)
 
 
 def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:

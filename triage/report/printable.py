@@ -17,7 +17,7 @@ _UNSAFE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ud800-\\udfff\\ufeff\\ufff9-\\uffff]"
 )
 # GitHub Actions reads both as commands: the first at the start of a line, the second anywhere.
-_COMMAND = re.compile(r"(?m)^([ \t]*):(?=:)")
+_COMMAND = re.compile(r"(?m)^((?:[ \t]|\x1b\[[\d;]*m)*):(?=:)")
 _OLD_COMMAND = re.compile(r"#(?=#\[)")
 
 
@@ -28,7 +28,11 @@ def visible(text: str) -> str:
 
 def printable(text: str, *, at_line_start: bool = True) -> str:
     """Make a text safe for a terminal and a CI log. JSON keeps its meaning, since only JSON escapes are used."""
-    text = _OLD_COMMAND.sub(r"\\u0023", visible(text))
+    return _without_commands(visible(text), at_line_start=at_line_start)
+
+
+def _without_commands(text: str, *, at_line_start: bool) -> str:
+    text = _OLD_COMMAND.sub(r"\\u0023", text)
     if at_line_start or "\n" not in text:
         return _COMMAND.sub(r"\1\\u003a", text) if at_line_start else text
     first, rest = text.split("\n", 1)
@@ -36,15 +40,19 @@ def printable(text: str, *, at_line_start: bool = True) -> str:
 
 
 class PrintedStream:
-    """A text stream that makes everything safe before it writes it. `raw`: the stream below, for a console's own codes."""
+    """A text stream that makes everything safe before it writes it.
 
-    def __init__(self, raw: IO[str]) -> None:
+    raw: the stream below; of_console: whether a console writes, which made the texts safe and adds codes of its own.
+    """
+
+    def __init__(self, raw: IO[str], *, of_console: bool = False) -> None:
         self.raw = raw
+        self._safe = _without_commands if of_console else printable
         self._at_line_start = True
 
     def write(self, text: str) -> int:
         """Write a text. Returns its length, as every stream does."""
-        safe = printable(text, at_line_start=self._at_line_start)
+        safe = self._safe(text, at_line_start=self._at_line_start)
         if text:
             self._at_line_start = text.endswith("\n")
         self.raw.write(safe)
