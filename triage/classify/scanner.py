@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings, as_read, is_certainly_as_read, with_pass
@@ -22,9 +19,8 @@ from triage.classify.line_matcher import (
 from triage.classify.literals import Step, is_digit_sensitive, may_match
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
-from triage.classify.prefilter import PIECE, Prefilter, shape_of
+from triage.classify.prefilter import Prefilter, shape_of
 from triage.classify.rules import MatchScope, Rule, RuleSet
-from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 
 _OF_CRASH = re.compile(r"Compiler crash traceback")
@@ -49,7 +45,6 @@ _CUT_ASSERTION = re.compile(
 )
 _DIGITS = re.compile(r"\d+")
 _NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a failure depends on the number
-_GZIP = b"\x1f\x8b"
 
 _BEGINNINGS = (
     "remark: ",
@@ -484,64 +479,3 @@ def _source_op(line: LogLine, location: str) -> dict[str, str]:
 
 def _frames_match(rule: Rule, stack: stack_dump.Stack) -> bool:
     return any(re.search(regex, symbol) for regex in rule.frames for symbol in stack.symbols[:40])
-
-
-def open_log(path: Path) -> BinaryIO:
-    """Open a log for `classify_log`.
-
-    Raises:
-        BadInput: the file cannot be opened.
-    """
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-
-
-def classify_log(stream: BinaryIO, rules: RuleSet, progress: Callable[[int], None] | None = None) -> tuple[Failure, ...]:
-    """Return the failures in a log, plain or gzip, root cause first; empty when there is none.
-
-    progress: called every 64 KiB with the bytes of text read so far.
-
-    Raises:
-        BadInput: the compressed stream is damaged.
-    """
-    scanner = Scanner(rules)
-    total = 0
-    for piece in _pieces(stream):
-        scanner.feed(piece)
-        total += len(piece)
-        if progress:
-            progress(total)
-    failures, unlisted = scanner.finish(), scanner.unlisted()
-    return (*failures, unlisted) if unlisted else failures
-
-
-def _pieces(stream: BinaryIO) -> Iterator[bytes]:
-    first = stream.read(PIECE)
-    if first[:2] == _GZIP:
-        yield from _decompressed(first, stream)
-        return
-    while first:
-        yield first
-        first = stream.read(PIECE)
-
-
-def _decompressed(data: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the text of a gzip stream in pieces of limited size, whatever its ratio; members may follow each other."""
-    unpack = zlib.decompressobj(wbits=31)
-    while data:
-        try:
-            text = unpack.decompress(data, PIECE)
-        except zlib.error as error:
-            raise BadInput(f"the compressed log is damaged: {error}") from error
-        if text:
-            yield text
-        if unpack.eof:
-            data = unpack.unused_data.lstrip(b"\0")
-            unpack = zlib.decompressobj(wbits=31)
-            data = data or stream.read(PIECE)
-        else:
-            data = unpack.unconsumed_tail or stream.read(PIECE)
-            if not data and not unpack.eof:
-                raise BadInput("the compressed log is damaged: it ends too early")

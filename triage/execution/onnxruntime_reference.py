@@ -9,15 +9,36 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from triage.compilers.base import Runner
+from triage.execution.claims import Claims
 from triage.execution.inputs import digest_of
 from triage.execution.process import StopSignal, run
+from triage.execution.result_files import intact_results, keep_results
+from triage.execution.scratch import Scratch
 from triage.model.case import Case
 from triage.model.outcome import Cause, Untestable
 
 _WORKER = Path(__file__).with_name("onnxruntime_worker.py")
 
 
-def onnxruntime_key(case: Case, runner: Runner) -> str | Untestable:
+def onnxruntime_results(
+    case: Case, runner: Runner, folder: Path, claims: Claims, scratch: Scratch, stop: StopSignal
+) -> tuple[str, ...] | Untestable:
+    """Return the results for a case's inputs as the runner spells them, computed once for each content and kept in `folder`."""
+    key = _key(case, runner)
+    if isinstance(key, Untestable):
+        return key
+    if (files := intact_results(folder / key)) is None:
+        with claims.claim(key), scratch.folder() as work:
+            if (files := intact_results(folder / key)) is None:
+                results = _computed(case, runner, work, stop)
+                if isinstance(results, Untestable):
+                    return results
+                keep_results(results, folder / key)
+                files = intact_results(folder / key)
+    return tuple(map(runner.saved, files or ()))
+
+
+def _key(case: Case, runner: Runner) -> str | Untestable:
     """Return what decides the results, as a name; why they cannot be computed otherwise."""
     assert case.run is not None
     try:
@@ -30,7 +51,7 @@ def onnxruntime_key(case: Case, runner: Runner) -> str | Untestable:
     return sha256("\0".join(["onnxruntime", *parts]).encode()).hexdigest()
 
 
-def onnxruntime_results(case: Case, runner: Runner, scratch: Path, stop: StopSignal) -> Sequence[Path] | Untestable:
+def _computed(case: Case, runner: Runner, scratch: Path, stop: StopSignal) -> Sequence[Path] | Untestable:
     """Run a case's model on its inputs and write the results to files in `scratch`."""
     import numpy as np  # slow to import, and only this reference needs it
 

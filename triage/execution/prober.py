@@ -23,7 +23,7 @@ from triage.execution.compile_task import CompileTask
 from triage.execution.crash_stack import lacks_names, with_named_stack
 from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
 from triage.execution.judge import DISPATCHES, judge, judge_import, needs_pass, rules_of
-from triage.execution.onnxruntime_reference import onnxruntime_key, onnxruntime_results
+from triage.execution.onnxruntime_reference import onnxruntime_results
 from triage.execution.process import StopSignal, run
 from triage.execution.result_files import intact_results, keep_results
 from triage.execution.run_stage import RunPlanner, RunTask
@@ -398,7 +398,9 @@ class Prober:
         assert case.run is not None
         stop = _AnyOf(self._stop, cancelled)
         if reference.onnxruntime:
-            return self._onnxruntime_results(case, folder or self._results, stop)
+            runner = self.compilers[case.compiler].runner()
+            assert runner  # the case is run
+            return onnxruntime_results(case, runner, folder or self._results, self._claims, self._scratch, stop)
         flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
         plain = replace(case, flags=flags, goldens=(), run=replace(case.run, reference=None, expected=()))
         base = toolchain
@@ -452,22 +454,6 @@ class Prober:
             for record in records:
                 self._recorded(task, record, probe if record is not compiled else None)
         return probe
-
-    def _onnxruntime_results(self, case: Case, folder: Path, stop: StopSignal) -> tuple[str, ...] | Untestable:
-        runner = self.compilers[case.compiler].runner()
-        assert runner  # the case is run
-        key = onnxruntime_key(case, runner)
-        if isinstance(key, Untestable):
-            return key
-        if intact_results(folder / key) is None:
-            with self._claims.claim(key), self._scratch.folder() as scratch:
-                if (files := intact_results(folder / key)) is not None:
-                    return tuple(map(runner.saved, files))
-                results = onnxruntime_results(case, runner, scratch, stop)
-                if isinstance(results, Untestable):
-                    return results
-                keep_results(results, folder / key)
-        return tuple(map(runner.saved, intact_results(folder / key) or ()))
 
     def _recorded(self, task: CompileTask, record: Record, compiled: Probe | None = None) -> Probe:
         """Judge a new record, and keep it unless the machine was to blame. `compiled`: set when it is the record of a run."""
