@@ -93,7 +93,7 @@ def bisect(timeline: Timeline, letters: str, jobs: int = 1, missing: Sequence[in
     runner = CommitRunner(timeline, letters, jobs)
     commits = timeline.commits
     span = timeline.between(commits[0].sha, commits[len(letters) - 1].sha)
-    line = CommitCandidates(timeline, "iree", 0, commit_candidates(timeline, span, [EverySource(missing)]), {})
+    line = CommitCandidates(timeline, "iree", commit_candidates(timeline, span, [EverySource(missing)]), {})
     return run_search(BisectSearch(runner, case_named("case"), line, **more)), runner
 
 
@@ -126,6 +126,22 @@ def test_missing_artifacts_leave_suspects_and_never_a_wrong_culprit(timeline: Ti
     assert {reason for _, reason in found.untestable} == {"the artifact has expired"}
 
 
+def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Timeline) -> None:
+    runner = CommitRunner(timeline, "P" * 17 + "F" * 23)
+    span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
+    candidates = commit_candidates(timeline, span, [EverySource([17])], lambda path: path != "notes.txt")
+    line = CommitCandidates(timeline, "iree", candidates, {})
+    found = run_search(BisectSearch(runner, case_named("case"), line))
+    assert (found.answer, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
+    assert [index for index in runner.asked if index % 3 == 0 and index] == []
+    assert line.shas(12) == (timeline.commits[17].sha, timeline.commits[18].sha)
+
+
+def test_a_range_without_such_commits_keeps_all(timeline: Timeline) -> None:
+    span = timeline.between(timeline.commits[0].sha, timeline.commits[3].sha)
+    assert len(commit_candidates(timeline, span, [EverySource()], lambda _: False)) == 4
+
+
 def test_ends_are_verified(timeline: Timeline) -> None:
     found, runner = bisect(timeline, "F" * 40)
     assert found.answer is Answer.INCONCLUSIVE
@@ -140,7 +156,7 @@ def test_one_wrong_probe_leads_to_no_wrong_culprit(timeline: Timeline) -> None:
         runner = CommitRunner(timeline, letters)
         runner.flips[liar] = ["P" if letters[liar] == "F" else "F"]
         span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
-        line = CommitCandidates(timeline, "iree", 0, commit_candidates(timeline, span, [EverySource()]), {})
+        line = CommitCandidates(timeline, "iree", commit_candidates(timeline, span, [EverySource()]), {})
         found = run_search(BisectSearch(runner, case_named("case"), line))
         assert found.answer is not Answer.CULPRIT or names(timeline, found) == [17], liar
 

@@ -47,7 +47,7 @@ def search(
     made = BisectSearch(
         CommitRunner(timeline, letters),  # type: ignore[arg-type]
         case_named("case"),
-        CommitCandidates(timeline, "iree", 0, spots, {source.name: source}),
+        CommitCandidates(timeline, "iree", spots, {source.name: source}),
         kind=kind,
         witness=witness,
     )
@@ -125,7 +125,7 @@ def test_the_answer_without_evidence_mentions_none(timeline: Timeline) -> None:
 def test_passes_are_not_compared_for_a_few_suspects(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20)
     line = made.range
-    short = CommitCandidates(line.timeline, line.family, 17, line.candidates[17:23], line.sources)
+    short = CommitCandidates(line.timeline, line.family, line.candidates[17:23], line.sources)
     run_search(replace(made, range=short))
     assert asked == []
 

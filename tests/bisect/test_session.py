@@ -27,7 +27,7 @@ LETTERS = "P" * 17 + "F" * 23
 
 def session_on(timeline: Timeline, folder: Path, letters: str = LETTERS, missing: tuple[int, ...] = ()) -> Session:  # noqa: F811
     span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
-    line = CommitCandidates(timeline, "iree", 0, commit_candidates(timeline, span, [EverySource(missing)]), {})
+    line = CommitCandidates(timeline, "iree", commit_candidates(timeline, span, [EverySource(missing)]), {})
     search = BisectSearch(CommitRunner(timeline, letters), case_named("case"), line)
     assert search.begin()
     return Session(search, Journal(folder, ["case"]))
@@ -198,3 +198,14 @@ def test_a_log_that_contradicts_an_end_is_refused(timeline: Timeline, tmp_path: 
 def test_a_line_that_is_not_of_a_git_log_is_named() -> None:
     with pytest.raises(BadInput, match=r"bisect\.log:2:1"):
         from_git_log("git bisect start\nrm -rf /\n", BisectKind.REGRESSION, "bisect.log")
+
+
+def test_a_verdict_about_a_commit_without_effect_counts_for_the_one_before(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
+    span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
+    candidates = commit_candidates(timeline, span, [EverySource()], lambda path: path != "notes.txt")
+    line = CommitCandidates(timeline, "iree", candidates, {})
+    search = BisectSearch(CommitRunner(timeline, LETTERS), case_named("case"), line)
+    assert search.begin()
+    session = Session(search, Journal(tmp_path, ["case"]))
+    session.take_in(from_git_log(f"git bisect bad {timeline.commits[18].sha}", BisectKind.REGRESSION, "log"))
+    assert search.belief.bounds == (0, 12)

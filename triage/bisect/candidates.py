@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,11 @@ class BisectRange(ABC):
     @abstractmethod
     def revision(self, index: int) -> Revision:
         """The revision that names a candidate."""
+
+    def shas(self, index: int) -> tuple[str, ...]:
+        """The commits that a candidate stands for."""
+        commit = self.revision(index).commit
+        return (commit,) if commit else ()
 
     def case(self, index: int, case: Case) -> Case | Untestable:  # noqa: ARG002 - subclasses use it
         """The case to compile at a candidate; `case` is the one of the bisect."""
@@ -93,24 +99,27 @@ class ReleaseCandidates(BisectRange):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A commit. `offers`: the compilers that can be had for it, cheapest first; `untestable`: why there is none."""
+    """A commit. `offers`: the compilers that can be had for it, cheapest first; `untestable`: why there is none.
+
+    others: the commits after it that cannot change what the compiler does; their compilers stand for that of this one.
+    """
 
     commit: Commit
     offers: tuple[Offer, ...] = ()
     untestable: str | None = None
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
 
-    first: index of candidate 0 on the timeline. ends: toolchains of the two ends where they are not named by their commits.
+    ends: toolchains of the two ends where they are not named by their commits.
     project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`.
     """
 
     timeline: Timeline
     family: str
-    first: int
     candidates: tuple[Candidate, ...]
     sources: Mapping[str, Source]
     ends: tuple[ToolchainRef | None, ToolchainRef | None] = (None, None)
@@ -132,6 +141,9 @@ class CommitCandidates(BisectRange):
         end = self._end(index)
         return replace(commit, name=end.revision.name) if end else commit
 
+    def shas(self, index: int) -> tuple[str, ...]:
+        return (self.candidates[index].commit.sha, *self.candidates[index].others)
+
     def closed(self) -> Mapping[int, str]:
         return {
             index: candidate.untestable or _NO_OFFER
@@ -152,10 +164,11 @@ class CommitCandidates(BisectRange):
         commits = self._commits()
         reasons = explain(commits, self._located(clues), self.project)
         links = self.timeline.links or links_of(self.web)
-        moves = self.timeline.pin_moves([self.first + index for index in indices], self.pin) if self.pin else {}
+        places = {index: self.timeline.place(self.candidates[index].commit.sha).index for index in indices}
+        moves = self.timeline.pin_moves(places.values(), self.pin) if self.pin else {}
         notes: dict[str, CommitNote] = {}
         for index in (index for index in indices if index > 0):
-            commit, move = commits[index - 1], moves.get(self.first + index)
+            commit, move = commits[index - 1], moves.get(places[index])
             notes[commit.sha] = replace(
                 commit_note(commit, links),
                 pinned=(move.path, move.before or "", move.after or "") if move else None,
@@ -167,7 +180,7 @@ class CommitCandidates(BisectRange):
         return located(clues, self.timeline.repository, self.candidates[-1].commit.sha, self.project)
 
     def _commits(self) -> tuple[Commit, ...]:
-        return self.timeline.with_files(range(self.first + 1, self.first + len(self.candidates)))
+        return self.timeline.with_files(self.timeline.place(each.commit.sha).index for each in self.candidates[1:])
 
     def _end(self, index: int) -> ToolchainRef | None:
         return self.ends[0] if index == 0 else self.ends[1] if index == len(self.candidates) - 1 else None
@@ -210,10 +223,13 @@ def commit_note(commit: Commit, links: Links | None) -> CommitNote:
     )
 
 
-def commit_candidates(timeline: Timeline, span: CommitRange, sources: Iterable[Source]) -> tuple[Candidate, ...]:
+def commit_candidates(
+    timeline: Timeline, span: CommitRange, sources: Iterable[Source], changes: Callable[[str], bool] = lambda _: True
+) -> tuple[Candidate, ...]:
     """Ask every source for compilers of the span's commits, its old end included.
 
-    A source that fails is left out when another one answers.
+    A source that fails is left out when another one answers. changes: whether a file can change what the compiler does.
+    Commits without such a file are no candidates, unless there are no others.
 
     Raises:
         EnvironmentFailure: Every source failed.
@@ -228,12 +244,29 @@ def commit_candidates(timeline: Timeline, span: CommitRange, sources: Iterable[S
             failures.append(error)
     if failures and not offers:
         raise failures[0]
-    return tuple(_candidate(timeline.commits[index], index, offers) for index in range(first, last + 1))
+    commits = timeline.with_files(range(first + 1, last + 1))
+    roots = [
+        first,
+        *(
+            first + 1 + n
+            for n, commit in enumerate(commits)
+            if not commit.files or any(map(changes, (f.path for f in commit.files)))
+        ),
+    ]
+    if len(roots) < 2:
+        roots = list(range(first, last + 1))
+    return tuple(_candidate(timeline.commits[start:end], start, offers) for start, end in pairwise([*roots, last + 1]))
 
 
-def _candidate(commit: Commit, index: int, offers: Sequence[Offer]) -> Candidate:
+def _candidate(commits: Sequence[Commit], start: int, offers: Sequence[Offer]) -> Candidate:
     # An offer from a branch has more changes than the commit where the branch left the line, so it proves nothing about it.
-    exact = [offer for offer in offers if offer.position.index == index and offer.position.exact]
-    usable = sorted((offer for offer in exact if offer.untestable is None), key=lambda offer: offer.seconds)
+    inside = range(start, start + len(commits))
+    exact = [offer for offer in offers if offer.position.index in inside and offer.position.exact]
+    # A compiler that is made on request, whose item is its commit, is made for the first commit only.
+    exact = [
+        offer for offer in exact if offer.position.index == start or not offer.seconds or offer.item != offer.revision.commit
+    ]
+    usable = [offer for offer in exact if offer.untestable is None]
+    usable.sort(key=lambda offer: (offer.seconds, offer.position.index))
     why = next((offer.untestable for offer in exact if offer.untestable), _NO_OFFER)
-    return Candidate(commit, tuple(usable), None if usable else why)
+    return Candidate(commits[0], tuple(usable), None if usable else why, tuple(commit.sha for commit in commits[1:]))

@@ -286,8 +286,7 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
     return CommitCandidates(
         timeline=timeline,
         family=request.case.compiler,
-        first=span.good.index,
-        candidates=commit_candidates(timeline, span, sources),
+        candidates=commit_candidates(timeline, span, sources, request.project.can_change),
         sources={source.name: source for source in sources},
         ends=(old.ref, new.ref),
         project=request.project.name,

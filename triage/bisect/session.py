@@ -278,8 +278,8 @@ class Session:
         matches = [
             index
             for index in range(len(self.search.range))
-            if (revision := self.search.range.revision(index)).name == name
-            or (len(name) >= 4 and (revision.commit or "").startswith(name))
+            if self.search.range.revision(index).name == name
+            or (len(name) >= 4 and any(sha.startswith(name) for sha in self.search.range.shas(index)))
         ]
         return matches[0] if len(matches) == 1 else None
 

@@ -127,3 +127,16 @@ def test_the_repository_of_artifacts(history: History, workspace: Workspace, mon
         history, workspace, "artifacts: {workflow: w, artifact: a, repository: c/d, api: https://x/api}\n"
     )._actions
     assert (found.slug, found.api) == ("c/d", "https://x/api")
+
+
+@pytest.mark.parametrize(
+    ("paths", "changing"),
+    [
+        ("[]", {"a.cpp", "docs/a.md", "lib/test/a.mlir"}),
+        ("['!docs', '!*/test/*']", {"a.cpp"}),
+        ("[lib, '!*.md']", {"lib/test/a.mlir"}),
+    ],
+)
+def test_paths_name_the_files_that_can_change_the_compiler(paths: str, changing: set[str]) -> None:
+    project = parse_project("t.yaml", f"{SMALL}paths: {paths}\n")
+    assert {path for path in ("a.cpp", "docs/a.md", "lib/test/a.mlir") if project.can_change(path)} == changing

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -45,12 +46,23 @@ class Project(MappingFormat):
     command: ScriptSection | None = None
     build: BuildSection | None = None
     llvm: Text | None = Field(default=None, description="Submodule, or file with a sha, that pins LLVM.")
-    paths: Texts = Field(default=(), description="Folders that can change what the compiler does (default: all).")
+    paths: Texts = Field(
+        default=(),
+        description="Shell patterns of the files that can change what the compiler does, or with ! of those that cannot "
+        "(default: all can). A commit bisect leaves out commits that change no such file.",
+        examples=["!docs/*"],
+    )
 
     def sections(self) -> dict[str, SourceSection]:
         """The sections of sources by their keys."""
         values = ((key, getattr(self, key)) for key in type(self).model_fields)
         return {key: value for key, value in values if isinstance(value, SourceSection)}
+
+    def can_change(self, path: str) -> bool:
+        """Whether a file of the repository can change what the compiler does."""
+        wanted = [pattern for pattern in self.paths if not pattern.startswith("!")]
+        unwanted = [pattern[1:] for pattern in self.paths if pattern.startswith("!")]
+        return (not wanted or _matches(path, wanted)) and not _matches(path, unwanted)
 
     @model_validator(mode="after")
     def _wheels_have_a_name(self) -> Self:
@@ -135,6 +147,10 @@ def find_project(family: str, *folders: Path) -> Project:
             return project
     paths = " or ".join(str(folder / FILE) for folder in folders) or FILE
     raise BadInput(f"no project file says where {family} compilers come from: write {paths} with `compiler: {family}`")
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/") for pattern in patterns)
 
 
 def _folder() -> Traversable:
