@@ -24,6 +24,7 @@ from triage.model.outcome import Untestable
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.base import Offer, Source
+from triage.toolchains.sources.remote_build import BuildWorkers
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_OFFER = "no source offers a compiler of this commit"
@@ -63,6 +64,10 @@ class BisectRange(ABC):
     def seconds(self) -> Floats:
         """Seconds to obtain each compiler, shape (N,), infinite where there is none."""
         return np.zeros(len(self))
+
+    def jobs(self, most: int) -> int:
+        """How many candidates to probe at once; `most`: compiles that run at once."""
+        return most
 
     def obtained(self) -> Mapping[str, int]:
         """How many compilers were downloaded or built since the range was made, by the name of their source."""
@@ -115,7 +120,8 @@ class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
 
     ends: toolchains of the two ends where they are not named by their commits.
-    project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`.
+    project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`. workers: connects
+    to the machines that build commits.
     """
 
     timeline: Timeline
@@ -126,6 +132,7 @@ class CommitCandidates(BisectRange):
     project: str | None = None
     pin: str | None = None
     web: str | None = None
+    workers: Callable[[], BuildWorkers] | None = None
     _brought: list[str] = field(default_factory=list)  # sources that compilers came from
 
     def __len__(self) -> int:
@@ -153,6 +160,9 @@ class CommitCandidates(BisectRange):
 
     def seconds(self) -> Floats:
         return np.array([candidate.offers[0].seconds if candidate.offers else math.inf for candidate in self.candidates])
+
+    def jobs(self, most: int) -> int:
+        return min(most, self.workers().build_slots) if self.workers else most
 
     def obtained(self) -> Mapping[str, int]:
         return Counter(self._brought)

@@ -282,7 +282,8 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
     workspace = request.runner.registry.workspace
     timeline = line_to(request.repository, workspace.home, new.commit)
     span = timeline.between(old.commit, new.commit)
-    sources = sources_of(request.project, request.repository, workspace, Path().absolute())
+    workers = request.runner.build_workers if request.project.build else None
+    sources = sources_of(request.project, request.repository, workspace, Path().absolute(), workers)
     return CommitCandidates(
         timeline=timeline,
         family=request.case.compiler,
@@ -292,6 +293,7 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
         project=request.project.name,
         pin=request.project.llvm,
         web=request.project.repository,
+        workers=workers,
     )
 
 

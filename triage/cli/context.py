@@ -76,7 +76,7 @@ def open_runner(
             )
             runner = ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
             if delivered is None:
-                runner.connect = _connection(app, runner, jobs, closing)
+                runner.connect = runner.build_workers = _connection(app, runner, jobs, closing)
             yield runner
     except BaseException:
         stop.set()
@@ -106,7 +106,7 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
                 except ImportError as error:
                     advice = f"pip install 'iree-triage[cluster]' ({error})"
                     raise BadInput(f"--executor dask needs an extra: {advice}") from error
-                code = WorkerCode(worker.ProbePlugin, worker.probe_here, worker.content, worker.versions)
+                code = WorkerCode(worker.ProbePlugin, worker.probe_here, worker.build_here, worker.content, worker.versions)
                 connected.append(closing.enter_context(open_cluster(address or None, jobs, runner.memory_mb, code)))
             return connected[0]
 

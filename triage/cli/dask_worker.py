@@ -6,8 +6,8 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cache
+from hashlib import blake2b, sha256
 from importlib.metadata import version
 from typing import Any
 
@@ -21,10 +21,16 @@ from triage.execution.delivery import RemoteAnswer, RemoteJob, keys_of, sent_fac
 from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeRunner
 from triage.execution.scratch import Scratch
+from triage.execution.streams import Log
+from triage.git_history import Repository
+from triage.git_history.checkout import repository_with
 from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
+from triage.model.errors import EnvironmentFailure, Interrupted, TriageError, Unobtainable
 from triage.model.outcome import Cause, Untestable
-from triage.toolchains.home import home_path
+from triage.toolchains.home import disk_errors, home_path, open_home
+from triage.toolchains.sources.build import SourceBuilds
+from triage.toolchains.sources.remote_build import BuildAnswer, BuildOrder, packed
+from triage.toolchains.workspace import Workspace
 
 _DELIVERED = "delivered"  # the folder of files that clients sent
 
@@ -73,6 +79,36 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         except (TriageError, OSError) as error:
             return RemoteAnswer(self._address, problem=str(error))
 
+    def build(self, order: BuildOrder, cancelled: threading.Event) -> BuildAnswer:
+        """Build a commit, or find it among the toolchains of this machine. Its failure is not stored: this machine may be the
+        reason, which the client decides.
+        """
+        if versions() != self.client:
+            return BuildAnswer(self._address, problem=f"it has {versions()}, the client {self.client}")
+        try:
+            workspace = Workspace(open_home(), stop=cancelled)
+            builds = SourceBuilds(workspace, self._repository(order, workspace), order.project, order.steps)
+            try:
+                archive = packed(builds.make(order.sha))
+            except Unobtainable as error:
+                return BuildAnswer(self._address, log=builds.log_of(order.sha), failure=error.reason)
+            return BuildAnswer(self._address, archive, sha256(archive).hexdigest(), builds.log_of(order.sha))
+        except Interrupted:
+            return BuildAnswer(self._address, problem="stopped")
+        except (TriageError, OSError, MemoryError) as error:
+            return BuildAnswer(self._address, problem=str(error) or type(error).__name__)
+
+    def _repository(self, order: BuildOrder, workspace: Workspace) -> Repository:
+        """Return a repository that has the commit: the client's where this machine has it, else a clone."""
+        name = blake2b(order.url.encode(), digest_size=6).hexdigest()
+        folder = workspace.home / "clones" / name
+        log_path = workspace.home / "logs" / f"clone-{name}.log"
+        with disk_errors("clone the repository"):
+            folder.mkdir(parents=True, exist_ok=True)
+            log_path.parent.mkdir(exist_ok=True)
+            with workspace.locked(folder.with_name(f".{name}.lock"), f"clone {order.project}"), Log(log_path) as log:
+                return repository_with(order.sha, order.clone, order.url, folder, log, workspace.stop)
+
     def _answer(self, runner: ProbeRunner, job: RemoteJob, case: Case, cancelled: StopSignal) -> RemoteAnswer:
         toolchain = runner.registry.obtain(runner.registry.resolve(job.rev, job.family))
         task = runner.prober.plan(case, toolchain)
@@ -109,23 +145,33 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
             return self._opened[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
-    """Set once nobody waits for a task that a worker runs."""
+class Released(threading.Event):
+    """Set once nobody waits for the task that a worker runs now."""
 
-    worker: Worker
-    key: Any
+    def __init__(self, worker: Worker) -> None:
+        super().__init__()
+        self._worker, self._key = worker, worker.get_current_task()
 
     def is_set(self) -> bool:
-        task = self.worker.state.tasks.get(self.key)
-        return task is None or task.state not in ("executing", "long-running")
+        task = self._worker.state.tasks.get(self._key)
+        return super().is_set() or task is None or task.state not in ("executing", "long-running")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self.is_set() or super().wait(timeout) or self.is_set()
 
 
 def probe_here(plugin: str, jobs: Sequence[RemoteJob], digests: Sequence[str], *contents: bytes) -> list[RemoteAnswer]:
     """Make probes in turn on the worker that runs this function. contents: of the files with these digests."""
     files, worker = dict(zip(digests, contents, strict=True)), get_worker()
-    cancelled = Released(worker, worker.get_current_task())
+    cancelled = Released(worker)
     return [worker.plugins[plugin].probe(job, files, cancelled) for job in jobs]
+
+
+def build_here(plugin: str, order: BuildOrder) -> BuildAnswer:
+    """Build a commit on the worker that runs this function."""
+    worker = get_worker()
+    answer: BuildAnswer = worker.plugins[plugin].build(order, Released(worker))
+    return answer
 
 
 def content(data: bytes) -> bytes:

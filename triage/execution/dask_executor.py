@@ -1,4 +1,4 @@
-"""Make probes on the workers of a Dask cluster. Meaning is computed here, from the facts that workers return."""
+"""Make probes and builds on the workers of a Dask cluster. Meaning is computed here, from the facts that workers return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -28,6 +28,7 @@ from triage.execution.runner import ProbeJob, ProbeRunner, Scheduler
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.outcome import Cause, Measured, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.sources.remote_build import BuildAnswer, BuildOrder
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
 _TICK = 0.1  # seconds between looks at the stop signal
@@ -36,6 +37,8 @@ _AHEAD = 2  # tasks a slot that are sent before they can start
 _SMALL = 64 << 10  # bytes of a file that travels with each job
 _MANY_SLOTS = 200  # with more, several jobs are sent together
 _TOGETHER = 8  # jobs at most
+_BUILDS = "builds"  # the resource of workers that build
+_BUILDS_ON_A_MACHINE = 4  # at once, as without a cluster
 _NIGHTLY = re.compile(r"\d+\.\d+")
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
@@ -51,13 +54,16 @@ class WorkerCode:
 
     plugin: Callable[[str], WorkerPlugin]
     probe: Callable[..., list[RemoteAnswer]]
+    build: Callable[..., BuildAnswer]
     content: Callable[[bytes], bytes]
     versions: Callable[[], str]
 
 
 @dataclass
 class DaskCluster:
-    """The connection to a scheduler, whose workers have the plugin. slots: jobs that run at once."""
+    """The connection to a scheduler, whose workers have the plugin. slots: jobs that run at once; builders: workers that have
+    built a commit.
+    """
 
     client: Client
     code: WorkerCode
@@ -68,6 +74,7 @@ class DaskCluster:
     _contents: dict[str, Future] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_noted: bool = False
+    builders: set[str] = field(default_factory=set)
 
     def executor(self, runner: ProbeRunner, local: Scheduler) -> DaskExecutor:
         """Return what makes the probes of one search."""
@@ -89,6 +96,65 @@ class DaskCluster:
             resources=dict(needs) or None,
             workers=others or None,
         )
+
+    @property
+    def build_slots(self) -> int:
+        """How many commits to build at once: as many as workers offer `builds`, else a few on each machine."""
+        workers = list(_workers(self.client).values())
+        offered = sum(worker["resources"].get(_BUILDS, 0) for worker in workers)
+        hosts = Counter(worker["host"] for worker in workers for _ in range(worker["nthreads"]))
+        return int(offered) or sum(min(_BUILDS_ON_A_MACHINE, count) for count in hosts.values()) or 1
+
+    def build(self, order: BuildOrder, stop: StopSignal) -> BuildAnswer:
+        """Build a commit on a worker. That it does not build is believed only of a worker that has built another commit:
+        one without a compiler builds none. Errors as of `BuildWorkers.build`.
+        """
+        problems: dict[str, str] = {}
+        log = b""
+        for _ in range(2 * _ATTEMPTS):
+            workers = _workers(self.client)
+            offering = {address for address, worker in workers.items() if worker["resources"].get(_BUILDS)}
+            others = (offering or set(workers)) - set(problems)
+            if len(problems) == _ATTEMPTS or (problems and not others):
+                break
+            answer = self._built(order, bool(offering), (others & self.builders or others) if problems else (), stop)
+            if answer is None:
+                continue
+            if answer.is_whole:
+                self.builders.add(answer.worker)
+                return answer
+            if answer.failure and answer.worker in self.builders:
+                return answer
+            unproven = f"{answer.failure}, and this worker has built no other commit" if answer.failure else None
+            problems[answer.worker] = answer.problem or unproven or "its toolchain was damaged on the way"
+            log += answer.log
+        reasons = "; ".join(f"{worker}: {reason}" for worker, reason in problems.items())
+        return BuildAnswer("", log=log, problem=f"no worker could build {order.sha[:10]}: {reasons or 'answers were lost'}")
+
+    def _built(self, order: BuildOrder, offered: bool, only: Collection[str], stop: StopSignal) -> BuildAnswer | None:
+        """Return what a worker answers; None when the scheduler was restarted meanwhile. only: workers, if not any."""
+        needs = {_BUILDS: 1.0} if offered else None
+        done: SimpleQueue[Future] = SimpleQueue()
+        future = self.client.submit(
+            self.code.build, self.plugin.name, order, pure=False, resources=needs, workers=list(only) or None
+        )
+        future.add_done_callback(done.put)
+        try:
+            arrived(self.client, done, [stop])
+        except BaseException:
+            with suppress(Exception):
+                self.client.cancel([future], force=True)
+            raise
+        if future.status == "error":
+            error = future.exception()
+            why = "ended its worker each time" if isinstance(error, KilledWorker) else "failed on a worker"
+            raise EnvironmentFailure(f"the build of {order.sha[:10]} {why}: {_short(error)}")
+        try:
+            answer: BuildAnswer = future.result()
+        except Exception:  # the worker or the scheduler is gone together with the answer
+            self.renew()
+            return None
+        return answer
 
     def renew(self) -> None:
         """Install the plugin again when the scheduler is another one than before, and knows nothing of this client."""
@@ -249,7 +315,8 @@ class DaskExecutor:
             with suppress(Exception):
                 self.cluster.client.cancel(list(running), force=True)
             raise
-        yield from self.local.run(here) if here else ()
+        if here:
+            yield from replace(self.local, obtained=max(self.local.obtained, self.cluster.build_slots)).run(here)
 
     def _prepared(self, job: ProbeJob) -> Probe | ProbeJob | _Sent:
         """Return the probe of a job where it is known, the job itself where only this machine can make it, or what to send."""
@@ -281,13 +348,11 @@ class DaskExecutor:
         return _Sent(job, task, remote, files, needs)
 
     def _note_build(self) -> None:
-        """Say once that workers do not obtain toolchains of commits, whose bytes could differ between machines."""
+        """Say once that workers do not compile with toolchains of commits, whose bytes could differ between machines."""
         with self.cluster.lock:
             is_noted, self.cluster.is_noted = self.cluster.is_noted, True
         if not is_noted:
-            self.runner.progress.note(
-                "toolchains of commits are built or obtained on this machine and compile here, not on workers"
-            )
+            self.runner.progress.note("workers build commits; their toolchains are copied to this machine and compile here")
 
     def _needs(self, task: CompileTask) -> dict[str, float]:
         """Return the resources of a job, as far as the workers name them. A job that needs more memory than any has it all."""
@@ -319,7 +384,7 @@ class DaskExecutor:
 
     def _received(self, running: dict[Future, list[_Sent]], done: SimpleQueue[Future]) -> Iterator[Probe]:
         """Wait for answers, and yield the probes of those that are right. Other jobs are sent again, each by itself."""
-        futures = self._arrived(done)
+        futures = arrived(self.cluster.client, done, self._signals)
         finished = [future for future in futures if future.status == "finished" and future in running]
         try:
             answers = dict(zip(finished, self.cluster.client.gather(finished), strict=True)) if finished else {}
@@ -351,24 +416,6 @@ class DaskExecutor:
                 if self.runner.observer and not sent.job.trial:
                     self.runner.observer.ended(sent.job, probe)
                 yield probe
-
-    def _arrived(self, done: SimpleQueue[Future]) -> list[Future]:
-        """Return the jobs that ended, at least one. Interrupted when stopped, EnvironmentFailure without a scheduler."""
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            with suppress(Empty):
-                futures = [done.get(timeout=_TICK)]
-                while not done.empty():
-                    futures.append(done.get())
-                return futures
-            if any(signal.is_set() for signal in self._signals):
-                raise Interrupted("stopped")
-            if self.cluster.client.status == "running":
-                deadline = time.monotonic() + _PATIENCE
-            elif time.monotonic() > deadline or self.cluster.client.status == "closed":
-                raise EnvironmentFailure(
-                    "the Dask scheduler does not answer; start it and run the command again: finished work is cached"
-                )
 
     def _judged(self, sent: _Sent, future: Future, answer: RemoteAnswer | None, records: Sequence[Record]) -> Probe | None:
         """Return the probe of an answer; None when the job has to be made again."""
@@ -404,6 +451,25 @@ class DaskExecutor:
         toolchain = sent.task.toolchain
         outcome = Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reason}")
         return Probe(sent.job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+
+
+def arrived(client: Client, done: SimpleQueue[Future], signals: Sequence[StopSignal]) -> list[Future]:
+    """Return the jobs that ended, at least one. Interrupted when stopped, EnvironmentFailure without a scheduler."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        with suppress(Empty):
+            futures = [done.get(timeout=_TICK)]
+            while not done.empty():
+                futures.append(done.get())
+            return futures
+        if any(signal.is_set() for signal in signals):
+            raise Interrupted("stopped")
+        if client.status == "running":
+            deadline = time.monotonic() + _PATIENCE
+        elif time.monotonic() > deadline or client.status == "closed":
+            raise EnvironmentFailure(
+                "the Dask scheduler does not answer; start it and run the command again: finished work is cached"
+            )
 
 
 def _rev_of(ref: ToolchainRef) -> str | None:

@@ -21,6 +21,7 @@ from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.sources.remote_build import BuildWorkers
 
 _DOWNLOADS = 4  # at once; more would share the same bandwidth
 _HEADROOM = 1.25  # the peak of a compile varies between runs and releases
@@ -55,8 +56,8 @@ class Executor(Protocol):
         """Yield the probes as they are ready, one for each job."""
 
 
-class Cluster(Protocol):
-    """Other machines that make probes. slots: how many at once."""
+class Cluster(BuildWorkers, Protocol):
+    """Other machines that make probes and builds. slots: how many probes at once."""
 
     slots: int
 
@@ -110,7 +111,8 @@ class Scheduler:
     """Runs jobs in threads: at most `jobs` at once, within the memory, each after its toolchain is obtained.
 
     obtain: installs a toolchain if need be; probe: makes one probe; reservation: MiB to set aside for a case;
-    memory_mb: what the running jobs may use together. A job that needs more than that runs alone.
+    memory_mb: what the running jobs may use together. A job that needs more than that runs alone. obtained: toolchains that are
+    obtained at once.
     """
 
     obtain: Callable[[ToolchainRef], Toolchain]
@@ -119,6 +121,7 @@ class Scheduler:
     stop: threading.Event
     jobs: int
     memory_mb: float
+    obtained: int = _DOWNLOADS
 
     def run(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
         """Yield the probes as they are ready.
@@ -127,7 +130,7 @@ class Scheduler:
         may be obtained another time. An error, Ctrl-C and closing the iterator set `stop` and wait for what runs.
         """
         refs = {_key(job.ref): job.ref for job in jobs}
-        fetchers = ThreadPoolExecutor(max_workers=min(_DOWNLOADS, max(1, len(refs))))
+        fetchers = ThreadPoolExecutor(max_workers=min(self.obtained, max(1, len(refs))))
         workers = ThreadPoolExecutor(max_workers=self.jobs)
         fetched = {key: fetchers.submit(self.obtain, ref) for key, ref in refs.items()}
         waiting = list(jobs)
@@ -210,6 +213,7 @@ class ProbeRunner:
         self.compiles = 0  # made so far, cached answers not counted
         self.observer: ProbeObserver | None = None
         self.connect: Callable[[], Cluster] | None = None  # to a cluster, when the first job needs it
+        self.build_workers: Callable[[], BuildWorkers] | None = None  # the same one, also where probes are made here
 
     @property
     def jobs(self) -> int:
@@ -219,9 +223,11 @@ class ProbeRunner:
     def with_threshold(self, threshold: MetricThreshold | RunJudge) -> ProbeRunner:
         """Return a runner for which a number above the threshold is a failure. Programs are measured one at a time."""
         jobs = self.local_jobs if isinstance(threshold, MetricThreshold) else 1
-        return ProbeRunner(
+        runner = ProbeRunner(
             self.registry, self.prober, self.evidence, self.stop, jobs=jobs, progress=self.progress, threshold=threshold
         )
+        runner.build_workers = self.build_workers
+        return runner
 
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
         """Make one probe on this machine and wait for it."""

@@ -20,7 +20,7 @@ from triage.execution.environment import Purpose
 from triage.execution.process import StopSignal, run_logged
 from triage.execution.streams import Log
 from triage.git_history.repository import GitRefused, Repository
-from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Ending, Execution
 from triage.model.progress import Progress, Silent, Task
 
@@ -37,11 +37,12 @@ _SETTINGS = (
 )
 _SHARED_SETTINGS = r"^(url|http|credential|protocol|filter)\.|^core\.sshcommand$"
 _SUBMODULE_PATHS = r"^submodule\..*\.path$"
+_PLAIN: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_PROTOCOL_FROM_USER": "0"}
 _ASIDE = re.compile(r"(?<=://)[^/@\s]*@")  # a user name or a token in an address
 
 
 class FetchFailed(EnvironmentFailure):
-    """A commit of a submodule could not be fetched."""
+    """A commit could not be fetched."""
 
 
 class GitFailed(EnvironmentFailure):
@@ -106,7 +107,7 @@ class GitRunner:
                 if tree.has(self, sha):
                     return
                 error = EnvironmentFailure(f"it has no commit {sha[:10]}")
-        self.refused[url] = f"cannot fetch the submodule {tree.name} from {shown}: {error}"
+        self.refused[url] = f"cannot fetch {tree.name} from {shown}: {error}"
         raise FetchFailed(self.refused[url]) from error
 
 
@@ -178,6 +179,24 @@ class Tree:
                     (Path(folder) / name).unlink(missing_ok=True)
 
 
+def repository_with(sha: str, clone: Path, url: str, folder: Path, log: Log, stop: StopSignal) -> Repository:
+    """Return a repository that has a commit: a clone of the user, else one in a folder, fetched from an address if need be.
+
+    Raises:
+        EnvironmentFailure: neither has the commit.
+    """
+    with suppress(BadInput):
+        repository = Repository(clone)
+        repository.resolve(sha)
+        return repository
+    tree = Tree("the repository", folder, folder / ".git", ())
+    git = GitRunner(log, _PLAIN, stop, Silent().task(""))
+    tree.prepare(git, {"remote.origin.url": url}, "sha256" if len(sha) == 64 else "sha1")
+    if not tree.has(git, sha):
+        git.fetch(tree, url, sha)
+    return Repository(folder)
+
+
 @dataclass(frozen=True, slots=True)
 class Checkout:
     """The checked-out commits of a user's repository in a folder of this program."""
@@ -198,8 +217,8 @@ class Checkout:
         """The variables for git beside `Purpose.GIT`: the user's settings of this repository that a fetch needs; git never
         asks for a password.
         """
-        env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_PROTOCOL_FROM_USER": "0"}
         settings = self._shared_settings()
+        env = dict(_PLAIN)
         if not {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys() and "core.sshcommand" not in dict(settings):
             env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o ConnectTimeout=10"
         count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
@@ -230,7 +249,7 @@ class Checkout:
 
     def _place(self, git: GitRunner, tree: Tree, sha: str, *, submodules: bool) -> None:
         object_format = self.repository.ask("rev-parse", "--show-object-format").decode().strip()
-        settings = {"remote.origin.url": self._address()}
+        settings = {"remote.origin.url": self.address}
         if self.repository.is_partial:
             settings |= {"core.repositoryformatversion": "1", "extensions.partialClone": "origin"}
             settings |= {"remote.origin.promisor": "true", "remote.origin.partialclonefilter": "blob:none"}
@@ -247,7 +266,7 @@ class Checkout:
             theirs = tuple(dict.fromkeys(owner / "modules" / name for owner in owners))
             lenders = tuple(owner for owner in theirs if (owner / "objects").is_dir())
             git_dir = tree.git_dir / "modules" / name
-            label = str((tree.folder / path).relative_to(self.folder))
+            label = f"the submodule {(tree.folder / path).relative_to(self.folder)}"
             submodule = Tree(label, tree.folder / path, git_dir, lenders)
             git.task.describe(f"check out {label}")
             submodule.prepare(git, {"remote.origin.url": url}, object_format)
@@ -256,8 +275,9 @@ class Checkout:
             _switch(git, submodule, sha)
             self._place_submodules(git, submodule, theirs, object_format)
 
-    def _address(self) -> str:
-        """The address that relative addresses of submodules refer to."""
+    @property
+    def address(self) -> str:
+        """The address of the repository, which relative addresses of submodules refer to."""
         home = self.repository.work_tree or self.repository.common_dir
         remote = self.repository.remote
         return str((home / remote).resolve()) if remote and remote.startswith(("./", "../")) else remote or str(home)

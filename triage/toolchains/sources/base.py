@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from triage.git_history import CommitPosition, Repository, Timeline
 from triage.model.revision import Revision
+from triage.toolchains.sources.remote_build import BuildWorkers
 from triage.toolchains.workspace import Workspace
 
 
@@ -56,7 +57,8 @@ class Source(Protocol):
 class SourceContext:
     """What a source is made from, beside its own section of the project file.
 
-    folder: Where relative commands run. distribution: The name of the project's wheels.
+    folder: Where relative commands run. distribution: The name of the project's wheels. workers: Connects to the machines
+    that build commits, if this one does not.
     """
 
     workspace: Workspace
@@ -65,6 +67,7 @@ class SourceContext:
     project: str
     distribution: str | None
     web_page: str | None
+    workers: Callable[[], BuildWorkers] | None = None
 
 
 def commit_offer(

@@ -21,6 +21,7 @@ from triage.model.revision import Revision
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection
+from triage.toolchains.sources.remote_build import BuildWorkers
 from triage.toolchains.sources.script import ScriptSection
 from triage.toolchains.sources.section import SourceSection, Text, Texts, Url
 from triage.toolchains.sources.wheels import Nightlies, NightliesSection, ReleasesSection
@@ -72,11 +73,17 @@ class Project(MappingFormat):
         return self
 
 
-def sources_of(project: Project, repository: Repository, workspace: Workspace, folder: Path) -> tuple[Source, ...]:
-    """The project's sources, usually the cheapest first. They are not asked yet. `folder`: where relative commands run.
+def sources_of(
+    project: Project,
+    repository: Repository,
+    workspace: Workspace,
+    folder: Path,
+    workers: Callable[[], BuildWorkers] | None = None,
+) -> tuple[Source, ...]:
+    """The project's sources, usually the cheapest first. They are not asked yet. folder, workers: see `SourceContext`.
     BadInput when neither the project nor the clone's remote names the repository of artifacts.
     """
-    context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository)
+    context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository, workers)
     return tuple(section.open(context) for section in project.sections().values())
 
 
