@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -188,12 +189,14 @@ def kernel(*types: str, tiles: str = "") -> Op:
 
 def passes(text: str, start: Op) -> Trace:
     """`Tile:f32+f32;4` is a pass that leaves two operations of these types with these tile sizes; `!` marks a failure."""
-    dumps = [("Outline", module(MAIN, device=(start,)))]
+    return traced(("Outline", module(MAIN, device=(start,))), *kernel_dumps(text))
+
+
+def kernel_dumps(text: str) -> Iterator[tuple[str, Op]]:
     for word in text.split():
         name, _, state = word.partition(":")
         types, _, tiles = state.rstrip("!").partition(";")
-        dumps.append((f"{name} Failed" if state.endswith("!") else name, kernel(*types.split("+"), tiles=tiles)))
-    return traced(*dumps)
+        yield f"{name} Failed" if state.endswith("!") else name, kernel(*types.split("+"), tiles=tiles)
 
 
 def named(good: str, bad: str, start: str = "f32") -> str | None:
@@ -241,6 +244,29 @@ def test_types_count_for_a_failing_operation_that_was_created_with_other_types(m
     found = judge(good, bad)
     assert found.persistent is not None
     assert found.persistent.aligned.pass_name == "Tile"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        pytest.param("A:i8;4", "A:i64;8", ("Collapse", "A"), id="other choices for other types"),
+        pytest.param("A:i8;4", "A:i64+i64;8", ("A", None), id="other operations are a difference of their own"),
+        pytest.param("Cast:i8 A:i8;4", "Cast:i8 A:i64;8", ("A", None), id="the types were equal in between"),
+    ],
+)
+def test_choices_are_traced_to_the_pass_that_changed_the_types(good: str, bad: str, expected: tuple[str, str | None]) -> None:
+    def trace(kind: str, text: str) -> Trace:
+        def main(kind: str) -> Op:
+            return Op("t.func", regions=((Op("t.call", (kind,)),),), attributes={"sym_name": '"main"'})
+
+        outlined = module(main(kind), device=(kernel(kind),))
+        return traced(
+            ("Import", module(main("f32"))), ("Collapse", module(main(kind))), ("Outline", outlined), *kernel_dumps(text)
+        )
+
+    found = judge(trace("i8", good), trace("i64", bad))
+    names = [located and located.aligned.pass_name for located in (found.persistent, found.decided)]
+    assert tuple(names) == expected
 
 
 def test_a_function_before_the_last_dump_may_differ_where_nothing_fails() -> None:

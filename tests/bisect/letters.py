@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +52,9 @@ class LetterRegistry:
 
     count: int
     home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()))
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, shutil.rmtree, self.home)
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         return release_refs(self.count)

@@ -15,8 +15,9 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def attributed(triage: Triage, shared_home: Path) -> Any:
-    def call(recipe: str, good: str, bad: str, *words: str) -> dict[str, Any]:
-        command = ("attribute", ROOT / f"recipes/{recipe}.yaml", "--good", good, "--bad", bad, "--format", "json", *words)
+    def call(recipe: str | Path, good: str, bad: str, *words: str) -> dict[str, Any]:
+        path = recipe if isinstance(recipe, Path) else ROOT / f"recipes/{recipe}.yaml"
+        command = ("attribute", path, "--good", good, "--bad", bad, "--format", "json", *words)
         done = triage(*command)
         assert done.returncode == 0, done.stderr
         attribution = json.loads(done.stdout)
@@ -109,3 +110,31 @@ def test_the_pass_that_made_a_program_slower_is_found(attributed: Any) -> None:
     assert float(attribution["failure"]["details"]["low"]) > 1
     assert attribution["function"]["bad"].startswith("row_sum_dispatch_0")
     assert attribution["pass"]["name"] == "LLVMCPUTileAndFuseProducerConsumerPass"
+
+
+LOOKUP = """
+func.func @lookup(%table: tensor<1000x64xf16>, %rows: tensor<32xi32>) -> tensor<32x64xf16> {
+  %empty = tensor.empty() : tensor<32x64xf16>
+  %values = linalg.generic {
+    indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]
+  } ins(%rows : tensor<32xi32>) outs(%empty : tensor<32x64xf16>) {
+  ^bb0(%row: i32, %unused: f16):
+    %i = arith.index_cast %row : i32 to index
+    %j = linalg.index 1 : index
+    %value = tensor.extract %table[%i, %j] : tensor<1000x64xf16>
+    linalg.yield %value : f16
+  } -> tensor<32x64xf16>
+  return %values : tensor<32x64xf16>
+}
+"""
+
+
+@pytest.mark.slow
+def test_other_computations_of_offsets_are_found_when_all_else_agrees(attributed: Any, tmp_path: Path) -> None:
+    (tmp_path / "lookup.mlir").write_text(LOOKUP)
+    (tmp_path / "lookup.yaml").write_text("name: lookup\ninput: lookup.mlir\ntarget: {backend: llvm-cpu}\n")
+    attribution = attributed(tmp_path / "lookup.yaml", "3.10.0", "3.11.0", "--no-phases")
+    assert attribution["status"] == "parted"
+    assert attribution["pass"]["name"] == "IREECodegenLowerAffinePass"
+    assert {"name": "arith.floordivsi", "good": "0", "bad": "4"} in attribution["pass"]["operations"]
+    assert any("offsets" in note for note in attribution["notes"])

@@ -303,16 +303,31 @@ def _in_function(traces: TracePair, name: str) -> FollowedDivergence:
     decided = None
     if chosen and chosen.persistent.states_after != found.persistent.states_after:
         decided = LocatedPass(chosen.persistent, partner, name)
+    program = (_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index))
     if traces.same(good[0].fingerprint, bad[0].fingerprint):
+        if _chose_for_other_types(traces, good, bad, found.persistent):
+            typed = find_divergence(*program, traces.renamed, same=Fingerprint.same_outline)
+            if typed:
+                return FollowedDivergence(partner, name, LocatedPass(typed.persistent), None, here)
         first = LocatedPass(found.first, partner, name) if found.first else None
         return FollowedDivergence(partner, name, here, first, decided)
-    program = (_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index))
     before = find_divergence(*program, traces.renamed, same=traces.same)
     origin = LocatedPass(before.persistent) if before else LocatedPass(found.first or found.persistent, partner, name)
     # A function that became equal later has undone its original difference.
     if found.first:
         return FollowedDivergence(partner, name, here, origin, decided)
     return FollowedDivergence(partner, name, origin, None, decided)
+
+
+def _chose_for_other_types(
+    traces: TracePair, good: Sequence[FunctionState], bad: Sequence[FunctionState], aligned: AlignedPass
+) -> bool:
+    """Return whether a pass made other choices for equal operations whose types differed from the beginning."""
+    after = aligned.states_after
+    if not _equal(*after, lambda here, there: here.operations == there.operations):
+        return False
+    typed = align(good, bad, traces.renamed, Fingerprint.same_outline)
+    return not any(earlier.same for earlier in takewhile(lambda earlier: earlier.states_after != after, typed))
 
 
 def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:

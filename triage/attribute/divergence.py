@@ -138,11 +138,10 @@ class _Comparison:
         """Trace both sides, then compare."""
         words = replace(self.ir.words, followed=self._failing_operation())
         good, bad, found = self._followed(words)
-        if found.persistent is None and self._shows_in_the_run():
-            self.notes.append(
-                "no difference of operations or types persists, so constants and attributes were compared as well"
-            )
-            good, bad, found = self._followed(replace(words, detailed=True))
+        for what, finer in self._finer(words):
+            if found.persistent is None:
+                self.notes.append(f"no difference of operations or types persists, so {what} were compared as well")
+                good, bad, found = self._followed(finer)
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
         if status is ComparisonResult.SAME and isinstance(self.probes[1].outcome, Failed):
             status = ComparisonResult.FAILING
@@ -182,10 +181,14 @@ class _Comparison:
         traces = TracePair(good, bad, words.passes, ended_early, self._failure_text(), self.kernel)
         return good, bad, replace(follow(traces), one_sided=one_sided_passes(traces))
 
-    def _shows_in_the_run(self) -> bool:
-        """Return whether the bad side compiles to a program that fails."""
+    def _finer(self, words: Vocabulary) -> Iterator[tuple[str, Vocabulary]]:
+        """Yield what else to compare, in which words, if no difference persists and the bad side compiles."""
         outcome = self.probes[1].outcome
-        return isinstance(outcome, Failed) and outcome.failure.stage in (Stage.RUN, Stage.COMPARE, Stage.BENCHMARK)
+        if isinstance(outcome, Failed) and outcome.failure.stage in (Stage.RUN, Stage.COMPARE, Stage.BENCHMARK):
+            yield "constants and attributes", replace(words, detailed=True)
+        elif isinstance(outcome, Failed):
+            return
+        yield "computations of sizes and offsets", replace(words, bookkeeping=None)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both sides, in parallel if there are two workers."""
