@@ -16,8 +16,8 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, located
 from triage.bisect.result import CommitNote
-from triage.git_history import CommitRange, Links, Timeline, pull_request
-from triage.git_history.refs import links_of
+from triage.git_history import Branch, CommitPosition, CommitRange, Fork, Links, Timeline, place_of, pull_request, read_branches
+from triage.git_history.refs import links_of, read_moves
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Untestable
@@ -52,6 +52,26 @@ class BisectRange(ABC):
         """The commits that a candidate stands for."""
         commit = self.revision(index).commit
         return (commit,) if commit else ()
+
+    def suspect(self, index: int) -> Revision:
+        """What may have brought the change if it is between the candidates `index - 1` and `index`."""
+        return self.revision(index)
+
+    def is_undone(self, index: int) -> bool:  # noqa: ARG002 - subclasses use it
+        """Whether the candidate lacks that suspect and the one before it has it, not the other way round."""
+        return False
+
+    def branches(self) -> tuple[Branch, ...]:
+        """The branches that the ends lie on, where they are not on the main line."""
+        return ()
+
+    def original(self, index: int) -> int | None:  # noqa: ARG002 - subclasses use it
+        """The candidate whose suspect the undone suspect of this one is a cherry-pick of; None where there is none."""
+        return None
+
+    def starting_at(self, index: int) -> BisectRange:
+        """The candidates from one on whose suspect is not undone."""
+        raise NotImplementedError
 
     def case(self, index: int, case: Case) -> Case | Untestable:  # noqa: ARG002 - subclasses use it
         """The case to compile at a candidate; `case` is the one of the bisect."""
@@ -119,9 +139,14 @@ class Candidate:
 class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
 
+    An old end on a branch that the new end does not contain is reached over the commits of that branch: first come those, the
+    newest first, then the commit where it leaves the timeline and the commits after that. Each candidate thus differs from
+    the one before by one commit, which it has in addition or, on that branch, lacks.
+
     ends: toolchains of the two ends where they are not named by their commits.
     project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`. workers: connects
-    to the machines that build commits.
+    to the machines that build commits. undone: how many candidates are on that branch; branch: the history that ends in the
+    old end.
     """
 
     timeline: Timeline
@@ -133,7 +158,10 @@ class CommitCandidates(BisectRange):
     pin: str | None = None
     web: str | None = None
     workers: Callable[[], BuildWorkers] | None = None
+    undone: int = 0
+    branch: Timeline | None = None
     _brought: list[str] = field(default_factory=list)  # sources that compilers came from
+    _branches: list[tuple[Branch, ...]] = field(default_factory=list)  # one element, once they were read
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -150,6 +178,37 @@ class CommitCandidates(BisectRange):
 
     def shas(self, index: int) -> tuple[str, ...]:
         return (self.candidates[index].commit.sha, *self.candidates[index].others)
+
+    def suspect(self, index: int) -> Revision:
+        return commit_revision(self.candidates[index - 1].commit) if self.is_undone(index) else self.revision(index)
+
+    def is_undone(self, index: int) -> bool:
+        return 0 < index <= self.undone
+
+    def branches(self) -> tuple[Branch, ...]:
+        if not self._branches:
+            ends = [(self.revision(index).name, self.shas(index)[-1]) for index in (0, len(self) - 1)]
+            self._branches.append(read_branches(self.timeline, ends))
+        return self._branches[0]
+
+    def original(self, index: int) -> int | None:
+        own = next((own for branch in self.branches() if (own := branch.find(self.suspect(index).commit or ""))), None)
+        originals = {commit.sha for commit in (own.originals if own else ())}
+        later = range(len(self) - 1, self.undone, -1) if self.is_undone(index) else range(0)
+        return next((each for each in later if originals.intersection(self.shas(each))), None)
+
+    def starting_at(self, index: int) -> CommitCandidates:
+        return replace(self, candidates=self.candidates[index:], ends=(None, self.ends[1]), undone=0, branch=None)
+
+    def _place(self, index: int) -> str | None:
+        """How the suspect of a candidate stands to the branches of the ends."""
+        old, new = (self.revision(end).name for end in (0, len(self) - 1))
+        text = place_of(self.suspect(index).commit or "", self.branches())
+        if not self.is_undone(index):
+            return text
+        kept = self.original(index)
+        has = "lacks it" if kept is None else f"has {self.candidates[kept].commit.sha[:_SHORT_SHA]}"
+        return "; ".join(filter(None, [text, f"{old} has it, {new} {has}"]))
 
     def closed(self) -> Mapping[int, str]:
         return {
@@ -174,15 +233,18 @@ class CommitCandidates(BisectRange):
         commits = self._commits()
         reasons = explain(commits, self._located(clues), self.project)
         links = self.timeline.links or links_of(self.web)
-        places = {index: self.timeline.place(self.candidates[index].commit.sha).index for index in indices}
-        moves = self.timeline.pin_moves(places.values(), self.pin) if self.pin else {}
+        indices = [index for index in indices if index > 0]
+        shas = [commits[index - 1].sha for index in indices]
+        moves = read_moves(self.timeline.repository, shas, self.pin) if self.pin else {}
         notes: dict[str, CommitNote] = {}
-        for index in (index for index in indices if index > 0):
-            commit, move = commits[index - 1], moves.get(places[index])
+        for index in indices:
+            commit = commits[index - 1]
+            move = moves.get(commit.sha)
             notes[commit.sha] = replace(
                 commit_note(commit, links),
                 pinned=(move.path, move.before or "", move.after or "") if move else None,
                 reasons=tuple(reason.text for reason in reasons[index - 1] if reason.bits > 0)[:5],
+                branch=self._place(index),
             )
         return notes
 
@@ -190,7 +252,14 @@ class CommitCandidates(BisectRange):
         return located(clues, self.timeline.repository, self.candidates[-1].commit.sha, self.project)
 
     def _commits(self) -> tuple[Commit, ...]:
-        return self.timeline.with_files(self.timeline.place(each.commit.sha).index for each in self.candidates[1:])
+        """The suspects, in the order of the candidates."""
+        added = self.timeline.with_files(
+            self.timeline.place(each.commit.sha).index for each in self.candidates[self.undone + 1 :]
+        )
+        if self.branch is None:
+            return added
+        undone = (self.branch.place(each.commit.sha).index for each in self.candidates[: self.undone])
+        return (*self.branch.with_files(undone), *added)
 
     def _end(self, index: int) -> ToolchainRef | None:
         return self.ends[0] if index == 0 else self.ends[1] if index == len(self.candidates) - 1 else None
@@ -231,6 +300,22 @@ def commit_note(commit: Commit, links: Links | None) -> CommitNote:
         url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
         files=tuple(changed.path for changed in commit.files),
     )
+
+
+def candidates_from(
+    fork: Fork, bad: CommitPosition, sources: Sequence[Source], changes: Callable[[str], bool]
+) -> tuple[int, tuple[Candidate, ...]]:
+    """The candidates from a commit to another one on the timeline, and how many are on the branch of the first one.
+
+    See `CommitCandidates`; arguments and errors as of `commit_candidates`.
+    """
+    start = CommitPosition(fork.index, fork.base.commits[fork.index].sha)
+    added = commit_candidates(fork.base, CommitRange(start, bad), sources, changes)
+    if not fork.own:
+        return 0, added
+    first, last = (CommitPosition(index, fork.line.commits[index].sha) for index in (fork.own[0], fork.own[-1]))
+    undone = commit_candidates(fork.line, CommitRange(first, last), sources, changes)
+    return len(undone), (*reversed(undone), *added)
 
 
 def commit_candidates(

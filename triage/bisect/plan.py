@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandidates, commit_candidates
+from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandidates, candidates_from
 from triage.bisect.ends import WorkingEnds, find_release_ends, part_of, with_fix_alone, working_ends
 from triage.bisect.failure_path import with_path
 from triage.bisect.pass_evidence import pass_evidence
@@ -17,15 +17,14 @@ from triage.bisect.session import Journal, Session
 from triage.bisect.versions import versions_between
 from triage.execution.judge import Match, same_signature
 from triage.execution.runner import ProbeRunner
-from triage.git_history import CommitRange, Repository, Timeline, UnknownCommit
+from triage.git_history import CommitRange, Repository, Timeline, UnknownCommit, main_refs
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure, Untestable
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.project import Project, find_project, load_project, sources_of
+from triage.toolchains.sources.project import Project, find_project, load_project, sources_of, tagged_commit
 from triage.toolchains.workspace import Workspace
 
-_MAIN_LINES = ("HEAD", "origin/HEAD", "origin/main", "origin/master", "main", "master")
 _JOURNAL_FORMAT = "2"  # changes when the meaning of its entries does
 
 
@@ -103,7 +102,7 @@ def report_progress(search: BisectSearch) -> None:
         (index, chance), *others = search.belief.suspects()
         line = f"{1 + len(others)} suspect{'s' if others else ''} left, {search.belief.entropy:.1f} bits"
         if not others or chance > others[0][1]:
-            likeliest = search.range.revision(index)
+            likeliest = search.range.suspect(index)
             line += f"; most likely ({chance:.0%}): {likeliest.name} {likeliest.subject or ''}"
         search.runner.progress.note(line.rstrip())
 
@@ -282,12 +281,16 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
     workspace = request.runner.registry.workspace
     timeline = line_to(request.repository, workspace.home, new.commit)
     span = timeline.between(old.commit, new.commit)
+    fork = timeline.fork(old.commit)
     workers = request.runner.build_workers if request.project.build else None
     sources = sources_of(request.project, request.repository, workspace, Path().absolute(), workers)
+    undone, candidates = candidates_from(fork, span.bad, sources, request.project.can_change)
     return CommitCandidates(
         timeline=timeline,
         family=request.case.compiler,
-        candidates=commit_candidates(timeline, span, sources, request.project.can_change),
+        candidates=candidates,
+        undone=undone,
+        branch=fork.line,
         sources={source.name: source for source in sources},
         ends=(old.ref, new.ref),
         project=request.project.name,
@@ -307,12 +310,12 @@ def span_between(request: BisectRequest, good: str, bad: str) -> tuple[Timeline,
 def line_to(repository: Repository, home: Path, newest: str) -> Timeline:
     """The line with the commit `newest`: the checked out one or the main one, else the line that ends with it."""
     cache = Workspace(home).histories
-    for ref in _MAIN_LINES:
+    for ref in ("HEAD", *main_refs(repository)):
         try:
             timeline = Timeline(repository, cache, ref)
             if timeline.place(newest).exact:
                 return timeline
-        except UnknownCommit:
+        except BadInput:  # no such ref, or a line without a common commit
             continue
     return Timeline(repository, cache, newest)
 
@@ -357,9 +360,7 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
         except UnknownCommit as unknown:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
     toolchain = request.runner.registry.obtain(ref)
-    commit = toolchain.revision.commit
-    if commit is None:
-        raise BadInput(f"{text} does not report the commit that it was built from; name a commit instead")
+    commit = toolchain.revision.commit or tagged_commit(request.project, request.repository, ref.revision.name)
     return RangeEnd(text, request.repository.resolve(commit), ref)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from triage.git_history import Branch
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
 from triage.model.revision import Revision
@@ -33,6 +34,11 @@ class BisectKind(StrEnum):
     def failing(self) -> Side:
         """The side with the failure."""
         return Side.NEW if self is BisectKind.REGRESSION else Side.OLD
+
+    @property
+    def opposite(self) -> BisectKind:
+        """The kind of the same change backwards."""
+        return BisectKind.FIX if self is BisectKind.REGRESSION else BisectKind.REGRESSION
 
     def side(self, verdict: Verdict) -> Side | None:
         """The side that a verdict belongs to; None for skip."""
@@ -93,7 +99,7 @@ class CommitNote:
     """Details of a suspected commit.
 
     url: of the pull request or the commit; files: paths that it changed; pinned: the path of a submodule that it moved, with
-    the old and the new commit; reasons: why it is suspicious.
+    the old and the new commit; reasons: why it is suspicious; branch: its place on the branches of the ends.
     """
 
     sha: str
@@ -104,6 +110,7 @@ class CommitNote:
     files: tuple[str, ...] = ()
     pinned: tuple[str, str, str] | None = None
     reasons: tuple[str, ...] = ()
+    branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ class Bisection:
     candidates: how many revisions were searched, the good end not counted; halving tests log2 of them. obtained: compilers that
     were downloaded or built for it, by source. seconds: that the search took.
     evidence: what the passes of both ends show, compared before any probe between them.
-    notes: of suspects that are commits, by sha.
+    notes: of suspects that are commits, by sha. branches: those that the ends lie on, beside the main line.
     other_failures, untestable: revisions whose probes were skipped.
     path: where the failure came, changed and went; empty where both ends were named.
     command: a command line that answers, where the named ends do not fit.
@@ -143,6 +150,7 @@ class Bisection:
     cause: Cause | None = None
     evidence: str | None = None
     notes: Mapping[str, CommitNote] = field(default_factory=dict)
+    branches: tuple[Branch, ...] = ()
     path: FailurePath = field(default_factory=FailurePath)
     command: str | None = None
 

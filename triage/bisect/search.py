@@ -272,7 +272,28 @@ def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = la
         if not search.resolved or confirm(search) or search.reason:
             break
         report(search)
-    return answer(search)
+    return _search_from_original(search, answer(search), report)
+
+
+def _search_from_original(search: BisectSearch, bisection: Bisection, report: Callable[[BisectSearch], None]) -> Bisection:
+    """Search on where a cherry-pick that the new end lacks is the culprit, and the new end has its original.
+
+    That end has the new state all the same, so that a later commit brought the change. The answer stays as it is where the
+    original has not the old state.
+    """
+    start = search.range.original(search.leading.last) if bisection.answer is Answer.CULPRIT else None
+    if start is None or start == search.last:
+        return bisection
+    names = (search.range.revision(index).name for index in (0, start, search.last))
+    search.runner.progress.note("{} has a cherry-pick of {}, which {} contains: searching from there".format(*names))
+    later = {index - start: list(outcomes) for index, outcomes in search.outcomes.items() if index >= start}
+    part = replace(
+        search, range=search.range.starting_at(start), outcomes=later, expected_seconds={}, belief=None, failure=None
+    )
+    further = run_search(part, report)
+    if further.answer is Answer.INCONCLUSIVE:
+        return replace(bisection, probes=part.probes, rounds=part.rounds, cached=part.cached)
+    return further
 
 
 def confirm(search: BisectSearch) -> bool:
@@ -371,15 +392,20 @@ def answer(search: BisectSearch) -> Bisection:
         low, high = search.belief.bounds
     total = float(sum(chances[index] for index in indices))
     ranked = sorted(indices, key=lambda index: (-chances[index], index))
+    kind, before, after = search.kind, search.range.revision(low), search.range.revision(high)
+    if all(map(search.range.is_undone, indices)):  # what the new end lacks: it changed the state the other way round
+        kind, before, after = kind.opposite, after, before
     return replace(
         inconclusive,
+        kind=kind,
         answer=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
-        before=search.range.revision(low),
-        after=search.range.revision(high),
-        suspects=tuple((search.range.revision(index), round(float(chances[index]) / total, 4)) for index in ranked),
+        before=before,
+        after=after,
+        suspects=tuple((search.range.suspect(index), round(float(chances[index]) / total, 4)) for index in ranked),
         confirmed=confirmed,
         evidence=search.evidence.summary if search.evidence else None,
         notes=search.range.notes(ranked[:_NOTED], search.clues),
+        branches=search.range.branches(),
     )
 
 

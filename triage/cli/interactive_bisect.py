@@ -109,7 +109,7 @@ def _show(session: Session, proposed: int, out: Console) -> None:
     out.print(Text(f"\n{count}, {search.belief.entropy:.1f} bits missing", style="bold"))
     table = Table.grid(padding=(0, 1))
     for index, chance in ranked[:_SHOWN]:
-        revision = search.range.revision(index)
+        revision = search.range.suspect(index)
         name = Text(revision.name, style="bold")
         table.add_row(progress_bar(chance), f"{chance:.1%}", name, revision.date or "", revision.subject or "")
     out.print(table)

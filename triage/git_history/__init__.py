@@ -1,17 +1,24 @@
 """The first-parent history of a git repository: its commits in order, and the positions of names, tags and dates."""
 
+from triage.git_history.branches import Branch, BranchCommit, main_refs, place_of, read_branches
 from triage.git_history.refs import Links, PinMove, Tag, pull_request
 from triage.git_history.repository import Repository, UnknownCommit
-from triage.git_history.timeline import CommitPosition, CommitRange, Timeline
+from triage.git_history.timeline import CommitPosition, CommitRange, Fork, Timeline
 
 __all__ = [
+    "Branch",
+    "BranchCommit",
     "CommitPosition",
     "CommitRange",
+    "Fork",
     "Links",
     "PinMove",
     "Repository",
     "Tag",
     "Timeline",
     "UnknownCommit",
+    "main_refs",
+    "place_of",
     "pull_request",
+    "read_branches",
 ]

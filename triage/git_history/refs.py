@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlsplit
@@ -33,6 +33,11 @@ def read_tags(repository: Repository) -> dict[str, Tag]:
         if "commit" in (kind, peeled_kind):
             tags[name] = Tag(name, peeled or sha, day_in(name))
     return tags
+
+
+def tags_for(version: str, patterns: Iterable[str], lookup: Callable[[str], Tag | None]) -> list[Tag]:
+    """The tags of a version, by patterns such as `v{version}`. They may name different commits."""
+    return [tag for pattern in patterns if (tag := lookup(pattern.format(version=version)))]
 
 
 def day_in(text: str) -> str | None:

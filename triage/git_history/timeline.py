@@ -56,6 +56,20 @@ class CommitRange:
         return len(self.indices)
 
 
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where the first-parent history of a commit leaves a timeline.
+
+    base: the timeline; index: of the last common commit on it; line: the history that ends in the commit; own: the positions
+    on `line` of the commits that are not on the timeline.
+    """
+
+    base: Timeline
+    index: int
+    line: Timeline
+    own: range
+
+
 class Timeline:
     """The first-parent history that ends in one commit. The repository is only read, and what was read is kept."""
 
@@ -69,6 +83,7 @@ class Timeline:
         self.repository = repository if isinstance(repository, Repository) else Repository(repository)
         self.ref = ref
         self.head = self.repository.resolve(ref)
+        self.cache = cache
         #: Oldest first, without their files.
         self.commits: Sequence[Commit] = tuple(read_history(self.repository, cache, self.head))
         self._files: dict[str, tuple[ChangedFile, ...]] = {}
@@ -96,9 +111,28 @@ class Timeline:
         # The commits of the timeline that a commit contains are its oldest ones, so that counting the others is enough.
         beyond = int(self.repository.ask("rev-list", "--count", "--first-parent", self.head, f"^{sha}", "--"))
         if beyond >= len(self):
-            advice = f" ({self.repository.fetch_advice})" if self.repository.is_shallow else ""
-            raise BadInput(f"{name} has no history in common with {self.ref}{advice}")
+            raise BadInput(f"{name} has no history in common with {self.ref}{self._advice}")
         return CommitPosition(len(self) - beyond - 1, sha, exact=False)
+
+    def fork(self, name: str) -> Fork:
+        """Where the history of a commit leaves the timeline; without commits of its own where the commit is on it.
+
+        Raises:
+            UnknownCommit: the repository has none of that name.
+            BadInput: the first-parent histories have no commit in common.
+        """
+        position = self.place(name)
+        if position.exact:
+            return Fork(self, position.index, self, range(0))
+        line = Timeline(self.repository, self.cache, position.sha)
+        last = next((index for index in reversed(range(len(line))) if line.commits[index].sha in self._at), None)
+        if last is None:
+            raise BadInput(f"{name} has no first-parent history in common with {self.ref}{self._advice}")
+        return Fork(self, self._at[line.commits[last].sha], line, range(last + 1, len(line)))
+
+    @property
+    def _advice(self) -> str:
+        return f" ({self.repository.fetch_advice})" if self.repository.is_shallow else ""
 
     def between(self, good: str, bad: str) -> CommitRange:
         """The commits between two: good excluded, bad included.

@@ -15,6 +15,7 @@ from triage.bisect.history import plain_status
 from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Transition, unexpected
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
+from triage.report.branches import BranchShape, branch_facts, branch_shape
 from triage.report.elements import facts_table, failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
 from triage.report.markdown import Markdown, render_markdown
 from triage.report.registry import MarkdownReport, Report
@@ -55,6 +56,7 @@ class CommitSuspectShape(BisectSuspectShape):
     files: Sequence[str] = ()
     pin_moved: PinShape | None = None
     reasons: Sequence[str] = ()
+    branch: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class BisectShape(Shape):
     halving_probes: int = field(default=0, kw_only=True)
     obtained: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     seconds: float = field(default=0.0, kw_only=True)
+    branches: Sequence[BranchShape] = field(default=(), kw_only=True)
 
 
 def bisect_shape(bisection: Bisection) -> BisectShape:
@@ -130,6 +133,7 @@ def bisect_shape(bisection: Bisection) -> BisectShape:
         halving_probes=bisection.halvings,
         obtained=bisection.obtained,
         seconds=round(bisection.seconds, 1),
+        branches=list(map(branch_shape, bisection.branches)),
         other_failures=[OtherFailureShape(revision, failure_shape(failure)) for revision, failure in bisection.other_failures],
         untestable=[UntestableShape(revision, reason) for revision, reason in bisection.untestable],
         reason=bisection.reason,
@@ -158,7 +162,7 @@ def _suspect(bisection: Bisection, revision: Revision, probability: float) -> Bi
     if note is None:
         return BisectSuspectShape(*names, probability)
     pin = PinShape(*note.pinned) if note.pinned else None
-    return CommitSuspectShape(*names, probability, note.pull_request, note.url, note.files, pin, note.reasons)
+    return CommitSuspectShape(*names, probability, note.pull_request, note.url, note.files, pin, note.reasons, note.branch)
 
 
 def _hint(bisection: Bisection) -> str | None:
@@ -201,6 +205,7 @@ class BisectReport(MarkdownReport):
             cost=_cost(bisection),
             numbers=numbers_text(bisection.failure) if bisection.failure else "",
             hint=_hint(bisection),
+            branches=[text.split("\n") for _, text in branch_facts(bisection.branches)],
             others=list(_other_failures(bisection)),
             shown=_UNTESTABLE_SHOWN,
         )
@@ -273,6 +278,7 @@ def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
     for revision, probability in bisection.suspects[:_SUSPECTS_SHOWN]:
         if note := bisection.notes.get(revision.commit or ""):
             yield "commit", _commit_text(note, probability)
+    yield from branch_facts(bisection.branches)
     if bisection.evidence:
         yield "evidence", bisection.evidence
     yield from (("another", text) for text in _other_failures(bisection))
@@ -315,6 +321,8 @@ def _commit_text(note: CommitNote, probability: float) -> Text:
     if note.pinned:
         path, before, after = note.pinned
         text.append(f"\nmoves {path} from {before} to {after}")
+    if note.branch:
+        text.append(f"\n{note.branch}")
     if note.reasons:
         text.append(f"\nsuspicious: {'; '.join(note.reasons)}", style="dim")
     return text

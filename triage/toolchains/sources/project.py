@@ -16,6 +16,7 @@ from triage.config.document import FileKind, read_document, read_text
 from triage.config.schema import MappingFormat, in_order, problems_of
 from triage.config.values import advice
 from triage.git_history import Repository
+from triage.git_history.refs import read_tags, tags_for
 from triage.model.errors import BadFiles, BadInput
 from triage.model.revision import Revision
 from triage.toolchains.sources.artifact import ArtifactsSection
@@ -85,6 +86,23 @@ def sources_of(
     """
     context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository, workers)
     return tuple(section.open(context) for section in project.sections().values())
+
+
+def tagged_commit(project: Project, repository: Repository, version: str) -> str:
+    """The commit that the tags of a clone name for a version. BadInput without a tag, or when two name different commits."""
+    patterns = [pattern for section in (project.releases, project.nightlies) if section for pattern in section.tags]
+    tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository).get)
+    if len({tag.sha for tag in tags}) == 1:
+        return tags[0].sha
+    if tags:
+        names = " and ".join(f"{tag.name} ({tag.sha[:10]})" for tag in tags)
+        raise BadInput(f"the tags {names} of {version} in {repository.path} name different commits; name one with commit:SHA")
+    names = " or ".join(pattern.format(version=version) for pattern in patterns)
+    looked = f", and {repository.path} has no tag {names}" if names else ""
+    raise BadInput(
+        f"{version} does not report the commit that it was built from{looked}; fetch tags with `git fetch --tags`, or name a "
+        "commit instead"
+    )
 
 
 def nightly_of(family: str, day: str, workspace: Workspace) -> tuple[Revision, Callable[..., Path]]:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from triage.config.values import advice
 from triage.git_history import CommitPosition, Tag, Timeline
-from triage.git_history.refs import day_in
+from triage.git_history.refs import day_in, tags_for
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
 from triage.toolchains.addresses import host_of
@@ -75,8 +75,9 @@ class NightliesSection(SourceSection):
 
 
 def _tag(version: str, patterns: Sequence[str], timeline: Timeline) -> Tag | None:
-    """The tag of a version; `patterns` are such as `v{version}`."""
-    return next((tag for pattern in patterns if (tag := timeline.tag(pattern.format(version=version)))), None)
+    """The tag of a version; None without one, or where two tags name different commits."""
+    tags = tags_for(version, patterns, timeline.tag)
+    return tags[0] if len({tag.sha for tag in tags}) == 1 else None
 
 
 def _position(tag: Tag, timeline: Timeline) -> CommitPosition | None:

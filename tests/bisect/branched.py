@@ -1,0 +1,87 @@
+"""Bisects between releases on branches of a real repository, with a simulated compiler: what a commit does to the case."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.letters import case_named, outcome
+from tests.bisect.test_commits import EverySource
+from triage.bisect import plan
+from triage.bisect.plan import BisectRequest
+from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import run_search
+from triage.execution.runner import ProbeJob
+from triage.model.errors import BadInput
+from triage.model.outcome import Measured, Probe
+from triage.model.progress import Silent
+from triage.model.revision import Revision, Toolchain
+from triage.toolchains.index import Release
+from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.workspace import Workspace
+
+PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags: ["v{version}", "letters-{version}"]}\n'
+
+
+@dataclass
+class Compilers:
+    """Stands where a ProbeRunner and its registry stand. `letters`: the outcome of each commit; `releases`: their commits,
+    which no toolchain reports.
+    """
+
+    repo: Path
+    letters: Mapping[str, str]
+    releases: Mapping[str, str]
+    home: Path
+    jobs: int = 1
+    asked: list[str] = field(default_factory=list)
+    progress = Silent()
+    build_workers = None
+
+    def __post_init__(self) -> None:
+        self.workspace = Workspace(self.home, Silent(), threading.Event())
+
+    @property
+    def registry(self) -> Compilers:
+        return self
+
+    def resolve(self, text: str, family: str) -> ToolchainRef:
+        if text not in self.releases:
+            raise BadInput(f"no release {text}")
+        return ToolchainRef(family, Revision(text), release=Release(text, "", "", None, None, None))
+
+    def obtain(self, ref: ToolchainRef) -> Toolchain:
+        return Toolchain(ref.family, ref.revision, "", self.home, self.home, None)  # type: ignore[arg-type]
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
+        by_name = {sha[:10]: letter for sha, letter in self.letters.items()}
+        by_name |= {name: self.letters[sha] for name, sha in self.releases.items()}
+        for job in jobs:
+            name = job.ref.revision.name
+            self.asked.append(name)
+            yield Probe(job.case, job.ref.revision, None, outcome(by_name[name]), Measured(seconds=0.1), cached=False)
+
+
+def bisect(compilers: Compilers, old: str, new: str, kind: BisectKind = BisectKind.REGRESSION) -> Bisection:
+    """Search the commits between two revisions, the old one first."""
+    project = compilers.home / "triage.yaml"
+    project.write_text(PROJECT)
+    request = BisectRequest(compilers, case_named("case"), compilers.repo, project, kind, attribute=False)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plan, "sources_of", lambda *_: (EverySource(),))
+        return run_search(plan.plan_commits(request, old, new))
+
+
+def is_true(bisection: Bisection, letters: Mapping[str, str], parents: Mapping[str, str | None]) -> bool:
+    """Whether a confirmed culprit really changes the outcome of its first parent, in the way that the answer says."""
+    [(suspect, _)] = bisection.suspects
+    assert bisection.before
+    assert bisection.after
+    culprit, parent = suspect.commit or "", parents[suspect.commit or ""] or ""
+    states = "PF" if bisection.kind is BisectKind.REGRESSION else "FP"
+    ends = (bisection.before.commit, bisection.after.commit) == (parent, culprit)
+    return ends and letters[parent] + letters[culprit] == states

@@ -1,0 +1,126 @@
+"""Bisects between releases on branches, with the commits of the releases known from tags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.branched import Compilers, bisect, is_true
+from tests.git_history.releases import Releases
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.model.errors import BadInput
+
+MAIN = range(20)
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    return Releases.begin(tmp_path_factory.mktemp("branched") / "repo")
+
+
+def searched(
+    releases: Releases, tmp_path: Path, failing: set[int | str], kind: BisectKind = BisectKind.REGRESSION, untestable=()
+) -> tuple[Bisection, Compilers]:
+    """A bisect from 3.1.0 to 3.2.0. failing: the numbers of changes of main, and names of commits of branches."""
+    shas = releases.shas
+    letters = {sha: "F" if name in failing else "U" if name in untestable else "P" for name, sha in shas.items()}
+    tags = {"3.1.0": shas["revert"], "3.2.0": shas["own"]}
+    compilers = Compilers(releases.history.path, letters, tags, tmp_path)
+    found = bisect(compilers, "3.1.0", "3.2.0", kind)
+    if found.answer is Answer.CULPRIT:
+        lines = (line.split() for line in releases.history.git("rev-list", "--parents", "--all").splitlines())
+        parents = {sha: next(iter(others), None) for sha, *others in lines}
+        assert is_true(found, letters, parents)
+    return found, compilers
+
+
+def culprit(found: Bisection) -> str | None:
+    assert found.answer is Answer.CULPRIT
+    return found.suspects[0][0].commit
+
+
+def test_a_culprit_between_the_branch_points_is_found_on_main(releases: Releases, tmp_path: Path) -> None:
+    found, _ = searched(releases, tmp_path, {10, 11, 12, "changed", "squashed", "own"})
+    assert (culprit(found), found.kind) == (releases.shas[10], BisectKind.REGRESSION)
+    assert [(branch.name, branch.start.sha) for branch in found.branches] == [
+        ("3.1.0", releases.shas[4]),
+        ("3.2.0", releases.shas[12]),
+    ]
+
+
+def test_a_culprit_that_was_picked_to_the_new_branch(releases: Releases, tmp_path: Path) -> None:
+    found, _ = searched(releases, tmp_path, {"changed", "squashed", "own", *range(14, 20)})
+    assert culprit(found) == releases.shas["changed"]
+    note = found.notes[releases.shas["changed"]]
+    assert note.branch == f"on the branch of 3.2.0, a cherry-pick of {releases.shas[14][:10]} (same subject and author date)"
+
+
+def test_a_culprit_that_exists_on_the_new_branch_only(releases: Releases, tmp_path: Path) -> None:
+    found, _ = searched(releases, tmp_path, {"own"})
+    assert culprit(found) == releases.shas["own"]
+    assert found.notes[releases.shas["own"]].branch == "on the branch of 3.2.0, not on the main line"
+
+
+def test_a_release_that_has_a_fix_of_its_branch_alone(releases: Releases, tmp_path: Path) -> None:
+    """Main has failed since before both branches, so that no commit of main is the culprit."""
+    found, _ = searched(releases, tmp_path, {*MAIN, "with-line", "same-patch", "changed", "squashed", "own"})
+    assert (culprit(found), found.kind) == (releases.shas["revert"], BisectKind.FIX)
+    assert found.before
+    assert found.before.commit == releases.shas["same-patch"]
+    text = found.notes[releases.shas["revert"]].branch
+    assert text == "on the branch of 3.1.0, not on the main line; 3.1.0 has it, 3.2.0 lacks it"
+
+
+def test_a_release_that_got_a_fix_before_main_did(releases: Releases, tmp_path: Path) -> None:
+    """The pick of 9 fixes it on the branch, 9 itself on main, and 11 breaks it again."""
+    found, compilers = searched(releases, tmp_path, {*range(9), 11, 12, "with-line", "changed", "squashed", "own"})
+    assert (culprit(found), found.kind) == (releases.shas[11], BisectKind.REGRESSION)
+    assert found.probes == len(compilers.asked)
+
+
+def test_a_pick_whose_original_does_not_have_its_effect(releases: Releases, tmp_path: Path) -> None:
+    found, compilers = searched(releases, tmp_path, {*MAIN, "with-line", "changed", "squashed", "own"})
+    assert (culprit(found), found.kind) == (releases.shas["same-patch"], BisectKind.FIX)
+    assert found.probes == len(compilers.asked)
+    text = found.notes[releases.shas["same-patch"]].branch or ""
+    nine = releases.shas[9][:10]
+    assert text == f"on the branch of 3.1.0, a cherry-pick of {nine} (same patch); 3.1.0 has it, 3.2.0 has {nine}"
+
+
+def test_a_fix_on_the_new_branch(releases: Releases, tmp_path: Path) -> None:
+    failing = {*range(14), "with-line", "same-patch", "revert"}
+    found, _ = searched(releases, tmp_path, failing, BisectKind.FIX)
+    assert (culprit(found), found.kind) == (releases.shas["changed"], BisectKind.FIX)
+
+
+def test_a_failure_that_a_pick_brought_to_the_old_branch(releases: Releases, tmp_path: Path) -> None:
+    found, _ = searched(releases, tmp_path, {"with-line", "same-patch", "revert", 7, 8}, BisectKind.FIX)
+    assert culprit(found) == releases.shas[9]
+
+
+def test_a_branch_point_that_cannot_be_tested_leaves_suspects_on_both_lines(releases: Releases, tmp_path: Path) -> None:
+    failing = {*range(5, 20), "changed", "squashed", "own"}
+    found, _ = searched(releases, tmp_path, failing, untestable={4, "with-line", "same-patch"})
+    assert found.answer is Answer.SUSPECTS
+    names = ("revert", "same-patch", "with-line", 5)
+    assert {revision.commit for revision, _ in found.suspects} == {releases.shas[name] for name in names}
+
+
+def test_a_commit_that_the_old_end_contains_is_no_new_end(releases: Releases, tmp_path: Path) -> None:
+    compilers = Compilers(releases.history.path, {}, {"3.1.0": releases.shas["revert"]}, tmp_path)
+    for new in (4, 2):
+        with pytest.raises(BadInput):
+            bisect(compilers, "3.1.0", releases.shas[new])
+
+
+def test_a_release_without_one_commit_of_its_tags_is_refused(releases: Releases, tmp_path: Path) -> None:
+    compilers = Compilers(releases.history.path, {}, {"3.1.0": "", "3.3.0": ""}, tmp_path)
+    with pytest.raises(BadInput, match=r"has no tag v3\.3\.0 or letters-3\.3\.0"):
+        bisect(compilers, "3.1.0", "3.3.0")
+    releases.history.git("tag", "letters-3.1.0", releases.shas[5])
+    try:
+        with pytest.raises(BadInput, match="name different commits"):
+            bisect(compilers, "3.1.0", "main")
+    finally:
+        releases.history.git("tag", "--delete", "letters-3.1.0")

@@ -1,0 +1,66 @@
+"""The branches of releases, in reports: which of their commits are cherry-picks of which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from triage.git_history import Branch, BranchCommit
+from triage.model.revision import Commit, Revision
+from triage.report.elements import plural
+from triage.report.shapes import Shape
+
+_COMMITS_SHOWN = 12
+_SHORT_SHA = 10  # digits of a sha that name a commit
+
+
+@dataclass(frozen=True)
+class BranchCommitShape(Revision):
+    """A commit of a branch. `picked_from` are the commits that it picks; `matched_by` says how they were recognised."""
+
+    picked_from: Sequence[Revision] = ()
+    matched_by: str | None = None
+
+
+@dataclass(frozen=True)
+class BranchShape(Shape):
+    """A branch that a release lies on, with the commit of the main line that it starts from."""
+
+    name: str
+    start: Revision
+    commits: list[BranchCommitShape]
+
+
+def branch_shape(branch: Branch) -> BranchShape:
+    """Convert a branch."""
+    return BranchShape(branch.name, _revision(branch.start), list(map(_commit, branch.commits)))
+
+
+def _commit(own: BranchCommit) -> BranchCommitShape:
+    how = own.matched_by.value if own.matched_by else None
+    return BranchCommitShape(**vars_of(own.commit), picked_from=list(map(_revision, own.originals)), matched_by=how)
+
+
+def _revision(commit: Commit) -> Revision:
+    return Revision(**vars_of(commit))
+
+
+def vars_of(commit: Commit) -> dict[str, str]:
+    """The fields of the revision that a commit is."""
+    return {"name": commit.sha[:_SHORT_SHA], "commit": commit.sha, "date": commit.date[:10], "subject": commit.subject}
+
+
+def branch_facts(branches: Iterable[Branch]) -> Iterable[tuple[str, str]]:
+    """Yield a line for each branch, and its commits with what they are cherry-picks of."""
+    for branch in branches:
+        start, picks = branch.start, sum(bool(own.originals) for own in branch.commits)
+        lines = [
+            f"{branch.name} left the main line at {start.sha[:_SHORT_SHA]} ({start.date[:10]}): "
+            f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"
+        ]
+        lines += [
+            f"{own.commit.sha[:_SHORT_SHA]} {own.commit.subject}: {own.origin}" for own in branch.commits[:_COMMITS_SHOWN]
+        ]
+        if (hidden := len(branch.commits) - _COMMITS_SHOWN) > 0:
+            lines.append(f"and {hidden} more")
+        yield "branch", "\n".join(lines)
