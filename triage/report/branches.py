@@ -16,7 +16,8 @@ _SHORT_SHA = 10  # digits of a sha that name a commit
 
 @dataclass(frozen=True)
 class BranchCommitShape(Revision):
-    """A commit of a branch. `picked_from` are the commits that it picks; `matched_by` says how they were recognised."""
+    """A commit of a branch. `picked_from` are the commits that it picks; `matched_by` says how they were
+    recognised: line, patch, subject or pull_request."""
 
     picked_from: Sequence[Revision] = ()
     matched_by: str | None = None
@@ -37,7 +38,7 @@ def branch_shape(branch: Branch) -> BranchShape:
 
 
 def _commit(own: BranchCommit) -> BranchCommitShape:
-    how = own.matched_by.value if own.matched_by else None
+    how = own.matched_by.name.lower() if own.matched_by else None
     return BranchCommitShape(**vars_of(own.commit), picked_from=list(map(_revision, own.originals)), matched_by=how)
 
 
