@@ -17,7 +17,8 @@ _SHORT_SHA = 10  # digits of a sha that name a commit
 @dataclass(frozen=True)
 class BranchCommitShape(Revision):
     """A commit of a branch. `picked_from` are the commits that it picks; `matched_by` says how they were
-    recognised: line, patch, subject or pull_request."""
+    recognised: line, patch, subject or pull_request.
+    """
 
     picked_from: Sequence[Revision] = ()
     matched_by: str | None = None
