@@ -203,6 +203,29 @@ def test_searches_answer_as_they_do_here(lab: Lab, releases: FakeReleases, words
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("remedy", RECIPES / "cuda-matmul-f32.yaml", "-t", "3.3.0", "--good", "3.0.0", "--budget", "12"),
+        ("attribute", RECIPES / "cuda-matmul-f32.yaml", "--bad", "3.1.0", "--good", "3.0.0"),
+    ],
+    ids=["remedy", "attribute"],
+)
+def test_remedies_and_passes_are_the_same_as_here(lab: Lab, shared_home: Path, words: tuple[str, ...]) -> None:
+    with_toolchains(lab, shared_home, "client", "here", "first", "second")
+    lab.worker("first")
+    lab.worker("second")
+    there = lab.triage(*words)
+    here = lab.triage(*words, home="here", TRIAGE_EXECUTOR="local")
+    assert there[0] == here[0] == 0
+    ours, theirs = facts(here[1]), facts(there[1])
+    different = {place: (ours.get(place), theirs.get(place)) for place in ours | theirs if ours.get(place) != theirs.get(place)}
+    assert {place: values for place, values in different.items() if place not in ("/tried", "/left")} == {}
+    assert lab.records("first") > 0 < lab.records("second")
+    assert 2 * (lab.records("first") + lab.records("second")) > lab.records("client"), "most compiles are made by workers"
+
+
+@pytest.mark.real
 def test_a_bisect_goes_on_when_a_worker_is_gone(lab: Lab, shared_home: Path) -> None:
     with_toolchains(lab, shared_home, "client", "first", "second")
     lab.worker("first")
