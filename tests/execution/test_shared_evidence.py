@@ -276,6 +276,18 @@ def test_the_commands_count_what_they_did(home: Path, folder: Path) -> None:
     assert runner.invoke(app, ["evidence", "gc", url]).exit_code == 2
 
 
+def check_bucket(scheme: str, tmp_path: Path) -> tuple[Machine, Machine]:
+    """Share results of two homes in `bucket`, and return their machines and one that names a bucket that does not exist."""
+    url = f"{scheme}://bucket/prefix"
+    push_pull_and_collect(url, tmp_path)
+    first, second = (Machine(tmp_path / name, url) for name in "ab")
+    with first.open() as evidence:
+        evidence.add(record(KEY))
+    with second.open() as evidence:
+        assert evidence.find(KEY) == replace(record(KEY), origin=url)
+    return second, Machine(tmp_path / "c", f"{scheme}://no-such-bucket/prefix")
+
+
 @pytest.mark.slow
 def test_a_bucket_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from moto.server import ThreadedMotoServer
@@ -287,36 +299,36 @@ def test_a_bucket_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: py
     try:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
         SharedEvidence("s3://bucket/prefix")._files.mkdir("bucket")
-        push_pull_and_collect("s3://bucket/prefix", tmp_path)
-        first, second = (Machine(tmp_path / name, "s3://bucket/prefix") for name in "ab")
-        with first.open() as evidence:
-            evidence.add(record(KEY))
-        with second.open() as evidence:
-            assert evidence.find(KEY) == replace(record(KEY), origin="s3://bucket/prefix")
-        missing = Machine(tmp_path / "c", "s3://no-such-bucket/prefix")
+        machine, missing = check_bucket("s3", tmp_path)
         with missing.open() as evidence:
             evidence.add(record(KEY))
         assert len(missing.warnings) == 1
     finally:
         server.stop()
-    with second.open() as evidence:
+    with machine.open() as evidence:
         assert evidence.find(sha256(b"other").hexdigest()) is None
-    assert len(second.warnings) == 1
+    assert len(machine.warnings) == 1
 
 
 @pytest.mark.slow
-def test_a_bucket_of_google_holds_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("gcsfs", reason="the extra gcs is not installed")
-    emulator = pytest.importorskip("gcp_storage_emulator.server", reason="gcp-storage-emulator is not installed")
+def test_a_bucket_of_google_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gcp_storage_emulator.server import create_server
+
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
-    server = emulator.create_server("127.0.0.1", port, in_memory=True, default_bucket="bucket")
+    server = create_server("127.0.0.1", port, in_memory=True, default_bucket="bucket")
     server.start()
     try:
-        push_pull_and_collect("gs://bucket/prefix", tmp_path)
+        machine, missing = check_bucket("gs", tmp_path)
+        with missing.open() as evidence:
+            evidence.add(record(KEY))
+        assert len(missing.warnings) == 1
     finally:
         server.stop()
+    with machine.open() as evidence:
+        assert evidence.find(sha256(b"other").hexdigest()) is None
+    assert len(machine.warnings) == 1
 
 
 class ForeignRunner(HistoryRunner):
