@@ -27,11 +27,13 @@ from triage.bisect.result import Answer
 from triage.bisect.search import BisectSearch, run_search
 from triage.cli.app import app
 from triage.execution.cache import Evidence, Record
+from triage.execution.delivery import DELIVERED
 from triage.execution.runner import ProbeJob
 from triage.execution.shared_evidence import DamagedResult, SharedEvidence, is_portable, packed
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
 from triage.model.outcome import Probe
+from triage.toolchains.home import write_whole
 
 KEY = sha256(b"key").hexdigest()
 COMPILER = """#!/bin/sh
@@ -225,9 +227,13 @@ def test_old_results_of_this_machine_are_removed(home: Path) -> None:
         evidence.add(replace(record("old"), at="2020-01-01T00:00:00+00:00"))
         evidence.add(replace(record("new"), at=datetime.now(UTC).isoformat(timespec="seconds")))
         number = evidence.last_number()
+    file = home / DELIVERED / KEY / "a.mlir"
+    write_whole(file, "module {}")
+    os.utime(file.parent, (0, 0))
     words = ["evidence", "gc", "--local", "--older-than", "90d", "--format", "json"]
     answer = CliRunner().invoke(app, words)
-    assert (answer.exit_code, json.loads(answer.stdout)) == (0, {"removed": 1, "left": 1})
+    assert (answer.exit_code, json.loads(answer.stdout)) == (0, {"removed": 1, "left": 1, "files": 1})
+    assert not file.exists()
     with closing(Evidence(home / "evidence.db")) as evidence:
         assert (evidence.find("old"), evidence.find("new") is None) == (None, False)
         evidence.add(record("next"))
@@ -270,7 +276,7 @@ def test_the_commands_count_what_they_did(home: Path, folder: Path) -> None:
     assert [json.loads(answer.stdout) for answer in answers] == [
         {"done": 1, "failed": 0},
         {"done": 0, "failed": 0},
-        {"removed": 0, "left": 1},
+        {"removed": 0, "left": 1, "files": 0},
     ]
     assert runner.invoke(app, ["evidence", "push"]).exit_code == 2
     assert runner.invoke(app, ["evidence", "gc", url]).exit_code == 2

@@ -17,10 +17,9 @@ from triage.cli.context import open_runner
 from triage.cli.screen import AppContext
 from triage.execution.cache import record_json
 from triage.execution.compile_task import CompileTask
-from triage.execution.delivery import RemoteAnswer, RemoteJob, keys_of, sent_facts, unpacked_case
+from triage.execution.delivery import DELIVERED, DeliveredFiles, RemoteAnswer, RemoteJob, keys_of, sent_facts
 from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeRunner
-from triage.execution.scratch import Scratch
 from triage.execution.streams import Log
 from triage.git_history import Repository
 from triage.git_history.checkout import repository_with
@@ -28,11 +27,10 @@ from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError, Unobtainable
 from triage.model.outcome import Cause, Untestable
 from triage.toolchains.home import disk_errors, home_path, open_home
+from triage.toolchains.install_cache import InUse
 from triage.toolchains.sources.build import SourceBuilds
 from triage.toolchains.sources.remote_build import BuildAnswer, BuildOrder, packed
 from triage.toolchains.workspace import Workspace
-
-_DELIVERED = "delivered"  # the folder of files that clients sent
 
 
 @cache
@@ -53,6 +51,7 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         self._address = str(worker.address)
         self._opened: dict[str, ProbeRunner] = {}
         self._closing = ExitStack()
+        self._files = DeliveredFiles(home_path() / DELIVERED)
         self._lock = threading.Lock()
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - the signature of dask
@@ -63,17 +62,13 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
             self._opened = {}
             self._closing.close()
 
-    def probe(self, job: RemoteJob, contents: Mapping[str, bytes], cancelled: StopSignal) -> RemoteAnswer:
+    def probe(self, job: RemoteJob, contents: Mapping[str, bytes], cancelled: threading.Event) -> RemoteAnswer:
         """Make a probe. A problem of this machine is part of the answer."""
         if versions() != self.client:
             return RemoteAnswer(self._address, problem=f"it has {versions()}, the client {self.client}")
         try:
-            runner = self._runner(job)
-            with ExitStack() as working:
-                folder = home_path() / _DELIVERED
-                if job.trial:  # nothing else reads its files, and there may be thousands
-                    folder = working.enter_context(Scratch(folder / "trials").folder())
-                return self._answer(runner, job, unpacked_case(job, contents, folder), cancelled)
+            with self._files.case(job, contents, cancelled) as case:
+                return self._answer(self._runner(job), job, case, cancelled)
         except Interrupted:
             return RemoteAnswer(self._address, problem="stopped")
         except (TriageError, OSError) as error:
@@ -86,8 +81,8 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         if versions() != self.client:
             return BuildAnswer(self._address, problem=f"it has {versions()}, the client {self.client}")
         try:
-            workspace = Workspace(open_home(), stop=cancelled)
-            builds = SourceBuilds(workspace, self._repository(order, workspace), order.project, order.steps)
+            workspace, in_use = Workspace(open_home(), stop=cancelled), InUse(cancelled)
+            builds = SourceBuilds(workspace, self._repository(order, workspace, in_use), order.project, order.steps)
             try:
                 archive = packed(builds.make(order.sha))
             except Unobtainable as error:
@@ -98,16 +93,19 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         except (TriageError, OSError, MemoryError) as error:
             return BuildAnswer(self._address, problem=str(error) or type(error).__name__)
 
-    def _repository(self, order: BuildOrder, workspace: Workspace) -> Repository:
+    def _repository(self, order: BuildOrder, workspace: Workspace, in_use: InUse) -> Repository:
         """Return a repository that has the commit: the client's where this machine has it, else a clone."""
         name = blake2b(order.url.encode(), digest_size=6).hexdigest()
-        folder = workspace.home / "clones" / name
+        folder = workspace.home / "builders" / f"clone-{name}" / "0"  # pruned like the folders of builds
         log_path = workspace.home / "logs" / f"clone-{name}.log"
         with disk_errors("clone the repository"):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
             log_path.parent.mkdir(exist_ok=True)
-            with workspace.locked(folder.with_name(f".{name}.lock"), f"clone {order.project}"), Log(log_path) as log:
-                return repository_with(order.sha, order.clone, order.url, folder, log, workspace.stop)
+            with workspace.locked(folder.with_name(f".{folder.name}.lock"), f"clone {order.project}"), Log(log_path) as log:
+                repository = repository_with(order.sha, order.clone, order.url, folder, log, workspace.stop)
+                if folder.exists():
+                    in_use.add(folder)
+        return repository
 
     def _answer(self, runner: ProbeRunner, job: RemoteJob, case: Case, cancelled: StopSignal) -> RemoteAnswer:
         toolchain = runner.registry.obtain(runner.registry.resolve(job.rev, job.family))
@@ -132,7 +130,7 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         records = [record for key in job.keys if (record := runner.evidence.find(key))]
         if not records:
             raise EnvironmentFailure("the result was not stored in the TRIAGE_HOME of this worker; check its disk")
-        facts = tuple(sent_facts(record_json(record), home_path() / _DELIVERED) for record in records)
+        facts = tuple(sent_facts(record_json(record), home_path() / DELIVERED) for record in records)
         return RemoteAnswer(self._address, facts, toolchain.identity, cached=probe.cached)
 
     def _runner(self, job: RemoteJob) -> ProbeRunner:
@@ -140,7 +138,7 @@ class ProbePlugin(WorkerPlugin):  # type: ignore[misc]
         key = f"{job.family}\0{job.case.spec!r}" if ":" in job.family or "@" in job.family else ""
         with self._lock:
             if key not in self._opened:
-                opened = open_runner(AppContext(quiet=True), [job.case], 1, delivered=home_path() / _DELIVERED)
+                opened = open_runner(AppContext(quiet=True), [job.case], 1, delivered=home_path() / DELIVERED)
                 self._opened[key] = self._closing.enter_context(opened)
             return self._opened[key]
 

@@ -15,6 +15,7 @@ from triage.cli.context import open_runner, shared_evidence
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option, time_before
 from triage.cli.screen import print_stderr
+from triage.execution.delivery import DELIVERED, remove_unused
 from triage.execution.evidence_recovery import StoreCheck, check_store, repair_store, set_aside_files
 from triage.execution.runner import ProbeRunner
 from triage.execution.shared_evidence import SharedEvidence
@@ -32,7 +33,7 @@ from triage.report.housekeeping import (
     ProblemShape,
 )
 from triage.report.registry import write_report
-from triage.toolchains.home import disk_errors, open_home
+from triage.toolchains.home import disk_errors, home_path, open_home
 
 app = typer.Typer(no_args_is_help=True, help="Export, import, share or check cached results.")
 SharedUrl = Annotated[
@@ -125,19 +126,24 @@ def collect(
     ] = False,
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
-    """Remove shared results that are old or damaged, or with --local old ones of this machine."""
+    """Remove shared results that are old or damaged, or with --local old ones of this machine.
+
+    --local removes inputs as well that clients of a cluster sent to this machine and that were not used since.
+    """
     if older is None and not damaged:
         raise BadInput("pass --older-than DURATION or --check")
     if local and (url or damaged):
         raise BadInput("--local goes with --older-than alone; `triage evidence check --repair` removes damaged results here")
-    limit = time_before("--older-than", older) if older else None
+    limit, files = time_before("--older-than", older) if older else None, 0
     with open_runner(context.obj, ()) as runner:
         if local and limit:
             removed, left = runner.evidence.collect(limit)
+            files = remove_unused(home_path() / DELIVERED, before=limit.timestamp())
         else:
             removed, left = _shared(runner, url).collect(limit, check=damaged)
-    text = Text(f"{plural(removed, 'result')} removed, {left} left")
-    write_report(HousekeepingReport(CollectedShape(removed, left), [text]), output)
+    inputs = f", {plural(files, 'input')} of a cluster removed" if files else ""
+    text = Text(f"{plural(removed, 'result')} removed, {left} left{inputs}")
+    write_report(HousekeepingReport(CollectedShape(removed, left, files), [text]), output)
     return Exit.OK
 
 

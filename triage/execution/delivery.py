@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -12,13 +18,17 @@ from pathlib import Path
 from triage.execution.compile_task import CompileTask
 from triage.execution.prober import Trial
 from triage.execution.run_stage import RunTask
+from triage.execution.scratch import Scratch
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import utf8
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import disk_errors, wait_for_lock, write_whole
+from triage.toolchains.install_cache import USE
 
 _FILE_VALUE = re.compile(r"@(/\S+)")
 _FILE_FLAG = re.compile(r"(?:^|=|@)/")
+DELIVERED = "delivered"  # the folder of a TRIAGE_HOME for files that clients sent
+_MOST_KEPT = 8 << 30  # bytes of them
 _LARGEST = 256 << 20  # bytes of a file that is sent; cases with larger ones are run on this machine
 
 
@@ -120,6 +130,71 @@ def unpacked_case(job: RemoteJob, contents: Mapping[str, bytes], folder: Path) -
         return target
 
     return with_paths(job.case, written)
+
+
+class DeliveredFiles:
+    """The files that clients sent to a worker, each in a folder with its digest as name, as far as there is room."""
+
+    def __init__(self, folder: Path, most: int = _MOST_KEPT) -> None:
+        """most: bytes to keep."""
+        self._folder = folder
+        self._most = most
+        self._read = most  # bytes since the last look at the folder; the first job looks
+
+    @contextmanager
+    def case(self, job: RemoteJob, contents: Mapping[str, bytes], stop: threading.Event) -> Iterator[Case]:
+        """Write the files of a job, and keep them until the block ends. Errors as of `unpacked_case`."""
+        if job.trial:  # nothing else reads its files, and there may be thousands
+            with Scratch(self._folder / "trials").folder() as folder:
+                yield unpacked_case(job, contents, folder)
+            return
+        with _in_use(self._folder, job.files, stop):
+            yield unpacked_case(job, contents, self._folder)
+        self._read += sum(map(len, contents.values()))
+        if self._read > self._most // 16:
+            self._read = 0
+            remove_unused(self._folder, keep=self._most)
+
+
+@contextmanager
+def _in_use(folder: Path, digests: Iterable[str], stop: threading.Event) -> Iterator[None]:
+    """Keep other threads and processes from removing the folders of files."""
+    with ExitStack() as locks:
+        for digest in digests:
+            file, is_kept = folder / digest / USE, False
+            while not is_kept:
+                with disk_errors("keep the input of a job"):
+                    folder.mkdir(parents=True, exist_ok=True)
+                    with suppress(FileExistsError):
+                        file.parent.mkdir()
+                    with suppress(FileNotFoundError):  # removed meanwhile
+                        lock = locks.enter_context(file.open("ab"))
+                        wait_for_lock(lock, fcntl.LOCK_SH, stop)
+                        is_kept = os.path.samestat(os.fstat(lock.fileno()), file.stat())
+            os.utime(file)
+        yield
+
+
+def remove_unused(folder: Path, *, keep: int = sys.maxsize, before: float = 0.0) -> int:
+    """Remove delivered files until at most `keep` bytes are left, the longest unused first, and those that were used last
+    `before` a time in seconds since the epoch. Files that a job uses stay. Return the number of removed folders.
+    """
+    entries: list[tuple[float, int, Path]] = []
+    for path in folder.glob("[0-9a-f]" * 64):
+        with suppress(OSError):  # another process removes it
+            sizes = [file.stat().st_size for file in path.iterdir()]
+            entries.append(((path / USE if (path / USE).exists() else path).stat().st_mtime, sum(sizes), path))
+    total, removed = sum(size for _, size, _ in entries), 0
+    for used, size, path in sorted(entries):
+        if used >= before and total <= keep:
+            break
+        with suppress(OSError), (path / USE).open("ab") as lock:  # OSError: a job uses it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            doomed = path.with_name(f".doomed-{os.getpid()}-{path.name}")
+            path.rename(doomed)  # gone at once for every job that starts now
+            shutil.rmtree(doomed, ignore_errors=True)
+            total, removed = total - size, removed + 1
+    return removed
 
 
 def sent_facts(text: str, folder: Path) -> str:

@@ -177,10 +177,11 @@ class MovedShape(Shape):
 
 @dataclass(frozen=True)
 class CollectedShape(Shape):
-    """JSON of `triage evidence gc`."""
+    """JSON of `triage evidence gc`. files: removed ones that clients of a cluster sent to this machine."""
 
     removed: int
     left: int
+    files: int = 0
 
 
 @dataclass(frozen=True)
