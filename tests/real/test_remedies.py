@@ -177,5 +177,8 @@ def test_another_program_as_a_remedy_comes_after_flags(
     rewritten = [remedy for remedy in report["remedies"] if remedy["input_change"] and not remedy["flags"]]
     [remedy] = [remedy for remedy in rewritten if all(keyword in remedy["input_change"] for keyword in keywords)]
     assert Path(remedy["input"]).is_relative_to(shared_home)
+    for_users = [not any("-test-" in flag for flag in remedy["flags"]) for remedy in report["remedies"]]
+    assert for_users == sorted(for_users, reverse=True)
     flags = [remedy for remedy in report["remedies"] if remedy["input_change"] is None]
+    flags = [remedy for remedy in flags if not any("-test-" in flag for flag in remedy["flags"])]
     assert report["remedies"][: len(flags)] == flags

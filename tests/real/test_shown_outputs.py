@@ -12,10 +12,10 @@ import pytest
 from tests.conftest import ROOT, Triage
 
 _BLOCK = re.compile(r"^```\n\$ triage (?P<words>[^\n]+)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
-# These differ between machines and days: times, bytes written, written folders, results on other installed releases, and
-# dates of upload, which not every index has.
+# These differ between machines and days: times, bytes written, written folders, results on other installed releases, what
+# earlier commands left in the cache, and dates of upload, which not every index has.
 _NUMBERS = re.compile(r"\b\d+\.\d+ s\b|\b\d+ bytes written")
-_UPLOADED = re.compile(r" \(\d{4}-\d\d-\d\d\)")
+_ABSENT = re.compile(r" \(\d{4}-\d\d-\d\d\)|, \d+ cache hits?")
 _MACHINES = re.compile(r"^ +(?:versions|cost|written|source) ")
 _ELSEWHERE = ("--repo", "--out")
 
@@ -32,7 +32,7 @@ def documented_commands() -> Iterator[object]:
 
 def normalised_line(line: str) -> str:
     """Remove what differs between runs."""
-    return re.sub(r" +", " ", _NUMBERS.sub("#", _UPLOADED.sub("", line))).strip()
+    return re.sub(r" +", " ", _NUMBERS.sub("#", _ABSENT.sub("", line))).strip()
 
 
 def without_machine_options(words: list[str]) -> list[str]:
