@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from triage.bisect.pass_evidence import PassEvidence, passes_with
 from triage.bisect.prior import Clues, commit_prior
 from triage.bisect.result import BisectKind
 from triage.bisect.search import _WORTH_A_WITNESS, BisectSearch, run_search
+from triage.bisect.session import Journal, Session
 from triage.execution.runner import ProbeJob
 from triage.git_history import Timeline
 from triage.model.case import Flag
-from triage.model.outcome import Measured, Probe
+from triage.model.outcome import Measured, Probe, Verdict
 from triage.model.progress import Silent
 from triage.model.revision import ChangedFile, Commit
 from triage.report.bisection import BisectReport, bisect_shape
@@ -55,7 +57,7 @@ def search(
 
 
 @pytest.mark.parametrize(("kind", "letters"), [(BisectKind.REGRESSION, "PF"), (BisectKind.FIX, "FP")])
-def test_passes_are_compared_between_the_ends_and_once_between_nearer_compilers(
+def test_passes_are_compared_between_the_ends_and_again_between_nearer_compilers(
     timeline: Timeline, kind: BisectKind, letters: str
 ) -> None:
     made, asked = search(timeline, letters[0] * 20 + letters[1] * 20, kind)
@@ -64,7 +66,7 @@ def test_passes_are_compared_between_the_ends_and_once_between_nearer_compilers(
     (first, last), (low, high) = (sorted(at[name] for name in pair) for pair in asked)
     assert (first, last) == (0, COUNT - 1)
     assert 0 <= low < 20 <= high < COUNT
-    assert _WORTH_A_WITNESS <= high - low < COUNT - 1
+    assert _WORTH_A_WITNESS <= high - low <= (COUNT - 1) / 3
     assert all(at[pair[0]] < at[pair[1]] for pair in asked) is (kind is BisectKind.REGRESSION)
     assert found.after is not None
     assert found.after.commit == timeline.commits[20].sha
@@ -82,6 +84,18 @@ def test_the_nearer_comparison_replaces_the_evidence_where_it_shows_something(
     assert found.evidence == (second or TILE).summary
     assert found.after is not None
     assert found.after.commit == timeline.commits[20].sha
+
+
+def test_a_person_who_leads_gets_the_nearer_comparison_and_keeps_the_verdicts(timeline: Timeline, tmp_path: Path) -> None:
+    made, asked = search(timeline, "P" * 20 + "F" * 20)
+    assert made.begin()
+    session = Session(made, Journal(tmp_path, ["case"]))
+    session.record(13, Verdict.GOOD)
+    session.probe(14)
+    session.probe(26)
+    assert len(asked) == 2
+    assert made.belief.bounds == (14, 26)
+    assert made.belief.counts[13] == (1, 0)
 
 
 def test_passes_are_not_compared_where_compilers_are_installed(timeline: Timeline) -> None:

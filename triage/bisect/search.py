@@ -25,6 +25,7 @@ _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
 _MOST_ROUNDS = 40  # searches for another pair after a confirmation that failed
 _MOST_FLAKY_PROBES = 400  # of a range whose probes contradict themselves
 _WORTH_A_WITNESS = 8  # candidates; fewer need three probes at most
+_MUCH_SHORTER = 3  # how many times shorter a range is whose ends are compared again; measured over three releases and one
 _SLOWER = 6.0  # factor by which a compile slows down when it prints its IR; comparing two may save one probe
 _MOST_CONFIRMATIONS = 5
 _FLAKY_RATE = 0.2  # wrong probes that are assumed at least, once probes have disagreed
@@ -40,7 +41,7 @@ class BisectSearch:
 
     match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
     verdict. repeats: compiles for each probe. spare: see `next_probes`.
-    witness: compares the passes of two compilers; called for both ends, and once for the nearest ones on both sides.
+    witness: compares the passes of two compilers: the ends, and nearer ones later. compared: candidates between the last ones.
     untestable_outside: revisions that were probed while the ends were looked for. foreign: revisions whose first outcome is
     that of a machine which is not trusted. path: changes that were found meanwhile. reason: why the search is inconclusive.
     """
@@ -59,6 +60,7 @@ class BisectSearch:
     belief: Belief | None = None
     failure: Failure | None = None
     evidence: PassEvidence | None = None
+    compared: int | None = None
     untestable_outside: tuple[tuple[Revision, str], ...] = ()
     path: FailurePath = field(default_factory=FailurePath)
     reason: str | None = None
@@ -154,16 +156,19 @@ class BisectSearch:
         return True
 
     def compare_again(self) -> None:
-        """Compare the passes of the nearest compilers of both sides, once: fewer other commits lie between them."""
-        if self.evidence is None or self.disagrees or self._is_inverted:
+        """Compare the passes of the nearest compilers of both sides once the range is much shorter: fewer commits differ."""
+        if self.evidence is None or self.belief is None or self.disagrees or self._is_inverted:
             return
         shown = dict(zip(self.outcomes, self._shown(), strict=True))
         low = max((index for index, (old, _) in shown.items() if old), default=0)
         high = min((index for index, (_, new) in shown.items() if new), default=self.last)
-        if high - low < self.last and self._worth_a_witness(high - low):
-            self.evidence = self._compare(low, high) or self.evidence
-            self.witness = None
-            self.rebuild()
+        if (high - low) * _MUCH_SHORTER > (self.compared or self.last) or not self._worth_a_witness(high - low):
+            return
+        self.compared = high - low
+        if nearer := self._compare(low, high):
+            self.evidence = nearer
+            weights = self.range.weights(self.clues)
+            self.belief = Belief.from_weights(weights, self.belief.noise).observe_all(self.belief.evidence)
 
     def _compare(self, low: int, high: int) -> PassEvidence | None:
         assert self.witness is not None

@@ -188,6 +188,7 @@ class Session:
     def probe(self, index: int) -> Outcome:
         """Compile at a candidate and take in the outcome."""
         self.search.ask([index])
+        self.search.compare_again()
         outcome = self.search.outcomes[index][-1]
         self._note(JournalEntry(self.search.range.revision(index).name, self.search.verdict(outcome), "probe", _why(outcome)))
         return outcome
