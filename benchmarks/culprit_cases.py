@@ -10,7 +10,7 @@ import gzip
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, feature_matrix, features, suspicion
 from triage.model.revision import ChangedFile, Commit
+from triage.toolchains.sources.project import find_project
 
 CLASSES = {
     "timeout/compile-time": "timeout",
@@ -73,6 +74,16 @@ def read_cases(cases: Path, commits: Path, *, noticed: bool = True) -> list[Know
         group, matrix = _group(by_sha[case["culprit"]]), feature_matrix(line, clues, "iree")
         known.append(Known(case["id"], group, case["diag_source"], matrix, at, nightlies_of(line), line, clues))
     return known
+
+
+def merged(prior: Floats, case: Known) -> tuple[Floats, Known]:
+    """Leave out the commits that cannot change the compiler, as a bisect does; their nightlies stand for the one before."""
+    changes = find_project("iree").can_change
+    kept = [row for row, commit in enumerate(case.commits) if not commit.files or any(changes(f.path) for f in commit.files)]
+    before = np.searchsorted(kept, [*case.nightlies, case.culprit], side="right") - 1
+    nightlies = tuple(sorted({int(row) for row in before[:-1] if 0 <= row < len(kept) - 1}))
+    chances = prior[kept] / prior[kept].sum()
+    return chances, replace(case, matrix=case.matrix[kept], culprit=int(before[-1]), nightlies=nightlies)
 
 
 def nightlies_of(commits: Sequence[Commit]) -> tuple[int, ...]:

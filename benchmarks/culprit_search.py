@@ -10,7 +10,8 @@ every verdict is true, except in the part about untestable candidates. The rows 
   deterministic; both with uniform weights, as it starts out;
 - uniform: triage without a prior; ours: with the shipped weights; ours-cv: with weights fitted to the other cases only, where
   the same change applied again counts as the same case; the `-picked` rows do not use "landed shortly before it was noticed",
-  for ranges whose bad end was chosen. A second table has the builds after nightlies.
+  for ranges whose bad end was chosen. A second table has the builds after nightlies. Commits that cannot change the compiler
+  are no candidates of triage.
 
 The features, their words and their start weights were chosen by people who had seen these cases; cross-validation of the
 weights does not undo that. `fit_prior.py --history` checks them on reverted commits, which have no diagnostics. The standard
@@ -29,7 +30,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
-from culprit_cases import Known, cross_validated, read_cases, reliability, shipped_weights
+from culprit_cases import Known, cross_validated, merged, read_cases, reliability, shipped_weights
 
 from triage.bisect.belief import Belief, Floats
 from triage.bisect.choose import next_probes
@@ -61,6 +62,7 @@ def ours(prior: Floats, culprit: int, jobs: int = 1, skipped: frozenset[int] = f
 
 def ours_with_nightlies(prior: Floats, case: Known) -> tuple[int, int]:
     """Return the nightlies that are downloaded and the commits that are built."""
+    prior, case = merged(prior, case)
     belief = Belief.from_weights(np.concatenate([[1.0], prior]))
     seconds = np.full(belief.size, BUILD)
     seconds[[row + 1 for row in case.nightlies]] = DOWNLOAD
@@ -173,7 +175,8 @@ def figures(tests: Sequence[int], reference: Sequence[int]) -> dict[str, float]:
 
 
 def with_prior(known: Sequence[Known], priors: dict[str, Floats], reference: Sequence[int]) -> dict[str, object]:
-    searched = {jobs: [ours(priors[case.name], case.culprit, jobs) for case in known] for jobs in JOBS}
+    shorter = [merged(priors[case.name], case) for case in known]
+    searched = {jobs: [ours(prior, case.culprit, jobs) for prior, case in shorter] for jobs in JOBS}
     ranks = [_rank(priors[case.name], case.culprit) for case in known]
     beliefs = {case.name: Belief.from_weights(np.concatenate([[1.0], priors[case.name]])) for case in known}
     sets = {level: [beliefs[case.name].credible(level) for case in known] for level in CREDIBLE}

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from culprit_cases import Known, fitted, nightlies_of, reliability, shipped_weights
+from culprit_cases import Known, fitted, merged, nightlies_of, reliability, shipped_weights
 from culprit_search import _rank, ours, ours_with_nightlies, plain, plain_with_nightlies
 
 from benchmarks.held_out_remedies import case_of
@@ -43,7 +43,7 @@ from triage.model.revision import Commit
 
 CASES = Path(__file__).with_name("known_changes.yaml")
 KINDS = ("none", "passes", "all")
-ROWS = ("named-pass", "named-folder", "phase", "chooses", "pipeline", "one-sided-pass", "changes-default", "restored-default")
+ROWS = ("named-pass", "named-folder", "pass-words", "chooses", "pipeline", "one-sided-pass", "changes-default")
 AREAS = (
     ("dispatch creation", r"DispatchCreation|GlobalOptimization|Dialect/(Flow|TensorExt|LinalgExt|Encoding)|Preprocessing"),
     ("code generation", r"/Codegen/|plugins/target|Conversion"),
@@ -127,8 +127,9 @@ def ask(runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: 
     folders = {path.rpartition("/")[0] for path in named}
     matrices = dict(priors(commits, clues, evidence, place))
     chances = {kind: suspicion(matrix, shipped_weights()) for kind, matrix in matrices.items()}
-    runs = {kind: searched(chances[kind], commits, at) for kind in KINDS}
-    runs["git bisect"] = (plain(len(commits), at)[0], *plain_with_nightlies(known_of(case, commits, at, matrices["none"])), 0)
+    known = known_of(case, commits, at, matrices["all"])
+    runs = {kind: searched(chances[kind], known) for kind in KINDS}
+    runs["git bisect"] = (plain(len(commits), at)[0], *plain_with_nightlies(known), 0)
     answer = CaseAnswer(
         f"{case.name} {entry['good']} -> {entry['bad']}",
         entry["half"],
@@ -147,20 +148,21 @@ def ask(runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: 
         builds={kind: run[2] for kind, run in runs.items()},
         wrong=sum(run[3] for run in runs.values()),
     )
-    return answer, known_of(case, commits, at, matrices["all"])
+    return answer, known
 
 
-def known_of(case: Case, commits: Sequence[Commit], at: int, matrix: Floats) -> Known:
-    return Known(case.name, commits[at].sha, "", matrix, at, nightlies_of(commits))
+def known_of(case: Case, commits: tuple[Commit, ...], at: int, matrix: Floats) -> Known:
+    return Known(case.name, commits[at].sha, "", matrix, at, nightlies_of(commits), commits)
 
 
-def searched(prior: Floats, commits: Sequence[Commit], at: int) -> tuple[int, int, int, int]:
+def searched(prior: Floats, case: Known) -> tuple[int, int, int, int]:
     """Return the tests, the downloads and builds with nightlies first, and whether a search with missing packages is wrong."""
-    tests = ours(prior, at)[0]
-    downloads, builds = ours_with_nightlies(prior, Known("", "", "", np.empty((len(commits), 0)), at, nightlies_of(commits)))
-    missing = frozenset(index for index in range(len(commits) - 1) if index % 3 == 0 or index % 7 == 0)
-    left = ours(prior, at, 1, missing)[2]
-    return tests, downloads, builds, int(at not in left)
+    downloads, builds = ours_with_nightlies(prior, case)
+    prior, case = merged(prior, case)
+    tests = ours(prior, case.culprit)[0]
+    missing = frozenset(index for index in range(len(prior) - 1) if index % 3 == 0 or index % 7 == 0)
+    left = ours(prior, case.culprit, 1, missing)[2]
+    return tests, downloads, builds, int(case.culprit not in left)
 
 
 def show(answers: Sequence[CaseAnswer]) -> None:

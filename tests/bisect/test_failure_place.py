@@ -1,8 +1,9 @@
-"""Commits that a failure itself leads to: the dialect of an invalid operation, the stack of a crash, passes of dependencies."""
+"""Commits that a failure itself leads to: the stack of a crash, passes of dependencies."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
     return history
 
 
-def suspects(history: History, failure: Failure, **clues: tuple[str, ...]) -> dict[str, Suspect]:
+def suspects(history: History, failure: Failure, **clues: Any) -> dict[str, Suspect]:
     """By the first file that their commit changes."""
     timeline = Timeline(history.path)
     span = timeline.between(timeline.commits[0].sha, timeline.head)
@@ -53,13 +54,6 @@ def features_of(suspect: Suspect) -> set[str]:
 
 def failure(failure_class: str, **details: str) -> Failure:
     return Failure(failure_class, failure_class, failure_class, "it fails", details=details)
-
-
-@pytest.mark.parametrize(("op", "path"), [("iree_linalg_ext.sort", SORT), ("hal.device.query", HAL)])
-def test_an_invalid_operation_points_at_its_dialect(history: History, op: str, path: str) -> None:
-    ranked = suspects(history, failure("verifier", op=op))
-    assert [file for file, suspect in ranked.items() if "dialect" in features_of(suspect)] == [path]
-    assert "dialect" not in features_of(suspects(history, failure("legalization", op=op))[path])
 
 
 @pytest.mark.parametrize(
@@ -102,3 +96,13 @@ def test_a_pass_without_a_file_points_at_updates_of_its_dependency(history: Hist
     }
     assert list(named) == ([path] if path else [])
     assert all(path in text for text in named.values() if path)
+
+
+def test_a_pass_that_a_commit_adds_to_a_pipeline_points_at_no_dependency(history: History) -> None:
+    ranked = suspects(history, failure("unknown"), passes=("SCFToControlFlowPass",), pipeline=frozenset({"1" * 40}))
+    assert "submodule" not in features_of(ranked[LLVM])
+
+
+def test_commits_that_share_words_with_one_sided_passes_are_suspicious(history: History) -> None:
+    ranked = suspects(history, failure("unknown"), one_sided=("LowerSortOpsPass",))
+    assert [file for file, suspect in ranked.items() if "pass-words" in features_of(suspect)] == [SORT]

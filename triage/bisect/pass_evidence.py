@@ -53,7 +53,6 @@ class PassEvidence:
             passes=(*clues.passes, *self.passes),
             files=(*clues.files, *self.files),
             phase=self.phase or clues.phase,
-            text=" ".join([clues.text, *self.passes]),
             chooses=self.chooses,
             one_sided=self.one_sided,
             pipeline=frozenset(self.pipeline),

@@ -40,7 +40,6 @@ _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its top
 _SWEEP_FILES, _SWEEP_LINES = 9, 12  # at least so many files, fewer than so many lines each
 _WAITED = 150  # pull requests opened since, by number
 _FRAMES = 3  # of a stack whose files are searched
-_INVALID_CLASSES = frozenset({"verifier", "parse-error"})
 _RUNTIME_CLASSES = frozenset({"run-failure", "run-crash", "wrong-result", "numerics", "performance", "test-expectation"})
 
 
@@ -53,8 +52,7 @@ class Clues:
     failing_pass: class name or argument of the pass that failed. text: the diagnostics, flags included.
     passes, files: suspected by other evidence, such as the first pass after which a good and a bad compiler differ; paths are
     relative to the repository. chooses, one_sided, pipeline, defaults, restored: as in `PassEvidence`.
-    dialect: of an invalid operation. frames: functions on the stack of a crash, innermost first. submodules: paths of
-    dependencies that have a suspected pass.
+    frames: functions on the stack of a crash, innermost first. submodules: paths of dependencies that have a suspected pass.
     noticed: the bad end is where somebody noticed the failure, so that late commits are more likely than early ones. False
     where the end was chosen, such as a release or the last nightly.
     """
@@ -72,7 +70,6 @@ class Clues:
     pipeline: frozenset[str] = frozenset()
     defaults: frozenset[str] = frozenset()
     restored: frozenset[str] = frozenset()
-    dialect: str | None = None
     frames: tuple[str, ...] = ()
     submodules: frozenset[str] = frozenset()
 
@@ -80,14 +77,12 @@ class Clues:
     def of(cls, failure: Failure, backend: str | None = None, text: str = "") -> Clues:
         """Take the clues from a diagnosed failure; `text` adds to its headline, such as the command line."""
         words = " ".join([failure.headline, *(str(value) for value in failure.details.values()), text])
-        dialect, dot, _ = str(failure.details.get("op", "")).partition(".")
         return cls(
             failure.failure_class,
             backend,
             failure.phase,
             failure.failing_pass,
             words,
-            dialect=dialect if dot and failure.failure_class in _INVALID_CLASSES else None,
             frames=tuple(str(failure.details["frames"]).split(" < ")) if "frames" in failure.details else (),
         )
 
@@ -161,7 +156,12 @@ def located(clues: Clues, repository: Repository, commit: str, project: str | No
     if repository.is_partial:  # without their contents, no file seems to define anything
         return clues
     passes = [name for name in (clues.failing_pass, *clues.passes) if name and name.isidentifier()]  # no arguments
-    foreign = () if clues.files else [name for name in passes if not source_files(PassName(name), repository, commit, {})]
+    # A pass that a commit of the range puts into a pipeline differs because of that commit.
+    foreign = (
+        ()
+        if clues.files or clues.pipeline
+        else [name for name in passes if not source_files(PassName(name), repository, commit, {})]
+    )
     submodules = (project_table(project).submodule_of(name) for name in foreign)
     defining = (file for frame in clues.frames[:_FRAMES] for file in function_files(frame, repository, commit))
     return replace(
@@ -341,9 +341,17 @@ def _off_topic(span: _FeatureRange) -> list[float]:
 
 
 def _overlap(span: _FeatureRange) -> list[float]:
-    """Information of the words shared with the diagnostics, by their rarity in the range; half for words of file names."""
+    return _shared_words(span, f"{span.clues.text} {span.clues.failing_pass or ''}")
+
+
+def _pass_words(span: _FeatureRange) -> list[float]:
+    return _shared_words(span, " ".join((*span.clues.passes, *span.clues.one_sided)))
+
+
+def _shared_words(span: _FeatureRange, text: str) -> list[float]:
+    """Information of the words shared with a text, by their rarity in the range; half for words of file names."""
     synonyms = span.table.synonyms
-    wanted = topics(f"{span.clues.text} {span.clues.failing_pass or ''}", synonyms)
+    wanted = topics(text, synonyms)
     subjects, names = [], []
     for commit, changed in zip(span.commits, span.files, strict=True):
         subjects.append(topics(_NUMBER.sub("", commit.subject), synonyms) & wanted)
@@ -374,13 +382,6 @@ def _named_folder(span: _FeatureRange, i: int) -> bool:
     """Whether a changed file is beside a suspected one."""
     folders = {path.rpartition("/")[0] for path in span.clues.files}
     return any(file.path.rpartition("/")[0] in folders for file, meaning in span.source[i])
-
-
-def _of_dialect(span: _FeatureRange, i: int) -> bool:
-    """Whether a changed file is in the folder of the invalid operation's dialect."""
-    folder = f"dialect/{letters((span.clues.dialect or '').removeprefix('iree_'))}/"
-    folder = span.table.dialects.get(span.clues.dialect or "", folder)
-    return span.clues.dialect is not None and any(f"/{folder}" in f"/{file.path.lower()}" for file, _ in span.source[i])
 
 
 def _one_sided(span: _FeatureRange, i: int) -> bool:
@@ -442,7 +443,6 @@ _OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
     "chooses": lambda span, i: span.clues.chooses and any(meaning.decides for _, meaning in span.source[i]),
     "named-folder": _named_folder,
     "pipeline": lambda span, i: span.commits[i].sha in span.clues.pipeline,
-    "dialect": _of_dialect,
     "submodule": lambda span, i: any(file.path in span.clues.submodules for file in span.commits[i].files),
     "one-sided-pass": _one_sided,
     "changes-default": lambda span, i: span.commits[i].sha in span.clues.defaults,
@@ -454,6 +454,7 @@ _OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
 _OF_RANGE: dict[str, Callable[[_FeatureRange], list[float]]] = {
     "off-topic": _off_topic,
     "overlap": _overlap,
+    "pass-words": _pass_words,
     "named-pass": _named_pass,
     "reverted-later": _reverted_later,
 }

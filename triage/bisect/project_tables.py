@@ -78,7 +78,6 @@ class ProjectTable:
     phases: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     optional: tuple[re.Pattern[str], ...] = ()
     synonyms: Mapping[str, str] = field(default_factory=dict)
-    dialects: Mapping[str, str] = field(default_factory=dict)
     submodules: tuple[tuple[re.Pattern[str], str], ...] = ()
 
     def meaning(self, path: str) -> PathMeaning:
@@ -137,7 +136,6 @@ def project_table(name: str | None) -> ProjectTable:
         phases=tuple((re.compile(phase), re.compile(text)) for phase, text in own.get("phases", [])),
         optional=tuple(re.compile(text) for text in own.get("optional", [])),
         synonyms=_topics([*shared["synonyms"], *own.get("synonyms", [])]),
-        dialects=own.get("dialects", {}),
         submodules=tuple((re.compile(text), path) for text, path in own.get("submodules", [])),
     )
 
