@@ -47,7 +47,7 @@ help:
 	@echo "make bench-remedies                     lint on planted faults, remedies for failures with a known flag"
 	@echo "make bench-attribution                  triage attribute on random pairs of releases, checked independently"
 	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
-	@echo "make bench-changes REPO=...             known changes between releases: does their IR lead to the commit?"
+	@echo "make bench-changes REPO=...             known changes of IREE: does their IR lead to the commit, and what does finding it cost?"
 	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
 	@echo "make bench-histories                    20,000 simulated histories: wrong answers that are called confirmed"
 	@echo "make bench-suite SUITE=DIR CONFIG=FILE  iree-test-suites' onnx_ops with its own harness, triage and the native binaries"
@@ -154,6 +154,7 @@ bench-culprits: setup
 # REPO names a clone of iree-org/iree; results are in docs/research.md.
 bench-changes: setup
 	$(BIN)/python benchmarks/known_changes.py --repo $(REPO)
+	$(BIN)/python benchmarks/real_history.py --repo $(REPO)
 
 # REPO names a clone of iree-org/iree.
 bench-commits: setup

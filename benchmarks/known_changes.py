@@ -15,7 +15,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from culprit_cases import Known, fitted, merged, nightlies_of, reliability, shipped_weights
+from culprit_cases import Known, merged, nightlies_of, reliability, shipped_weights
 from culprit_search import _rank, ours, ours_with_nightlies, plain, plain_with_nightlies
 
 from benchmarks.held_out_remedies import case_of
@@ -44,6 +44,7 @@ from triage.model.revision import Commit
 CASES = Path(__file__).with_name("known_changes.yaml")
 KINDS = ("none", "passes", "all")
 ROWS = ("named-pass", "named-folder", "pass-words", "chooses", "pipeline", "one-sided-pass", "changes-default")
+STEPS = (1.2, 0.6, 0.3, 0.15)  # bits by which a weight is changed during the fit
 AREAS = (
     ("dispatch creation", r"DispatchCreation|GlobalOptimization|Dialect/(Flow|TensorExt|LinalgExt|Encoding)|Preprocessing"),
     ("code generation", r"/Codegen/|plugins/target|Conversion"),
@@ -165,6 +166,41 @@ def searched(prior: Floats, case: Known) -> tuple[int, int, int, int]:
     return tests, downloads, builds, int(case.culprit not in left)
 
 
+def bits_of(known: Sequence[Known], weights: Floats) -> float:
+    return mean(-np.log2(suspicion(case.matrix, weights)[case.culprit]) for case in known)
+
+
+def fitted_places(known: Sequence[Known], strength: float) -> Floats:
+    """Fit the weights of the evidence in the mixture that the search uses; the start counts as much as `strength` cases."""
+    start = np.array([feature.start if feature.name in ROWS else feature.weight for feature in features()])
+
+    def loss(weights: Floats) -> float:
+        return bits_of(known, weights) + strength * float(((weights - start) ** 2).sum()) / len(known)
+
+    weights, least = start, loss(start)
+    rows = [index for index, feature in enumerate(features()) if feature.name in ROWS]
+    for step in (step for step in STEPS for _ in range(2)):
+        for row in rows:
+            for change in (-step, step):
+                other = weights.copy()
+                other[row] = max(0.0, other[row] + change)
+                if (changed := loss(other)) < least:
+                    weights, least = other, changed
+    return weights
+
+
+def print_fit(known: Sequence[Known], strength: float) -> None:
+    weights = fitted_places(known, strength)
+    rest = [fitted_places([*known[:row], *known[row + 1 :]], strength) for row in range(len(known))]
+    left_out = mean(bits_of([case], own) for case, own in zip(known, rest, strict=True))
+    shipped = bits_of(known, shipped_weights())
+    print(f"{bits_of(known, weights):.2f} bits, {left_out:.2f} with each case left out; with the shipped weights {shipped:.2f}")
+    for feature, weight in zip(features(), weights, strict=True):
+        if feature.name in ROWS:
+            without = np.where([other.name == feature.name for other in features()], 0.0, shipped_weights())
+            print(f"  {feature.name:16s} {weight:.2f}; {bits_of(known, without):.2f} bits without it")
+
+
 def show(answers: Sequence[CaseAnswer]) -> None:
     for answer in answers:
         ranks = " ".join(f"{kind} {answer.rank[kind]:.0f}" for kind in KINDS)
@@ -199,7 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repo", type=Path, required=True, help="a clone of iree-org/iree")
     parser.add_argument("--half", choices=("training", "held out"))
-    parser.add_argument("--fit", type=float, metavar="STRENGTH", help="print the weights of the evidence fitted to these cases")
+    parser.add_argument("--fit", type=float, metavar="STRENGTH", help="fit the weights of the evidence to these cases")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_args()
     entries = [entry for entry in yaml.safe_load(CASES.read_text()) if options.half in (None, entry["half"])]
@@ -209,14 +245,8 @@ def main() -> None:
     answers = [answer for answer, _ in pairs]
     reliable = reliability([(suspicion(known.matrix, shipped_weights()), known.culprit) for _, known in pairs])
     if options.fit:
-        weights = fitted([replace(known, source="") for _, known in pairs], options.fit)
-        print(
-            {
-                feature.name: round(float(weight), 2)
-                for feature, weight in zip(features(), weights, strict=True)
-                if feature.name in ROWS
-            }
-        )
+        print_fit([known for _, known in pairs], options.fit)
+        return
     if options.format == "json":
         print(json.dumps({"cases": [asdict(answer) for answer in answers], "reliability": reliable}, indent=1))
         return
