@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.execution.cluster_lab import Lab, until
+from triage.cli import dask_worker
+from triage.cli.dask_worker import versions
+from triage.execution.dask_executor import WorkerCode, open_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -131,12 +134,40 @@ def test_ctrl_c_ends_what_runs_on_workers(lab: Lab) -> None:
 
 def test_a_worker_of_another_version_is_refused(lab: Lab) -> None:
     lab.write(fine="fine")
-    other = lab.folder / "other" / "iree_triage-99.0.dist-info"
-    other.mkdir(parents=True)
-    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: iree-triage\nVersion: 99.0\n")
-    lab.worker("newer", PYTHONPATH=str(other.parent))
+    lab.newer("newer")
     code, _, stderr = lab.run("fine")
     assert (code, "triage 99.0" in stderr) == (4, True)
+
+
+def test_workers_that_join_later_are_used_if_they_have_the_same_version(lab: Lab) -> None:
+    names = [f"job{number}" for number in range(12)]
+    lab.write(**{name: f"wait {name}" for name in names})
+    lab.worker("first")
+    process = lab.client(*names, first="from triage.execution import dask_executor as d; d._LOOK = 0; ")
+    until(lambda: lab.calls(), "the first job waits")
+    lab.newer("newer")
+    lab.worker("second")
+    (lab.toolchain / "bin" / "go").touch()
+    code, results, _ = lab.answer(process)
+    assert (code, {result["status"] for result in results.values()}) == (0, {"passed"})
+    assert ((lab.folder / "home-newer" / "evidence.db").exists(), lab.records("second") > 1) == (False, True)
+    assert lab.records("first") + lab.records("second") == lab.records("client") == 12
+
+
+def test_a_worker_that_joins_later_offers_its_devices(lab: Lab) -> None:
+    lab.worker("plain")
+    code = WorkerCode(dask_worker.ProbePlugin, dask_worker.probe_here, dask_worker.build_here, dask_worker.content, versions)
+    with open_cluster(lab.address, None, 1000.0, code) as cluster:
+        assert (cluster.slots, dict(cluster.resources)) == (1, {})
+        lab.worker("gpu", "--nthreads", "2", "--resources", "hip=1 memory=500")
+        assert cluster.look(at_once=True) == []
+        assert (cluster.slots, cluster.resources) == (3, {"hip": 1, "memory": 500})
+        lab.newer("newer")
+        assert len(cluster.look(at_once=True)) == 1
+        assert (cluster.slots, cluster.look(at_once=True)) == (3, [])
+        lab.end("gpu")
+        until(lambda: not cluster.look(at_once=True) and cluster.slots == 1, "the worker is gone")
+        assert cluster.resources == {}
 
 
 def test_a_scheduler_that_is_not_there_is_an_environment_failure(lab: Lab) -> None:

@@ -45,6 +45,7 @@ _SETTINGS = {
     "distributed.worker.profile.enabled": False,  # it looks at the stack 100 times a second, and nobody sees the result
     "distributed.admin.tick.interval": "500ms",
 }
+_LOOK = 5.0  # seconds between looks at the workers
 _CONNECT = 30.0  # seconds to find the scheduler
 
 
@@ -61,20 +62,52 @@ class WorkerCode:
 
 @dataclass
 class DaskCluster:
-    """The connection to a scheduler, whose workers have the plugin. slots: jobs that run at once; builders: workers that have
-    built a commit.
+    """The connection to a scheduler, whose workers have the plugin. resources: the largest of a worker; slots: jobs that run at
+    once; builders: workers that have built a commit.
     """
 
     client: Client
     code: WorkerCode
     plugin: WorkerPlugin
-    resources: Mapping[str, float]
-    slots: int
     scheduler: str
+    resources: Mapping[str, float] = field(default_factory=dict)
+    slots: int = 0
     _contents: dict[str, Future] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_noted: bool = False
     builders: set[str] = field(default_factory=set)
+    _versions: dict[str, str] = field(default_factory=dict)  # of each worker, by address
+    _refused: set[str] = field(default_factory=set)  # workers of other versions
+    _looked: float = -_LOOK
+    _totals: tuple[Any, ...] = ()
+
+    def look(self, *, at_once: bool = False) -> list[str]:
+        """Read which workers there are, from time to time or at once. Return why workers that came since are not used."""
+        with self.lock:
+            if time.monotonic() < self._looked + (0 if at_once else _LOOK):
+                return []
+            self._looked = time.monotonic()
+            info = self.client.scheduler_info(n_workers=0)
+            totals = (info["id"], info["n_workers"], info["total_threads"])
+            if totals == self._totals:
+                return []
+            workers, own = _workers(self.client), self.code.versions()
+            new = [address for address in workers if address not in self._versions]
+            answers = self.client.run(self.code.versions, workers=new, on_error="return") if new else {}
+            for address, answer in answers.items():
+                if not isinstance(answer, OSError):  # it is gone, or does not answer yet
+                    other = f"no version of triage that works: {answer}"
+                    self._versions[address] = answer if isinstance(answer, str) else other
+            used = [worker for address, worker in workers.items() if self._versions.get(address) == own]
+            if used:
+                self.slots = sum(worker["nthreads"] for worker in used)
+                names = {name for worker in used for name in worker["resources"]}
+                self.resources = {name: max(worker["resources"].get(name, 0.0) for worker in used) for name in names}
+            self._totals = totals if all(address in self._versions for address in workers) else ()
+            advice = "start the workers in an environment with the same versions"
+            others = {address: self._versions[address] for address in new if self._versions.get(address, own) != own}
+            self._refused |= others.keys()
+            return [f"worker {address} has {other}, and this program is {own}; {advice}" for address, other in others.items()]
 
     def executor(self, runner: ProbeRunner, local: Scheduler) -> DaskExecutor:
         """Return what makes the probes of one search."""
@@ -85,6 +118,7 @@ class DaskCluster:
     ) -> Future:
         """Send jobs that one worker makes in turn. avoid: workers that failed at them, used only if there are no others."""
         contents = [self._content(digest, path, is_kept=jobs[0].trial is None) for digest, path in files.items()]
+        avoid = {*avoid, *self._refused}
         others = [address for address in _workers(self.client) if address not in avoid] if avoid else []
         return self.client.submit(
             self.code.probe,
@@ -112,12 +146,13 @@ class DaskCluster:
         problems: dict[str, str] = {}
         log = b""
         for _ in range(2 * _ATTEMPTS):
-            workers = _workers(self.client)
+            workers = {address: worker for address, worker in _workers(self.client).items() if address not in self._refused}
             offering = {address for address, worker in workers.items() if worker["resources"].get(_BUILDS)}
             others = (offering or set(workers)) - set(problems)
             if len(problems) == _ATTEMPTS or (problems and not others):
                 break
-            answer = self._built(order, bool(offering), (others & self.builders or others) if problems else (), stop)
+            only = (others & self.builders or others) if problems else others if self._refused else ()
+            answer = self._built(order, bool(offering), only, stop)
             if answer is None:
                 continue
             if answer.is_whole:
@@ -204,9 +239,17 @@ def open_cluster(address: str | None, jobs: int | None, memory_mb: float, code: 
             raise EnvironmentFailure(f"cannot reach the Dask scheduler {address}: {error}") from error
         plugin = code.plugin(uuid4().hex)
         try:
-            slots, resources = _checked(client, code)
+            cluster = DaskCluster(client, code, plugin, _identity(client))
+            try:
+                refused = cluster.look()
+            except (OSError, TimeoutError) as error:
+                raise EnvironmentFailure(f"the workers do not answer: {error}") from error
+            if refused:
+                raise EnvironmentFailure(refused[0])
+            if not cluster.slots:
+                raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
             client.register_plugin(plugin)
-            yield DaskCluster(client, code, plugin, resources, slots, _identity(client))
+            yield cluster
         finally:
             with suppress(Exception):
                 client.unregister_worker_plugin(plugin.name)
@@ -226,28 +269,6 @@ def _started(address: str | None, jobs: int | None, memory_mb: float) -> Iterato
         LocalCluster(n_workers=count, resources={"memory": memory_mb / count}, **settings) as cluster,
     ):
         yield cluster
-
-
-def _checked(client: Client, code: WorkerCode) -> tuple[int, dict[str, float]]:
-    """Return the number of threads and the largest resources of a worker. EnvironmentFailure for other versions."""
-    own = code.versions()
-    try:
-        found = client.run(code.versions, on_error="return")
-    except (OSError, TimeoutError) as error:
-        raise EnvironmentFailure(f"the workers do not answer: {error}") from error
-    for worker, answer in found.items():
-        if answer != own:
-            other = answer if isinstance(answer, str) else f"no version of triage that works: {answer}"
-            advice = "start the workers in an environment with the same versions"
-            raise EnvironmentFailure(f"worker {worker} has {other}, and this program is {own}; {advice}")
-    workers = _workers(client).values()
-    if not workers:
-        raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
-    resources: dict[str, float] = {}
-    for worker in workers:
-        for name, amount in worker["resources"].items():
-            resources[name] = max(amount, resources.get(name, 0.0))
-    return sum(worker["nthreads"] for worker in workers), resources
 
 
 @dataclass
@@ -281,7 +302,6 @@ class DaskExecutor:
         """Yield the probes as they are ready, each job's once. An error, Ctrl-C and closing the iterator end what runs."""
         here: list[ProbeJob] = []
         self._signals = [self.runner.stop, *(job.cancelled for job in jobs if job.cancelled)]
-        most = self.cluster.slots * _AHEAD * self._size(len(jobs)) + 1
         running: dict[Future, list[_Sent]] = {}
         done: SimpleQueue[Future] = SimpleQueue()
         try:
@@ -289,7 +309,9 @@ class DaskExecutor:
                 prepared = deque(pool.submit(self._prepared, job) for job in jobs)
                 try:
                     while prepared or running or self._suspects:
+                        self._look()
                         together, size = list[_Sent](), self._size(len(prepared))
+                        most = self.cluster.slots * _AHEAD * size + 1
                         while prepared and self._flying + len(together) < most and (not running or prepared[0].done()):
                             ready = prepared.popleft().result()
                             if isinstance(ready, Probe):
@@ -315,8 +337,16 @@ class DaskExecutor:
             with suppress(Exception):
                 self.cluster.client.cancel(list(running), force=True)
             raise
-        if here:
-            yield from replace(self.local, obtained=max(self.local.obtained, self.cluster.build_slots)).run(here)
+        is_built = any(_rev_of(job.ref) is None for job in here)
+        obtained = max(self.local.obtained, self.cluster.build_slots) if is_built else self.local.obtained
+        yield from replace(self.local, obtained=obtained).run(here) if here else ()
+
+    def _look(self, *, at_once: bool = False) -> None:
+        """Use workers that have joined, and report those that cannot be used."""
+        if self.cluster.client.status == "running":
+            with suppress(OSError, TimeoutError):  # the scheduler is restarted
+                for message in self.cluster.look(at_once=at_once):
+                    self.runner.progress.note(message)
 
     def _prepared(self, job: ProbeJob) -> Probe | ProbeJob | _Sent:
         """Return the probe of a job where it is known, the job itself where only this machine can make it, or what to send."""
@@ -341,6 +371,9 @@ class DaskExecutor:
         except NotDelivered:
             return job
         needs = self._needs(task)
+        if not needs.keys() <= self.cluster.resources.keys():
+            self._look(at_once=True)
+            needs = self._needs(task)
         if lacking := [name for name in needs if name not in self.cluster.resources]:
             reason = f"no worker offers the device {lacking[0]}; start one with --resources {lacking[0]}=1"
             outcome = Untestable(Cause.TARGET, reason)
@@ -429,6 +462,7 @@ class DaskExecutor:
                     return self._failed(sent, f"it ended its worker each time: {_short(error)}")
                 sent.alone = True
                 return None
+            self._look(at_once=True)
             sent.problems[f"attempt {sent.attempts + 1}"] = _short(error)
         else:
             problem = _mismatch(sent, answer, records)
