@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -29,14 +29,15 @@ PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags
 
 @dataclass
 class Compilers:
-    """Stands where a ProbeRunner and its registry stand. `letters`: the outcome of each commit; `releases`: their commits,
-    which no toolchain reports.
+    """Stands where a ProbeRunner and its registry stand. `letters`: the outcome of each commit; `releases`: their commits;
+    reported: whether toolchains report them.
     """
 
     repo: Path
     letters: Mapping[str, str]
     releases: Mapping[str, str]
     home: Path
+    reported: bool = False
     jobs: int = 1
     asked: list[str] = field(default_factory=list)
     progress = Silent()
@@ -55,7 +56,8 @@ class Compilers:
         return ToolchainRef(family, Revision(text), release=Release(text, "", "", None, None, None))
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
-        return Toolchain(ref.family, ref.revision, "", self.home, self.home, None)  # type: ignore[arg-type]
+        revision = replace(ref.revision, commit=self.releases[ref.revision.name] if self.reported else None)
+        return Toolchain(ref.family, revision, "", self.home, self.home, None)  # type: ignore[arg-type]
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         by_name = {sha[:10]: letter for sha, letter in self.letters.items()}

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.bisect.branched import Compilers, bisect, is_true
+from tests.bisect.driving import answered
+from tests.bisect.letters import case_named
+from tests.conftest import Triage
 from tests.git_history.releases import Releases
+from triage.bisect.history import History
 from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.cli.history import read_branches_of
+from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
+from triage.model.revision import Revision
+from triage.report.bisection import BisectReport
+from triage.report.branches import BranchCommitShape
+from triage.report.history import HistoryReport
 
 MAIN = range(20)
 
@@ -124,3 +136,39 @@ def test_a_release_without_one_commit_of_its_tags_is_refused(releases: Releases,
             bisect(compilers, "3.1.0", "main")
     finally:
         releases.history.git("tag", "--delete", "letters-3.1.0")
+
+
+def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_path: Path, triage: Triage, home: Path) -> None:
+    shas = releases.shas
+    found, compilers = searched(releases, tmp_path, {"changed", "squashed", "own"})
+    expected = BisectReport(found).shape().branches
+    assert [(one.name, one.start.commit, len(one.commits)) for one in expected] == [
+        ("3.1.0", shas[4], 3),
+        ("3.2.0", shas[12], 3),
+    ]
+    picked = {one.commit: ([each.commit for each in one.picked_from], one.matched_by) for one in expected[0].commits}
+    assert picked == {
+        shas["with-line"]: ([shas[7]], "line"),
+        shas["same-patch"]: ([shas[9]], "patch"),
+        shas["revert"]: ([], None),
+    }
+
+    log = tmp_path / "failed.log"
+    log.write_text("m.mlir:1:1: error: it failed\n")
+    ends = ("--good", "commit:v3.1.0", "--bad", "commit:v3.2.0")
+    answer = answered(triage("suspects", log, "--repo", releases.history.path, *ends, "--top", "30", "--format", "json"))
+    assert [one["commits"] for one in answer["branches"]] == [[vars_of(one) for one in branch.commits] for branch in expected]
+    places = {one["commit"]: one["branch"] for one in answer["suspects"]}
+    assert places[shas["changed"]] == found.notes[shas["changed"]].branch.replace("3.2.0", "commit:v3.2.0")
+    assert places[shas[9]] == f"cherry-picked to the branch of commit:v3.1.0 as {shas['same-patch'][:10]} (same patch)"
+    assert places[shas[5]] is None
+
+    case = case_named("case")
+    jobs = [ProbeJob(case, compilers.resolve(name, "iree")) for name in ("3.1.0", "3.2.0")]
+    history = History(case, (Revision("3.1.0"), Revision("3.2.0")), tuple(compilers.probe_all(jobs)), 2)
+    branches = read_branches_of(compilers, releases.history.path, [history])
+    assert list(HistoryReport([(["3.1.0", "3.2.0"], [history])], branches).shape().branches) == list(expected)
+
+
+def vars_of(commit: BranchCommitShape) -> dict[str, object]:
+    return json.loads(json.dumps(asdict(commit)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.bisect.history import histories
+from triage.bisect.history import History, histories
 from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import (
@@ -21,10 +23,13 @@ from triage.cli.options import (
     format_option,
     rev_option,
 )
-from triage.execution.runner import ProbeJob
+from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.report.forecast import forecast
 from triage.report.history import HistoryReport
 from triage.report.registry import write_report
+
+if TYPE_CHECKING:
+    from triage.git_history import Branch
 
 
 @command
@@ -44,12 +49,18 @@ def history(
     fresh: FreshOption = False,
     after: AfterOption = 0,
     dry_run: ForecastOption = False,
+    repo: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Clone of the compiler: list the cherry-picks of releases where a status changes."),
+    ] = None,
     output: Annotated[str, format_option(HistoryReport)] = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
 
     Without --every, most releases between two with the same status are not compiled, so a short window of failures can
     be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
+
+    A release on a branch may have a fix that a newer release lacks. With --repo, the commits of such branches are listed.
     """
     cases = cases_named(load_cases(paths, suite_config), case)
     context.obj.executor = executor
@@ -58,6 +69,7 @@ def history(
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
         families = []
         planned: list[ProbeJob] = []
+        branches: list[Branch] = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
             refs = runner.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
@@ -66,10 +78,25 @@ def history(
                 continue
             found = histories(runner, family_cases, refs, share=1.0 if every else share, after=runner.after)
             families.append(([ref.revision.name for ref in refs], found))
+            branches += read_branches_of(runner, repo, found) if repo else ()
         if dry_run:
             what = None if every else "most releases between two with the same status are left out"
             write_report(forecast(runner, planned, what=what), output)
             return Exit.OK
-    write_report(HistoryReport(families), output)
+    write_report(HistoryReport(families, branches), output)
     code = exit_for_probes(probe for _, found in families for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
+
+
+def read_branches_of(runner: ProbeRunner, repo: Path, found: Sequence[History]) -> Sequence[Branch]:
+    """Return the branches of the releases between which the status of a case changes."""
+    from triage.bisect.plan import BisectRequest, range_end
+    from triage.git_history import Timeline, read_branches
+
+    changes = [(history.case, change) for history in found for change in history.changes]
+    if not changes:
+        return ()
+    request = BisectRequest(runner, changes[0][0], repo)
+    names = dict.fromkeys(probe.revision.name for _, change in changes for probe in (change.before, change.after))
+    timeline = Timeline(request.repository, runner.registry.workspace.histories)
+    return read_branches(timeline, [(name, range_end(request, name).commit) for name in names])

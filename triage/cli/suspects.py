@@ -54,6 +54,7 @@ def suspects(
     """
     from triage.bisect.plan import BisectRequest, span_between
     from triage.bisect.prior import Clues, rank
+    from triage.git_history import read_branches
 
     if source.suffix in _RECIPES:
         chosen, failure = one_case(load_cases([source]), case), None
@@ -69,8 +70,9 @@ def suspects(
         evidence = _evidence(request, good, bad) if attribute and chosen.source.suffix in _RECIPES else None
         clues = evidence.added_to(clues) if evidence else clues
         ranked = rank(timeline, span, clues, request.project.name, top, request.project.repository)
+        branches = read_branches(timeline, [(good, span.good.sha), (bad, span.bad.sha)])
     summary = evidence.summary if evidence else None
-    write_report(SuspectsReport(ranked, failure, len(span), summary), output)
+    write_report(SuspectsReport(ranked, failure, len(span), summary, branches), output)
     return Exit.OK
 
 

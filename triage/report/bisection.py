@@ -13,6 +13,7 @@ from rich.text import Text
 
 from triage.bisect.history import plain_status
 from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Transition, unexpected
+from triage.git_history import Branch, place_of
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.report.branches import BranchShape, branch_facts, branch_shape
@@ -366,6 +367,7 @@ class RankedCommitShape(Shape):
     url: str | None
     reasons: list[str]
     with_commits: list[str]
+    branch: str | None = None
 
 
 @dataclass(frozen=True)
@@ -375,22 +377,28 @@ class SuspectsShape(Shape):
     failure: FailureShape | None
     evidence: str | None
     suspects: list[RankedCommitShape]
+    branches: Sequence[BranchShape] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SuspectsReport(Report):
     """Changes ranked by how suspicious the failure makes them, out of `total` commits between the two revisions.
 
-    `evidence` is what the passes of both ends showed.
+    `evidence` is what the passes of both ends showed; `branches` are those that the revisions lie on.
     """
 
     suspects: Sequence[Suspect]
     failure: Failure | None
     total: int
     evidence: str | None = None
+    branches: Sequence[Branch] = ()
 
     def shape(self) -> SuspectsShape:
-        return SuspectsShape(optional_failure(self.failure), self.evidence, list(map(_ranked_commit, self.suspects)))
+        ranked = [replace(_ranked_commit(suspect), branch=self._place(suspect)) for suspect in self.suspects]
+        return SuspectsShape(optional_failure(self.failure), self.evidence, ranked, list(map(branch_shape, self.branches)))
+
+    def _place(self, suspect: Suspect) -> str | None:
+        return place_of(suspect.commit.sha, self.branches)
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show a line for each commit, with the reasons for its rank."""
@@ -401,6 +409,8 @@ class SuspectsReport(Report):
         table = Table.grid(padding=(0, 2))
         for suspect in self.suspects:
             words = Text(suspect.commit.subject)
+            if place := self._place(suspect):
+                words.append(f"\n{place}")
             if suspect.reasons:
                 words.append(f"\n{'; '.join(reason.text for reason in suspect.reasons)}", style="dim")
             if suspect.others:
@@ -409,6 +419,8 @@ class SuspectsReport(Report):
             sha = Text(suspect.commit.sha[:10], style="bold")
             table.add_row(f"{suspect.probability:.1%}", sha, suspect.commit.date[:10], words)
         yield table
+        if self.branches:
+            yield facts_table(branch_facts(self.branches))
         yield Text(f"\n{len(self.suspects)} of {plural(self.total, 'commit')}, ranked by what they change; nothing was built")
 
 

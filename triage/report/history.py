@@ -9,8 +9,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.bisect.history import History, HistoryState, StatusChange, plain_status
+from triage.git_history import Branch
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
+from triage.report.branches import BranchShape, branch_facts, branch_shape
 from triage.report.elements import facts_table, failure_text, plural
 from triage.report.registry import Report
 from triage.report.runs import CaseGrid, GridRow
@@ -60,16 +62,22 @@ class HistoryShape(Shape):
     """JSON of `triage history`."""
 
     cases: list[CaseHistoryShape]
+    branches: Sequence[BranchShape] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport(Report):
-    """The histories of each compiler family's cases, with the family's versions."""
+    """The histories of each compiler family's cases, with the family's versions.
+
+    `branches` are those of releases where a status changes.
+    """
 
     families: Sequence[tuple[Sequence[str], Sequence[History]]]
+    branches: Sequence[Branch] = ()
 
     def shape(self) -> HistoryShape:
-        return HistoryShape([_case_history(history) for _, histories in self.families for history in histories])
+        cases = [_case_history(history) for _, histories in self.families for history in histories]
+        return HistoryShape(cases, list(map(branch_shape, self.branches)))
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show the grid, each change, and how many compiles were needed."""
@@ -94,6 +102,8 @@ class HistoryReport(Report):
             probes = sum(len(history.probes) for history in histories)
             total = len(histories) * len(versions)
             yield Text(f"\nprobed {probes} of {plural(total, 'pair')} of case and version with {plural(compiles, 'compile')}")
+        if self.branches:
+            yield facts_table(branch_facts(self.branches))
 
 
 def _case_history(history: History) -> CaseHistoryShape:
