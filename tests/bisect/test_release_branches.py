@@ -138,6 +138,18 @@ def test_a_release_without_one_commit_of_its_tags_is_refused(releases: Releases,
         releases.history.git("tag", "--delete", "letters-3.1.0")
 
 
+def test_the_line_does_not_depend_on_a_branch_without_common_history(releases: Releases, tmp_path: Path) -> None:
+    git = releases.history.git
+    git("switch", "--quiet", "--orphan", "gh-pages")
+    git("commit", "--quiet", "--allow-empty", "--message=pages")
+    try:
+        found, _ = searched(releases, tmp_path, {10, 11, 12, "changed", "squashed", "own"})
+    finally:
+        git("switch", "--quiet", "main")
+        git("branch", "--quiet", "--delete", "--force", "gh-pages")
+    assert culprit(found) == releases.shas[10]
+
+
 def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_path: Path, triage: Triage, home: Path) -> None:
     shas = releases.shas
     found, compilers = searched(releases, tmp_path, {"changed", "squashed", "own"})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.git_history.history import History
 from tests.git_history.releases import Releases
 from triage.git_history import Branch, Timeline, place_of, read_branches
 from triage.git_history.branches import MatchedBy
+from triage.model.errors import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +107,32 @@ def test_a_fork_is_where_the_first_parents_part_even_after_merges(releases: Rele
     assert fork.index == 4
     assert [fork.line.commits[index].sha for index in fork.own][-1] == releases.history.head()
     assert timeline.place("release/3.1.x").index == 8
+
+
+def test_merges_and_messages_in_other_encodings_on_a_branch(releases: Releases) -> None:
+    """A merge of several commits is one commit of the branch; a message need not be UTF-8."""
+    git = releases.history.git
+    git("switch", "--quiet", "release/3.1.x")
+    git("merge", "--quiet", "--no-ff", "-m", "Merge two lines", releases.shas[6], "release/3.2.x")
+    git("commit", "--quiet", "--allow-empty", "--file=-", data=b"Caf\xe9: cherry-pick of #108 (#140)")
+    branch = branch_at(releases.history, "release/3.1.x")
+    assert branch is not None
+    *_, merge, last = branch.commits
+    assert merge.commit.subject == "Merge two lines"
+    assert (len(branch.commits), [one.sha for one in last.originals]) == (5, [releases.shas[8]])
+
+
+def test_a_shallow_clone_without_the_branch_point_names_no_branch(releases: Releases, tmp_path: Path) -> None:
+    source = f"file://{releases.history.path}"
+    words = ["git", "clone", "--quiet", "--no-single-branch", "--depth=2", source, str(tmp_path / "shallow")]
+    subprocess.run(words, check=True, capture_output=True)
+    shallow = History(tmp_path / "shallow")
+    assert branch_at(shallow, "v3.1.0") is None
+    with pytest.raises(BadInput, match="git fetch --unshallow"):
+        Timeline(shallow.path).fork("v3.1.0")
+
+
+def test_replaced_commits_stay_as_they_were(releases: Releases) -> None:
+    expected = branch_at(releases.history, "v3.1.0")
+    releases.history.git("replace", releases.shas["same-patch"], releases.shas[15])
+    assert branch_at(releases.history, "v3.1.0") == expected
