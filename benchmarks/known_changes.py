@@ -1,12 +1,13 @@
 """Rank the commits between two releases for known changes of IREE, with and without what the passes of both releases show.
 
-    python benchmarks/known_changes.py --repo CLONE [--half training] [--fit] [--format json]
+    python benchmarks/known_changes.py --repo CLONE [--half training] [--wider] [--fit STRENGTH] [--format json]
 
 known_changes.yaml holds the cases. `repo` is a clone of iree-org/iree; nothing of it is checked out or built. The compilers of
 both releases are real. The outcomes at the commits between them are simulated: the change is there from its commit on. For the
 count of wrong answers, every third and every seventh commit cannot be tested. Three kinds of evidence are compared: none;
 `passes`, the pass after which the releases diverge; `all`, with the passes of one release only, the commits that put them into
-a pipeline, and the changed defaults of options.
+a pipeline, and the changed defaults of options. With --wider, the evidence is that of releases that lie further apart by one on
+both sides: the difference is what comparing nearer compilers during the search brings.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ from triage.execution.runner import ProbeRunner
 from triage.git_history import Repository, Timeline
 from triage.mlir.ir_reader import PassName
 from triage.model.case import Case
+from triage.model.errors import BadInput
 from triage.model.outcome import Failed
 from triage.model.revision import Commit
+from triage.toolchains.registry import ToolchainRef
 
 CASES = Path(__file__).with_name("known_changes.yaml")
 KINDS = ("none", "passes", "all")
@@ -111,7 +114,22 @@ def priors(
         yield kind, feature_matrix(commits, known, "iree")
 
 
-def ask(runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: Path) -> tuple[CaseAnswer, Known]:
+def wider(runner: ProbeRunner, refs: Sequence[ToolchainRef], repository: Repository) -> Iterator[ToolchainRef]:
+    """Yield the releases around two neighbouring ones; a release itself where the clone lacks the commit of the next one."""
+    releases = {ref.revision.name: ref for ref in runner.registry.releases("iree") if ref.revision.name.endswith(".0")}
+    names = list(releases)
+    for ref, step in zip(refs, (-1, 1), strict=True):
+        other = releases[names[names.index(ref.revision.name) + step]]
+        try:
+            repository.resolve(runner.registry.obtain(other).revision.commit or "")
+        except BadInput:
+            other = ref
+        yield other
+
+
+def ask(
+    runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: Path, *, is_wider: bool
+) -> tuple[CaseAnswer, Known]:
     case = case_of(entry, folder)
     refs = tuple(runner.registry.resolve(str(entry[side]), "iree") for side in ("good", "bad"))
     ends = [runner.registry.obtain(ref).revision.commit or "" for ref in refs]
@@ -120,7 +138,8 @@ def ask(runner: ProbeRunner, entry: dict[str, Any], timeline: Timeline, folder: 
     clues = (
         Clues.of(outcome.failure, case.target.backend) if isinstance(outcome, Failed) else Clues(backend=case.target.backend)
     )
-    evidence = pass_evidence(runner, case, *refs, timeline.repository)
+    compared = wider(runner, refs, timeline.repository) if is_wider else refs
+    evidence = pass_evidence(runner, case, *compared, timeline.repository)
     place = partial(located, repository=timeline.repository, commit=commits[-1].sha, project="iree")
     at = next(index for index, commit in enumerate(commits) if commit.sha.startswith(entry["culprit"]))
     changed = [file.path for file in commits[at].files if is_source(file.path)]
@@ -235,13 +254,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repo", type=Path, required=True, help="a clone of iree-org/iree")
     parser.add_argument("--half", choices=("training", "held out"))
+    parser.add_argument("--wider", action="store_true", help="compare releases that lie further apart")
     parser.add_argument("--fit", type=float, metavar="STRENGTH", help="fit the weights of the evidence to these cases")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_args()
     entries = [entry for entry in yaml.safe_load(CASES.read_text()) if options.half in (None, entry["half"])]
     timeline = Timeline(options.repo)
     with TemporaryDirectory() as place, open_runner(AppContext(quiet=True), ()) as runner:
-        pairs = [ask(runner, entry, timeline, Path(place)) for entry in entries]
+        pairs = [ask(runner, entry, timeline, Path(place), is_wider=options.wider) for entry in entries]
     answers = [answer for answer, _ in pairs]
     reliable = reliability([(suspicion(known.matrix, shipped_weights()), known.culprit) for _, known in pairs])
     if options.fit:
