@@ -23,8 +23,8 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Untestable
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.sources.base import Offer, Source
-from triage.toolchains.sources.remote_build import BuildWorkers
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_OFFER = "no source offers a compiler of this commit"

@@ -28,8 +28,8 @@ from triage.model.errors import EnvironmentFailure, Interrupted, TriageError, Un
 from triage.model.outcome import Cause, Untestable
 from triage.toolchains.home import disk_errors, home_path, open_home
 from triage.toolchains.install_cache import InUse
+from triage.toolchains.remote_build import BuildAnswer, BuildOrder, packed
 from triage.toolchains.sources.build import SourceBuilds
-from triage.toolchains.sources.remote_build import BuildAnswer, BuildOrder, packed
 from triage.toolchains.workspace import Workspace
 
 

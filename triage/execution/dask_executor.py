@@ -28,7 +28,7 @@ from triage.execution.runner import ProbeJob, ProbeRunner, Scheduler
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.outcome import Cause, Measured, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.remote_build import BuildAnswer, BuildOrder
+from triage.toolchains.remote_build import BuildAnswer, BuildOrder
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
 _TICK = 0.1  # seconds between looks at the stop signal

@@ -21,7 +21,7 @@ from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.sources.remote_build import BuildWorkers
+from triage.toolchains.remote_build import BuildWorkers
 
 _DOWNLOADS = 4  # at once; more would share the same bandwidth
 _HEADROOM = 1.25  # the peak of a compile varies between runs and releases

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from triage.git_history import CommitPosition, Repository, Timeline
 from triage.model.revision import Revision
-from triage.toolchains.sources.remote_build import BuildWorkers
+from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.workspace import Workspace
 
 

@@ -25,8 +25,8 @@ from triage.model.execution import Ending
 from triage.model.progress import Task
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
+from triage.toolchains.remote_build import BuildAnswer, BuildOrder, BuildWorkers, unpack
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.remote_build import BuildAnswer, BuildOrder, BuildWorkers, unpack
 from triage.toolchains.sources.section import Duration, SourceSection, Texts, Truth, Variables
 from triage.toolchains.workspace import Workspace
 

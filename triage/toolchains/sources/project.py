@@ -19,10 +19,10 @@ from triage.git_history import Repository
 from triage.git_history.refs import read_tags, tags_for
 from triage.model.errors import BadFiles, BadInput
 from triage.model.revision import Revision
+from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection
-from triage.toolchains.sources.remote_build import BuildWorkers
 from triage.toolchains.sources.script import ScriptSection
 from triage.toolchains.sources.section import SourceSection, Text, Texts, Url
 from triage.toolchains.sources.wheels import Nightlies, NightliesSection, ReleasesSection

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from triage.toolchains.install_cache import MANIFEST
-from triage.toolchains.sources.remote_build import BuildAnswer, packed, unpack
+from triage.toolchains.remote_build import BuildAnswer, packed, unpack
 
 
 def test_a_toolchain_arrives_with_its_links_and_modes(tmp_path: Path) -> None:

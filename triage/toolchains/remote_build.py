@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tarfile
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -68,6 +67,8 @@ class BuildWorkers(Protocol):
 
 def packed(folder: Path) -> bytes:
     """Return an installed toolchain as an archive, without the files of the install cache."""
+    import tarfile  # every command imports this module, few pack a toolchain
+
     sink = io.BytesIO()
     with tarfile.open(fileobj=sink, mode="w:gz", compresslevel=_FAST) as archive:
         for path in sorted(folder.iterdir()):
@@ -78,5 +79,7 @@ def packed(folder: Path) -> bytes:
 
 def unpack(archive: bytes, folder: Path) -> None:
     """Write the files of an archive into a folder, and nowhere else."""
+    import tarfile  # as above
+
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as members:
         members.extractall(folder, filter="tar")
