@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.git_history.history import History
 from triage.git_history import PinMove, Timeline, pull_request
-from triage.git_history.refs import Links, links_of
+from triage.git_history.refs import Links, links_of, read_moves
 from triage.git_history.repository import read_line, read_sizes
 from triage.model.revision import ChangedFile, Commit
 
@@ -98,24 +98,26 @@ def pinned(history: History, tmp_path: Path) -> tuple[History, list[str]]:
 def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
     history, (one, two) = pinned
     timeline = Timeline(history.path)
-    every = range(len(timeline))
-    assert timeline.pin_moves(every, "third_party/llvm") == {
-        1: PinMove("third_party/llvm", None, one),
-        2: PinMove("third_party/llvm", one, two),
-        4: PinMove("third_party/llvm", two, None),
+    every = [commit.sha for commit in timeline.commits]
+    assert read_moves(timeline.repository, every, "third_party/llvm") == {
+        every[1]: PinMove("third_party/llvm", None, one),
+        every[2]: PinMove("third_party/llvm", one, two),
+        every[4]: PinMove("third_party/llvm", two, None),
     }
-    assert timeline.pin_moves(every, "llvm-hash.txt") == {
-        1: PinMove("llvm-hash.txt", None, one),
-        3: PinMove("llvm-hash.txt", one, two),
+    assert read_moves(timeline.repository, every, "llvm-hash.txt") == {
+        every[1]: PinMove("llvm-hash.txt", None, one),
+        every[3]: PinMove("llvm-hash.txt", one, two),
     }
-    assert timeline.pin_moves(every, "nothing/here") == {}
+    assert read_moves(timeline.repository, every, "nothing/here") == {}
     assert files(timeline, 2) == {"third_party/llvm": (1, 1), "x": (1, 0)}
 
 
 def test_pins_are_found_from_a_subfolder(pinned: tuple[History, list[str]]) -> None:
     history, (one, two) = pinned
     history.write("sub/x", "")
-    assert Timeline(history.path / "sub").pin_moves([2], "third_party/llvm")[2] == PinMove("third_party/llvm", one, two)
+    timeline = Timeline(history.path / "sub")
+    sha = timeline.commits[2].sha
+    assert read_moves(timeline.repository, [sha], "third_party/llvm")[sha] == PinMove("third_party/llvm", one, two)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.git_history.history import History
 from triage.git_history import Timeline, UnknownCommit
+from triage.git_history.refs import read_moves
 from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
 from triage.toolchains.workspace import StateSection, StateStore
@@ -203,7 +204,7 @@ def test_reading_leaves_the_work_tree_and_the_index_alone(history: History) -> N
     timeline.with_files(range(2))
     timeline.between("HEAD~1", "HEAD")
     timeline.tags()
-    timeline.pin_moves(range(2), "a")
+    read_moves(timeline.repository, [commit.sha for commit in timeline.commits], "a")
     assert {path: path.read_bytes() for path in history.path.rglob("*") if path.is_file()} == before
 
 

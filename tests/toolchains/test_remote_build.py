@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from triage.model.errors import EnvironmentFailure
 from triage.toolchains.install_cache import MANIFEST
 from triage.toolchains.remote_build import BuildAnswer, packed, unpack
 
@@ -33,9 +35,15 @@ def test_an_archive_writes_only_into_its_folder(tmp_path: Path) -> None:
     with tarfile.open(fileobj=sink, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo("../outside"))
     (tmp_path / "here").mkdir()
-    with pytest.raises(tarfile.TarError):
+    with pytest.raises(EnvironmentFailure):
         unpack(sink.getvalue(), tmp_path / "here")
     assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("archive", [b"no archive", gzip.compress(b"x" * 1000), gzip.compress(bytes(os.urandom(2000)))[:500]])
+def test_what_is_no_archive_is_a_failure_of_the_environment(archive: bytes, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure):
+        unpack(archive, tmp_path)
 
 
 @pytest.mark.parametrize("archive", [b"", b"other"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from triage.git_history.refs import Links, PinMove, Tag, links_of, read_moves, read_tags
+from triage.git_history.refs import Links, Tag, links_of, read_tags
 from triage.git_history.repository import LINE, NAMES, SIZES, GitRefused, Repository, read_line, read_names, read_sizes
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import ChangedFile, Commit
@@ -195,11 +195,6 @@ class Timeline:
         if index < 0:
             raise BadInput(f"no commit is as old as {when}: the oldest is of {self.commits[0].date[:10]}")
         return index
-
-    def pin_moves(self, indices: Iterable[int], path: str) -> Mapping[int, PinMove]:
-        """The changes of the pin at `path` (a submodule, or a file that holds a sha) by these commits."""
-        moves = read_moves(self.repository, (self.commits[index].sha for index in indices), path)
-        return {self._at[sha]: move for sha, move in moves.items()}
 
     @cached_property
     def links(self) -> Links | None:

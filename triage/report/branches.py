@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from triage.bisect.candidates import commit_revision
 from triage.git_history import Branch, BranchCommit
-from triage.model.revision import Commit, Revision
+from triage.model.revision import Revision
 from triage.report.elements import plural
 from triage.report.shapes import Shape
 
@@ -35,21 +36,13 @@ class BranchShape(Shape):
 
 def branch_shape(branch: Branch) -> BranchShape:
     """Convert a branch."""
-    return BranchShape(branch.name, _revision(branch.start), list(map(_commit, branch.commits)))
+    return BranchShape(branch.name, commit_revision(branch.start), list(map(_commit, branch.commits)))
 
 
 def _commit(own: BranchCommit) -> BranchCommitShape:
     how = own.matched_by.name.lower() if own.matched_by else None
-    return BranchCommitShape(**vars_of(own.commit), picked_from=list(map(_revision, own.originals)), matched_by=how)
-
-
-def _revision(commit: Commit) -> Revision:
-    return Revision(**vars_of(commit))
-
-
-def vars_of(commit: Commit) -> dict[str, str]:
-    """The fields of the revision that a commit is."""
-    return {"name": commit.sha[:_SHORT_SHA], "commit": commit.sha, "date": commit.date[:10], "subject": commit.subject}
+    originals = list(map(commit_revision, own.originals))
+    return BranchCommitShape(**asdict(commit_revision(own.commit)), picked_from=originals, matched_by=how)
 
 
 def branch_facts(branches: Iterable[Branch]) -> Iterable[tuple[str, str]]:

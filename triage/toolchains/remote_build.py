@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import zlib
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from triage.execution.process import StopSignal
+from triage.model.errors import EnvironmentFailure
 from triage.toolchains.install_cache import MANIFEST, USE
 
 if TYPE_CHECKING:
@@ -78,8 +80,15 @@ def packed(folder: Path) -> bytes:
 
 
 def unpack(archive: bytes, folder: Path) -> None:
-    """Write the files of an archive into a folder, and nowhere else."""
+    """Write the files of an archive into a folder, and nowhere else.
+
+    Raises:
+        EnvironmentFailure: it is no archive, or has files for other folders.
+    """
     import tarfile  # as above
 
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as members:
-        members.extractall(folder, filter="tar")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as members:
+            members.extractall(folder, filter="tar")
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise EnvironmentFailure(f"the toolchain that a worker returned cannot be unpacked: {error}") from error
