@@ -21,7 +21,7 @@ import yaml
 from triage.attribute.excerpt import function_files, source_files
 from triage.bisect.belief import Floats
 from triage.bisect.project_tables import BUILT, NEVER, PathMeaning, ProjectTable, letters, project_table, same_name, topics
-from triage.git_history import CommitRange, Repository, Timeline, pull_request
+from triage.git_history import CommitRange, Repository, Timeline, pull_request, title
 from triage.git_history.refs import links_of
 from triage.mlir.ir_reader import PassName
 from triage.model.outcome import Failure
@@ -31,7 +31,6 @@ _NEARLY_ALL, _FEW = 0.8, 5  # share of the commits that have a reason in common;
 FLOOR = 0.1  # part of the probability that is spread evenly
 DOUBT = 0.5  # chance that what the passes of two compilers show is about another commit
 _NUMBER = re.compile(r"\(#(\d+)\)")
-_OWN_NUMBER = re.compile(r"\s*\(#\d+\)\s*$")
 _AGAIN = re.compile(
     r'\W*(?:\[[\w ]+\]\s*)*(?:revert|reland|re-land|reapply)\b[:\s]*"?(.*?)"?(?:\s*\d+(?:st|nd|rd|th) attempt)?\s*$', re.I
 )
@@ -138,15 +137,15 @@ def same_changes(subjects: Sequence[str]) -> list[list[int]]:
     groups: dict[str, list[int]] = {}
     group_of: dict[str, str] = {}  # by pull request and title
     for index, subject in enumerate(subjects):
-        number, text, again = pull_request(subject), _OWN_NUMBER.sub("", subject), False
+        number, text, again = pull_request(subject), title(subject), False
         while match := _AGAIN.match(text):
             text, again = match[1].strip(), True
         numbers = [f"#{each}" for each in (number, *_NUMBER.findall(text)) if each]
-        title = _NUMBER.sub("", text).strip().casefold()
-        known = [group_of[name] for name in (*numbers, *([title] if again else [])) if name in group_of]
+        words = _NUMBER.sub("", text).strip().casefold()
+        known = [group_of[name] for name in (*numbers, *([words] if again else [])) if name in group_of]
         group = known[0] if known else str(index)
         groups.setdefault(group, []).append(index)
-        group_of |= dict.fromkeys((*numbers, title), group)
+        group_of |= dict.fromkeys((*numbers, words), group)
     return list(groups.values())
 
 
@@ -400,7 +399,7 @@ def _waited(span: _FeatureRange, i: int) -> bool:
 def _reverted_later(span: _FeatureRange) -> list[float]:
     undone: list[tuple[int, frozenset[int], str]] = []
     for index, subject in enumerate(span.subjects):
-        if found := _REVERT.search(_OWN_NUMBER.sub("", subject)):
+        if found := _REVERT.search(title(subject)):
             numbers = frozenset(int(number) for number in re.findall(r"#(\d+)", found[1]))
             undone.append((index, numbers, _NUMBER.sub("", found[1]).strip(' "')[:40]))
 

@@ -1,7 +1,7 @@
 """The first-parent history of a git repository: its commits in order, and the positions of names, tags and dates."""
 
 from triage.git_history.branches import Branch, BranchCommit, main_refs, place_of, read_branches
-from triage.git_history.refs import Links, PinMove, Tag, pull_request
+from triage.git_history.refs import Links, PinMove, Tag, pull_request, title
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import CommitPosition, CommitRange, Fork, Timeline
 
@@ -21,4 +21,5 @@ __all__ = [
     "place_of",
     "pull_request",
     "read_branches",
+    "title",
 ]

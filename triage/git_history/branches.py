@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from triage.git_history.refs import pull_request
+from triage.git_history.refs import pull_request, title
 from triage.git_history.repository import (
     LINE,
     MESSAGES,
@@ -140,13 +140,13 @@ class _Originals:
         same_patch = self._same_patch([commit for commit in own if not named.get(commit.sha)])
         subjects: dict[str, list[Commit]] = {}
         for commit in self.later:
-            subjects.setdefault(_title(commit.subject), []).append(commit)
-        alike = [other.sha for commit in own for other in subjects.get(_title(commit.subject), ())]
+            subjects.setdefault(title(commit.subject), []).append(commit)
+        alike = [other.sha for commit in own for other in subjects.get(title(commit.subject), ())]
         dates = {sha: message.date for sha, message in _messages(self.repository, alike).items()}
         numbers = {number: commit for commit in self.later if (number := pull_request(commit.subject))}
         for commit in own:
             message = messages.get(commit.sha, _Message("", commit.subject))
-            same = [one for one in subjects.get(_title(commit.subject), ()) if dates.get(one.sha) == message.date]
+            same = [other for other in subjects.get(title(commit.subject), ()) if dates.get(other.sha) == message.date]
             pulls = _pulls(message.text, pull_request(commit.subject))
             ways: Mapping[MatchedBy, Sequence[Commit]] = {
                 MatchedBy.LINE: named.get(commit.sha, ()),
@@ -154,7 +154,8 @@ class _Originals:
                 MatchedBy.SUBJECT: same,
                 MatchedBy.PULL_REQUEST: [numbers[number] for number in pulls if number in numbers],
             }
-            yield next((BranchCommit(commit, tuple(found), way) for way, found in ways.items() if found), BranchCommit(commit))
+            known = (BranchCommit(commit, tuple(originals), way) for way, originals in ways.items() if originals)
+            yield next(known, BranchCommit(commit))
 
     def _named(self, text: str) -> tuple[Commit, ...]:
         """The original that a message names: of a pick of a pick the one on the main line; empty without such a line."""
@@ -185,11 +186,6 @@ class _Originals:
             for sha in wanted
             if (patch := patches.get(sha)) is not None
         }
-
-
-def _title(subject: str) -> str:
-    """A subject without the number of its pull request."""
-    return re.sub(r"\s*\(#\d+\)\s*$", "", subject)
 
 
 def _pulls(text: str, own: int | None) -> list[int]:

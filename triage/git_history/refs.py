@@ -81,7 +81,7 @@ def _pinned(repository: Repository, mode: str, pointed: str) -> str | None:
     return words[0] if words else None
 
 
-_SQUASHED = re.compile(r"\(#(\d+)\)\s*$")
+_SQUASHED = re.compile(r"\s*\(#(\d+)\)\s*$")
 _MERGED = re.compile(r"Merge pull request #(\d+) ")
 _SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)")
 
@@ -90,6 +90,11 @@ def pull_request(subject: str) -> int | None:
     """The pull request that a commit's subject names; None without one."""
     match = _SQUASHED.search(subject) or _MERGED.match(subject)
     return int(match.group(1)) if match else None
+
+
+def title(subject: str) -> str:
+    """A commit's subject without the number of its pull request at the end."""
+    return _SQUASHED.sub("", subject)
 
 
 @dataclass(frozen=True, slots=True)
