@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pickle
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -120,6 +123,20 @@ def test_files_of_a_job_stay_while_it_runs(tmp_path: Path) -> None:
     with files.case(job, contents, stop) as case, DeliveredFiles(folder, most=1).case(job, contents, stop):
         assert case.input.path.read_text() == "content of a.mlir"
     assert not case.input.path.exists()
+
+
+def test_files_that_came_back_while_others_were_removed_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = delivered(tmp_path, "a")["a"]
+    lock = fcntl.flock
+
+    def lock_late(file: IO[bytes], kind: int) -> None:
+        shutil.rmtree(folder)  # another process was faster, and a job of a third one brings the files again
+        delivered(tmp_path, "a")
+        lock(file, kind)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    assert remove_unused(tmp_path, keep=0) == 0
+    assert (folder / "a.mlir").exists()
 
 
 def test_jobs_find_their_files_while_others_remove_them(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import file_digest, sha256
 from pathlib import Path
+from typing import IO
 
 from triage.execution.compile_task import CompileTask
 from triage.execution.prober import Trial
@@ -170,9 +171,14 @@ def _in_use(folder: Path, digests: Iterable[str], stop: threading.Event) -> Iter
                     with suppress(FileNotFoundError):  # removed meanwhile
                         lock = locks.enter_context(file.open("ab"))
                         wait_for_lock(lock, fcntl.LOCK_SH, stop)
-                        is_kept = os.path.samestat(os.fstat(lock.fileno()), file.stat())
+                        is_kept = _is_same(lock, file)
             os.utime(file)
         yield
+
+
+def _is_same(opened: IO[bytes], path: Path) -> bool:
+    """Whether an open file is the one that a path names now. FileNotFoundError: nothing is there now."""
+    return os.path.samestat(os.fstat(opened.fileno()), path.stat())
 
 
 def remove_unused(folder: Path, *, keep: int = sys.maxsize, before: float = 0.0) -> int:
@@ -190,6 +196,8 @@ def remove_unused(folder: Path, *, keep: int = sys.maxsize, before: float = 0.0)
             break
         with suppress(OSError), (path / USE).open("ab") as lock:  # OSError: a job uses it
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_same(lock, path / USE):
+                continue  # another process removed the folder meanwhile, and a job may use a new one
             doomed = path.with_name(f".doomed-{os.getpid()}-{path.name}")
             path.rename(doomed)  # gone at once for every job that starts now
             shutil.rmtree(doomed, ignore_errors=True)

@@ -198,13 +198,13 @@ def _remove(folder: Path) -> bool:
     from filelock import FileLock
 
     with disk_errors(f"remove {folder}"), FileLock(folder.with_name(f".{folder.name}.lock")):
+        doomed = folder.with_name(f".{folder.name}.doomed-{os.getpid()}")
         try:
             with (folder / USE).open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
         except BlockingIOError:
             return False
-        doomed = folder.with_name(f".{folder.name}.doomed-{os.getpid()}")
-        folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
         shutil.rmtree(doomed)
         return True
 
