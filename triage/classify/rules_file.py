@@ -83,18 +83,13 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> list[Rule]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    from pydantic import ValidationError
-
     from triage.classify.rules_format import RulesFormat
     from triage.config.document import FileKind, read_document, read_text
-    from triage.config.schema import in_order, problems_of
+    from triage.config.schema import checked, in_order
 
     kind = FileKind("rule file", "write a list `classes`")
     document = read_document(str(path), read_text(path, kind), kind)
-    try:
-        RulesFormat.model_validate(document.data)
-    except ValidationError as error:
-        document.problems += problems_of(error, document, RulesFormat)
+    checked(document, RulesFormat)
     data = document.typed()
     entries = _list(data.get("classes")) if isinstance(data, dict) else []
     for index, fields in enumerate(entries):

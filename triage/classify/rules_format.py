@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from triage.classify.rules import ERROR_NEEDLES, MatchScope
-from triage.config.schema import MappingFormat
-from triage.config.values import advice, as_list, as_text, as_truth, as_written
+from triage.config.schema import MappingFormat, Text, Texts, Truth
+from triage.config.values import advice, as_list, as_text, as_written
 from triage.model.execution import Ending
 from triage.model.outcome import Cause
 
@@ -88,11 +88,8 @@ def _pattern(value: Any) -> Any:
     return value if isinstance(value, dict) else {"regex": value}
 
 
-_Text = Annotated[str, BeforeValidator(as_text)]
-_Texts = Annotated[tuple[_Text, ...], BeforeValidator(as_list)]
 _Regex = Annotated[str, BeforeValidator(_regex)]
 _Integer = Annotated[int, BeforeValidator(_integer)]
-_Truth = Annotated[bool, BeforeValidator(as_truth)]
 _FlagName = Annotated[str, BeforeValidator(_flag_name)]
 
 
@@ -103,8 +100,8 @@ class PatternFormat(MappingFormat):
 
     regex: _Regex = Field(examples=["out of (?P<resource>\\w+)"])
     where: MatchScope = MatchScope.ERROR
-    begins: _Texts = ()
-    anchor: _Texts = ()
+    begins: Texts = ()
+    anchor: Texts = ()
 
     @model_validator(mode="after")
     def _is_found_fast(self) -> Self:
@@ -122,8 +119,8 @@ class ContextFormat(MappingFormat):
     noun: ClassVar[str] = "a context"
 
     regex: _Regex = Field(examples=["in (?P<place>\\w+)"])
-    op: _Text | None = None
-    unless: _Text | None = None
+    op: Text | None = None
+    unless: Text | None = None
 
 
 class AboveFormat(MappingFormat):
@@ -140,7 +137,7 @@ class AsReadFormat(MappingFormat):
 
     noun: ClassVar[str] = "`as_read`"
 
-    name: _Text = Field(alias="class", examples=["parse-error"])
+    name: Text = Field(alias="class", examples=["parse-error"])
     certain: _Regex = Field(examples=["expected \\d+ operands"])
 
 
@@ -151,7 +148,7 @@ class ExampleFormat(MappingFormat):
 
     text: Annotated[str, BeforeValidator(as_written)] = Field(examples=["error: out of paint"])
     details: dict[str, Any] = Field(default_factory=dict, examples=[{"resource": "paint"}])
-    signature: _Text | None = None
+    signature: Text | None = None
 
 
 class CandidateFormat(MappingFormat):
@@ -163,12 +160,12 @@ class CandidateFormat(MappingFormat):
     drop: _FlagName | None = None
     least: _FlagName | None = None
     declare: Literal["devices"] | None = None
-    option: _Text | None = None
+    option: Text | None = None
     rewrite: Literal["barriers", "affinities", "static", "dtype"] | None = None
-    why: _Text | None = None
-    checks_less: _Truth | None = None
-    recomputes: _Truth | None = None
-    doubling: _Truth | None = None
+    why: Text | None = None
+    checks_less: Truth | None = None
+    recomputes: Truth | None = None
+    doubling: Truth | None = None
     above: _Integer | None = None
     upto: _Integer | None = None
     values: tuple[Annotated[str, BeforeValidator(as_written)], ...] | None = None
@@ -197,24 +194,24 @@ class ClassFormat(MappingFormat):
 
     name: Annotated[str, BeforeValidator(_class_name)] = Field(alias="class", examples=["stack-overflow"])
     rank: Annotated[int, BeforeValidator(_rank)] = Field(examples=[30])
-    explanation: _Text = Field(examples=["It ran out of stack."])
-    remedies: Annotated[dict[str, tuple[_Text, ...]], BeforeValidator(_by_compiler)] = Field(examples=["Use smaller tiles."])
+    explanation: Text = Field(examples=["It ran out of stack."])
+    remedies: Annotated[dict[str, tuple[Text, ...]], BeforeValidator(_by_compiler)] = Field(examples=["Use smaller tiles."])
     examples: Annotated[tuple[ExampleFormat, ...], BeforeValidator(_some)] = Field(examples=[[{"text": "error: out of stack"}]])
-    near_misses: Annotated[tuple[_Text, ...], BeforeValidator(_some)] = Field(examples=[["stack of plates"]])
-    family: _Text | None = None
+    near_misses: Annotated[tuple[Text, ...], BeforeValidator(_some)] = Field(examples=[["stack of plates"]])
+    family: Text | None = None
     patterns: Annotated[tuple[Annotated[PatternFormat, BeforeValidator(_pattern)], ...], BeforeValidator(as_list)] = ()
-    identity: _Texts = ()
-    phase: _Text | None = None
+    identity: Texts = ()
+    phase: Text | None = None
     says_nothing: Cause | None = None
     context: Annotated[tuple[Annotated[ContextFormat, BeforeValidator(_pattern)], ...], BeforeValidator(as_list)] = ()
     above: Annotated[tuple[AboveFormat, ...], BeforeValidator(as_list)] = ()
-    source_op: _Truth = False
+    source_op: Truth = False
     as_read: AsReadFormat | None = None
-    passes: _Texts = ()
+    passes: Texts = ()
     frames: Annotated[tuple[_Regex, ...], BeforeValidator(as_list)] = ()
     endings: Annotated[tuple[Ending, ...], BeforeValidator(as_list)] = ()
     signals: Annotated[tuple[_Integer, ...], BeforeValidator(as_list)] = ()
-    explains: _Texts = ()
+    explains: Texts = ()
     candidates: Annotated[dict[str, tuple[CandidateFormat, ...]], BeforeValidator(_by_compiler)] = Field(default_factory=dict)
 
 
@@ -224,4 +221,4 @@ class RulesFormat(MappingFormat):
     noun: ClassVar[str] = "a rule file"
 
     classes: list[ClassFormat] = Field(examples=[[{"class": "stack-overflow"}]])
-    family: _Text | None = None
+    family: Text | None = None

@@ -198,9 +198,9 @@ def read_document(path: str, text: str, kind: FileKind, *, nulls: bool = False) 
 _JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-def read_json5(path: str, text: str, kind: FileKind) -> ConfigDocument:
-    """Parse a JSON file that may have comments and trailing commas; the rest as `read_document`."""
-    return read_document(path, json_as_yaml(text), kind, nulls=True)
+def read_json5(path: Path, kind: FileKind) -> ConfigDocument:
+    """Read a JSON file that may have comments and trailing commas; the rest as `read_text` and `read_document`."""
+    return read_document(str(path), json_as_yaml(read_text(path, kind)), kind, nulls=True)
 
 
 def json_as_yaml(text: str) -> str:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from triage.config.document import ConfigDocument, Loc
 from triage.config.suggestions import closest, did_you_mean
-from triage.config.values import yaml_text
-from triage.model.errors import Problem
+from triage.config.values import as_list, as_natural, as_positive, as_text, as_truth, yaml_text
+from triage.model.errors import BadFiles, Problem
+
+Text = Annotated[str, BeforeValidator(as_text)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(as_list)]  # one text stands for a list of one
+Truth = Annotated[bool, BeforeValidator(as_truth)]
+Natural = Annotated[int, BeforeValidator(as_natural)]
+Positive = Annotated[float, BeforeValidator(as_positive)]
 
 
 class MappingFormat(BaseModel):
@@ -21,6 +27,27 @@ class MappingFormat(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     noun: ClassVar[str]  # what messages call it, such as "a target"
+
+
+Format = TypeVar("Format", bound=MappingFormat)
+
+
+def checked(document: ConfigDocument, model: type[Format]) -> Format | None:
+    """The content of a file; None when it has mistakes, which are added to those of the document."""
+    try:
+        content = model.model_validate(document.data)
+    except ValidationError as error:
+        document.problems += problems_of(error, document, model)
+        content = None
+    return None if document.problems else content
+
+
+def content_of(document: ConfigDocument, model: type[Format]) -> Format:
+    """The content of a file. BadFiles with every mistake."""
+    content = checked(document, model)
+    if content is None:
+        raise BadFiles(in_order(document.problems))
+    return content
 
 
 def problems_of(error: ValidationError, document: ConfigDocument, model: type[MappingFormat]) -> list[Problem]:

@@ -97,6 +97,14 @@ def as_duration(value: Any) -> float:
         raise advice(str(error)) from None
 
 
+def as_natural(value: Any) -> int:
+    """A whole number that is not negative."""
+    text = as_written(value)
+    if not text.isdecimal():
+        raise advice(f'"{text}" is not a whole number: write one such as 42.')
+    return int(text)
+
+
 def as_positive(value: Any) -> float:
     """A number above 0."""
     try:

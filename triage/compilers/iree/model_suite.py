@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.values import ValueText, split_value
 from triage.compilers.iree.weights import RandomWeights
-from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
-from triage.config.schema import MappingFormat, in_order, problems_of
-from triage.config.values import advice, as_positive, as_text, as_written
+from triage.config.document import ConfigDocument, FileKind, read_json5
+from triage.config.schema import Format, MappingFormat, Natural, Positive, Text, checked, in_order
+from triage.config.values import advice
 from triage.model.case import Artifact, Case, Flag, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
@@ -30,18 +30,7 @@ LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and the
 TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
 STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
 
-Format = TypeVar("Format", bound=MappingFormat)
-
-
-def _seed(value: Any) -> int:
-    text = as_written(value)
-    if not text.isdecimal():
-        raise advice(f'"{text}" is not a seed: write an integer such as 42.')
-    return int(text)
-
-
-_Text = Annotated[str, BeforeValidator(as_text)]
-_Number = Annotated[float, BeforeValidator(as_positive)] | SkipJsonSchema[None]
+_Number = Positive | SkipJsonSchema[None]
 
 
 class ModuleFormat(MappingFormat):
@@ -49,8 +38,8 @@ class ModuleFormat(MappingFormat):
 
     noun: ClassVar[str] = "a module"
 
-    mlir: _Text = Field(examples=["https://example.com/model.mlir"])
-    compiler_flags: list[_Text] = Field(default=[], examples=[["--iree-opt-level=O3"]])
+    mlir: Text = Field(examples=["https://example.com/model.mlir"])
+    compiler_flags: list[Text] = Field(default=[], examples=[["--iree-opt-level=O3"]])
 
 
 class WeightsFormat(MappingFormat):
@@ -59,10 +48,10 @@ class WeightsFormat(MappingFormat):
     noun: ClassVar[str] = "an entry of weights"
 
     type: Literal["url", "random"] = Field(examples=["url"])
-    scope: _Text = Field(examples=["model"])
-    url: _Text | None = Field(default=None, examples=["https://example.com/weights.irpa"])
-    module: _Text | None = Field(default=None, examples=["modules/model"])
-    seed: Annotated[int, BeforeValidator(_seed)] | None = Field(default=None, examples=[42])
+    scope: Text = Field(examples=["model"])
+    url: Text | None = Field(default=None, examples=["https://example.com/weights.irpa"])
+    module: Text | None = Field(default=None, examples=["modules/model"])
+    seed: Natural | None = Field(default=None, examples=[42])
 
     @model_validator(mode="after")
     def _says_where(self) -> Self:
@@ -78,8 +67,8 @@ class ValueFormat(MappingFormat):
 
     noun: ClassVar[str] = "a value"
 
-    value: _Text | None = Field(default=None, examples=["1x64xi64"])
-    url: _Text | None = Field(default=None, examples=["https://example.com/input.bin"])
+    value: Text | None = Field(default=None, examples=["1x64xi64"])
+    url: Text | None = Field(default=None, examples=["https://example.com/input.bin"])
 
     @model_validator(mode="after")
     def _is_there(self) -> Self:
@@ -93,17 +82,17 @@ class ModelTestFormat(MappingFormat):
 
     noun: ClassVar[str] = "a model test"
 
-    type: _Text
-    markers: list[_Text] = Field(examples=[["cpu"]])
+    type: Text
+    markers: list[Text] = Field(examples=[["cpu"]])
 
 
 class ExecutedFormat(ModelTestFormat):
     """What the tests say that run a program."""
 
-    modules: list[_Text] = Field(min_length=1, examples=[["modules/model"]])
+    modules: list[Text] = Field(min_length=1, examples=[["modules/model"]])
     weights: list[WeightsFormat] = Field(default=[])
     inputs: list[ValueFormat] = Field(default=[], examples=[[{"value": "1x64xi64"}]])
-    run_args: list[_Text] = Field(default=[], examples=[["--device=local-task", "--function=main"]])
+    run_args: list[Text] = Field(default=[], examples=[["--device=local-task", "--function=main"]])
 
 
 class QualityFormat(ExecutedFormat):
@@ -120,7 +109,7 @@ class TimeFormat(ExecutedFormat):
     noun: ClassVar[str] = "a benchmark test"
 
     golden_time_ms: _Number = Field(default=None, examples=[5.84])
-    tolerance_factor: Annotated[float, BeforeValidator(as_positive)] = Field(default=1.1, examples=[1.1])
+    tolerance_factor: Positive = Field(default=1.1, examples=[1.1])
 
 
 class StatisticsFormat(ModelTestFormat):
@@ -128,7 +117,7 @@ class StatisticsFormat(ModelTestFormat):
 
     noun: ClassVar[str] = "a compstat test"
 
-    module: _Text = Field(examples=["modules/model"])
+    module: Text = Field(examples=["modules/model"])
     golden_dispatch_count: _Number = Field(default=None, examples=[2130])
     golden_binary_size: _Number = Field(default=None, examples=[650000])
 
@@ -154,7 +143,7 @@ class ModelTests:
         if kind not in _FORMATS:
             self._problems.append(document.problem(("type",), f'"{kind}" is not a type of test: write {", ".join(_FORMATS)}.'))
             return None
-        test = checked(document, _FORMATS[kind], self._problems)
+        test = checked_test(document, _FORMATS[kind], self._problems)
         if test is None:
             return None
         names = [test.module] if isinstance(test, StatisticsFormat) else test.modules
@@ -194,8 +183,8 @@ class ModelTests:
         return self._known[name]
 
     def _read_module(self, file: Path) -> Library | None:
-        document = self.document(file, _MODULE)
-        module = checked(document, ModuleFormat, self._problems) if document else None
+        document = document_in(file, _MODULE, self._problems)
+        module = checked_test(document, ModuleFormat, self._problems) if document else None
         if module is None or document is None:
             return None
         return self.program(module.mlir, module.compiler_flags, document, ("mlir",))
@@ -262,9 +251,8 @@ class ModelTests:
     def file(self, place: str, document: ConfigDocument, loc: tuple[str | int, ...]) -> tuple[Path, tuple[Artifact, ...]]:
         """The path of a URL, with the artifact to download, or of a file beside the document."""
         if re.match(r"https?://[^/]+/.", place):
-            name = PurePosixPath(urlsplit(place).path).name or "file"
-            path = self._downloads / sha256(place.encode()).hexdigest()[:16] / name
-            return path, (Artifact(path, place),)
+            artifact = download(self._downloads, place)
+            return artifact.path, (artifact,)
         path = (Path(document.path).parent / place).absolute()
         if not path.is_file():
             self._problems.append(document.problem(loc, f'there is no file "{place}"; write a URL or a path beside this file.'))
@@ -272,20 +260,31 @@ class ModelTests:
 
     def generated(self, content: str, name: str) -> Path:
         """Where a file is kept that is generated. content: what decides it."""
-        return self._downloads / sha256(content.encode()).hexdigest()[:16] / name
+        return kept_in(self._downloads, content) / name
 
     def name(self, path: Path) -> str:
         """The name of a test: its path below the folder of modules."""
         name = path.relative_to(self._modules) if path.is_relative_to(self._modules) else Path(path.name)
         return name.with_suffix("").as_posix()
 
-    def document(self, file: Path, kind: FileKind) -> ConfigDocument | None:
-        """Read a file; None when it has mistakes."""
-        try:
-            return read_json5(str(file), read_text(file, kind), kind)
-        except BadFiles as error:
-            self._problems += error.problems
-            return None
+
+def kept_in(downloads: Path, content: str) -> Path:
+    """The folder for a file that is downloaded or generated. content: its address, or what decides it."""
+    return downloads / sha256(content.encode()).hexdigest()[:16]
+
+
+def download(downloads: Path, url: str) -> Artifact:
+    """The file of a URL."""
+    return Artifact(kept_in(downloads, url) / (PurePosixPath(urlsplit(url).path).name or "file"), url)
+
+
+def document_in(file: Path, kind: FileKind, problems: list[Problem]) -> ConfigDocument | None:
+    """Read a file; None when it cannot be read, which is added to `problems`."""
+    try:
+        return read_json5(file, kind)
+    except BadFiles as error:
+        problems += error.problems
+        return None
 
 
 def model_tests(
@@ -294,25 +293,16 @@ def model_tests(
     """Read the files of tests. Of a folder, those below it whose content is a test; its other files are modules."""
     for path in paths:
         for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
-            try:
-                document = read_json5(str(file), read_text(file, _TEST), _TEST)
-            except BadFiles as error:
-                problems += error.problems
-                continue
-            if path.is_dir() and not is_test(document.data):
-                continue
-            yield file, document
+            document = document_in(file, _TEST, problems)
+            if document and (path.is_file() or is_test(document.data)):
+                yield file, document
 
 
-def checked(document: ConfigDocument, form: type[Format], problems: list[Problem]) -> Format | None:
+def checked_test(document: ConfigDocument, model: type[Format], problems: list[Problem]) -> Format | None:
     """The content of a file; None when it has mistakes, which are added to `problems`."""
-    answer = None
-    try:
-        answer = form.model_validate(document.data)
-    except ValidationError as error:
-        document.problems += problems_of(error, document, form)
+    content = checked(document, model)
     problems += in_order(document.problems)
-    return None if document.problems else answer
+    return content
 
 
 def _places(test: QualityFormat | TimeFormat | StatisticsFormat) -> list[tuple[str | int, ...]]:

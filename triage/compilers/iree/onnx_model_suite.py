@@ -6,19 +6,17 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from triage.compilers.iree.devices import target_of
-from triage.compilers.iree.model_suite import LIMITS, checked
+from triage.compilers.iree.model_suite import LIMITS, checked_test, download
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.weights import RandomArgument
 from triage.config.document import ConfigDocument
-from triage.config.schema import MappingFormat
-from triage.config.values import as_text
+from triage.config.schema import MappingFormat, Text
 from triage.model.case import Artifact, Case, Expectation, Flag, Input, InputKind, Reference, RunSpec, Target
 from triage.model.errors import Problem
 from triage.model.execution import Stage
@@ -33,17 +31,15 @@ _STAGES: dict[str, tuple[Stage, ...]] = {
     "fail-run": (Stage.RUN, Stage.COMPARE),  # a wrong result is a failed run in these files
 }
 
-_Text = Annotated[str, BeforeValidator(as_text)]
-
 
 class OnnxModelsFormat(MappingFormat):
     """The keys of a config file."""
 
     noun: ClassVar[str] = "a config of ONNX models"
 
-    config_name: _Text = Field(examples=["cpu_llvm_task"])
-    iree_compile_flags: list[_Text] = Field(examples=[["--iree-hal-target-backends=llvm-cpu"]])
-    iree_run_module_flags: list[_Text] = Field(examples=[["--device=local-task"]])
+    config_name: Text = Field(examples=["cpu_llvm_task"])
+    iree_compile_flags: list[Text] = Field(examples=[["--iree-hal-target-backends=llvm-cpu"]])
+    iree_run_module_flags: list[Text] = Field(examples=[["--device=local-task"]])
     tests_and_expected_outcomes: dict[str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]] = Field(
         examples=[{"default": "skip"}]
     )
@@ -89,7 +85,7 @@ def onnx_model_cases(folder: Path, documents: Sequence[ConfigDocument], download
     """The cases of configs. folder: has models by their path in the model zoo; others are downloaded."""
     cases = []
     for document in documents:
-        config = checked(document, OnnxModelsFormat, problems)
+        config = checked_test(document, OnnxModelsFormat, problems)
         if config is None:
             continue
         for test, outcome in config.tests_and_expected_outcomes.items():
@@ -111,13 +107,12 @@ def onnx_model_cases(folder: Path, documents: Sequence[ConfigDocument], download
 def _case(folder: Path, config: OnnxModelsFormat, place: str, downloads: Path) -> Case:
     model = folder / place
     artifacts: tuple[Artifact, ...] = ()
-    kept = downloads / sha256(f"{_MODELS}{place}".encode()).hexdigest()[:16]
+    downloaded = download(downloads, f"{_MODELS}{place}")
     if not model.is_file():
-        model = kept / model.name
-        artifacts = (Artifact(model, f"{_MODELS}{place}"),)
+        model, artifacts = downloaded.path, (downloaded,)
     run = RunSpec(
         flags=tuple(config.iree_run_module_flags),
-        arguments=ModelArguments(model, kept),
+        arguments=ModelArguments(model, downloaded.path.parent),
         reference=Reference(onnxruntime=True),
         limits=LIMITS,
     )

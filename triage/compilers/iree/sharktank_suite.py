@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from triage.compilers.iree.devices import target_of
-from triage.compilers.iree.model_suite import LIMITS, TOLERANCE, ModelTests, checked
+from triage.compilers.iree.model_suite import LIMITS, TOLERANCE, ModelTests, checked_test, document_in
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.values import ValueText
 from triage.compilers.iree.weights import RandomWeights
 from triage.config.document import ConfigDocument, FileKind
-from triage.config.schema import MappingFormat
-from triage.config.values import advice, as_positive, as_text, as_written
+from triage.config.schema import MappingFormat, Positive, Text, Truth
+from triage.config.values import advice
 from triage.model.case import Artifact, Case, Expectation, Library, RunSpec, Target
 from triage.model.errors import Problem
 from triage.model.execution import Stage
@@ -28,18 +28,8 @@ SHARKTANK = FileKind("quality test", 'write {"mlir": "https://…/model.mlir", "
 _SCOPE = "model"  # of the weights of every model
 
 
-def _boolean(value: Any) -> bool:
-    text = as_written(value)
-    if text not in ("true", "false"):
-        raise advice(f'"{text}" is not true or false: write one of them.')
-    return text == "true"
-
-
-_Text = Annotated[str, BeforeValidator(as_text)]
-_Texts = list[_Text]
-_Boolean = Annotated[bool, BeforeValidator(_boolean)]
-_Number = Annotated[float, BeforeValidator(as_positive)]
-_Numbers = dict[str, _Number]  # by the name of the machine's kind
+_Texts = list[Text]
+_Numbers = dict[str, Positive]  # by the name of the machine's kind
 
 
 class SourceFormat(MappingFormat):
@@ -47,8 +37,8 @@ class SourceFormat(MappingFormat):
 
     noun: ClassVar[str] = "a value"
 
-    source: _Text = Field(examples=["https://example.com/input.bin"])
-    value: _Text = Field(default="", examples=["1x64xi64"])
+    source: Text = Field(examples=["https://example.com/input.bin"])
+    value: Text = Field(default="", examples=["1x64xi64"])
 
 
 class SharktankFormat(MappingFormat):
@@ -56,22 +46,22 @@ class SharktankFormat(MappingFormat):
 
     noun: ClassVar[str] = "a quality test"
 
-    mlir: _Text = Field(examples=["https://example.com/model.mlir"])
+    mlir: Text = Field(examples=["https://example.com/model.mlir"])
     compiler_flags: _Texts = Field(default=[], examples=[["--iree-opt-level=O3"]])
-    real_weights: _Text | None = Field(default=None, examples=["https://example.com/weights.irpa"])
-    custom_real_weights_group: _Text | None = Field(default=None)  # where their harness keeps the weights
+    real_weights: Text | None = Field(default=None, examples=["https://example.com/weights.irpa"])
+    custom_real_weights_group: Text | None = Field(default=None)  # where their harness keeps the weights
     inputs: list[SourceFormat] = Field(default=[], examples=[[{"source": "https://…/input.bin", "value": "1x64xi64"}]])
     outputs: list[SourceFormat] = Field(default=[], examples=[[{"source": "https://…/output.bin", "value": "1x64xf32"}]])
-    device: _Text | None = Field(default=None, examples=["local-task"])
-    run_function: _Text | None = Field(default=None, examples=["main"])
+    device: Text | None = Field(default=None, examples=["local-task"])
+    run_function: Text | None = Field(default=None, examples=["main"])
     threshold_args: _Texts = Field(default=[], examples=[["--expected_f16_threshold=1.0f"]])
-    compile_only: _Boolean = Field(default=False, examples=[True])
-    run_test_expecting_to_fail: _Boolean = Field(default=False, examples=[True])
+    compile_only: Truth = Field(default=False, examples=[True])
+    run_test_expecting_to_fail: Truth = Field(default=False, examples=[True])
     compile_chip_expecting_to_fail: _Texts = Field(default=[], examples=[["gfx90a"]])
-    tuner_file: dict[str, _Text] = Field(default={}, examples=[{"mi300": "spec.mlir"}])
-    pipeline_mlir: _Text | None = Field(default=None, examples=["https://example.com/pipeline.mlir"])
+    tuner_file: dict[str, Text] = Field(default={}, examples=[{"mi300": "spec.mlir"}])
+    pipeline_mlir: Text | None = Field(default=None, examples=["https://example.com/pipeline.mlir"])
     pipeline_compiler_flags: _Texts = Field(default=[], examples=[["--iree-opt-level=O3"]])
-    add_pipeline_module: _Boolean = Field(default=False, examples=[True])
+    add_pipeline_module: Truth = Field(default=False, examples=[True])
 
 
 _OWN = SharktankFormat.model_fields.keys() - {"mlir", "compiler_flags"}
@@ -82,22 +72,22 @@ class SharktankTimeFormat(MappingFormat):
 
     noun: ClassVar[str] = "a benchmark test"
 
-    function_run: _Text = Field(examples=["main"])
+    function_run: Text = Field(examples=["main"])
     inputs: _Texts = Field(default=[], examples=[["1x64xi64"]])
-    device: _Text | None = Field(default=None, examples=["local-task"])
+    device: Text | None = Field(default=None, examples=["local-task"])
     benchmark_flags: _Texts = Field(default=[], examples=[["--benchmark_repetitions=10"]])
-    benchmark_repetitions: _Number = Field(default=1.0)  # their harness does not use these two
-    benchmark_min_warmup_time: _Number = Field(default=1.0)
+    benchmark_repetitions: Positive = Field(default=1.0)  # their harness does not use these two
+    benchmark_min_warmup_time: Positive = Field(default=1.0)
     golden_time_ms: _Numbers = Field(default={}, examples=[{"mi300": 7.65}])
     golden_time_tolerance_multiplier: _Numbers = Field(default={}, examples=[{"mi300": 1.1}])
     golden_dispatch: _Numbers = Field(default={}, examples=[{"mi300": 792}])
     golden_size: _Numbers = Field(default={}, examples=[{"mi300": 460000}])
     specific_chip_to_ignore: _Texts = Field(default=[], examples=[["gfx90a"]])
-    real_weights_file_name: _Text | None = Field(default=None)  # the quality test has its URL
-    compilation_required: _Boolean = Field(default=False, examples=[True])
-    compiled_file_name: _Text | None = Field(default=None)
+    real_weights_file_name: Text | None = Field(default=None)  # the quality test has its URL
+    compilation_required: Truth = Field(default=False, examples=[True])
+    compiled_file_name: Text | None = Field(default=None)
     compile_flags: _Texts = Field(default=[], examples=[["--iree-hal-target-device=hip"]])
-    mlir_file_name: _Text | None = Field(default=None, examples=["pipeline.mlir"])
+    mlir_file_name: Text | None = Field(default=None, examples=["pipeline.mlir"])
     modules: _Texts = Field(default=[], examples=[["sdxl_clip"]])
 
     @model_validator(mode="after")
@@ -155,7 +145,7 @@ class SharktankTests:
         )
 
     def _measured(self, path: Path, document: ConfigDocument) -> Case | None:
-        test = checked(document, SharktankTimeFormat, self._problems)
+        test = checked_test(document, SharktankTimeFormat, self._problems)
         if test is None or (_is_rocm(path) and _chip() in test.specific_chip_to_ignore):
             return None
         suffix = path.stem.rpartition("_")[2]
@@ -219,7 +209,7 @@ class SharktankTests:
         return sorted(self._folder.rglob("*.json"))
 
     def _known(self, file: Path) -> tuple[Path, ConfigDocument, SharktankFormat] | None:
-        document = self._files.document(file, SHARKTANK)
+        document = document_in(file, SHARKTANK, self._problems)
         if document is None or not is_sharktank(document.data) or "function_run" in document.data:
             return None
         test = self._quality(file, document)
@@ -227,7 +217,7 @@ class SharktankTests:
 
     def _quality(self, path: Path, document: ConfigDocument) -> SharktankFormat | None:
         if path not in self._qualities:
-            self._qualities[path] = checked(document, SharktankFormat, self._problems)
+            self._qualities[path] = checked_test(document, SharktankFormat, self._problems)
         return self._qualities[path]
 
     def _program(self, path: Path, document: ConfigDocument, test: SharktankFormat) -> Library | None:

@@ -6,21 +6,20 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import Field
 
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.flagfile import read_flagfile
-from triage.compilers.iree.model_suite import ModelTests, model_tests
+from triage.compilers.iree.model_suite import ModelTests, checked_test, document_in, model_tests
 from triage.compilers.iree.onnx_model_suite import is_onnx_models, onnx_model_cases
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.sharktank_suite import SharktankTests, is_sharktank
 from triage.compilers.iree.torch_suite import TORCH_VALUES, read_torch_test
 from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
 from triage.config.json_lists import ListEdit, edit_lists
-from triage.config.schema import MappingFormat, problems_of
-from triage.config.values import as_positive, as_text
+from triage.config.schema import MappingFormat, Positive, Text
 from triage.model.case import Case, Expectation, Flag, Input, RunSpec, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -32,7 +31,7 @@ _RUN_LIMITS = Limits(timeout=120.0)
 _SKIPPED = ("skip_compile_tests", "skip_run_tests")
 _COMPILE, _RUN = _EXPECTED = ("expected_compile_failures", "expected_run_failures")
 
-_Texts = list[Annotated[str, BeforeValidator(as_text)]]
+_Texts = list[Text]
 
 
 class SuiteFormat(MappingFormat):
@@ -40,15 +39,15 @@ class SuiteFormat(MappingFormat):
 
     noun: ClassVar[str] = "a suite config"
 
-    config_name: Annotated[str, BeforeValidator(as_text)]
+    config_name: Text
     iree_compile_flags: _Texts
     iree_run_module_flags: _Texts
     skip_compile_tests: _Texts = Field(default=[])
     skip_run_tests: _Texts = Field(default=[])
     expected_compile_failures: _Texts = Field(default=[])
     expected_run_failures: _Texts = Field(default=[])
-    golden_times_ms: dict[str, Annotated[float, BeforeValidator(as_positive)]] = Field(default={})
-    tolerance_factor: Annotated[float, BeforeValidator(as_positive)] = Field(default=1.1, examples=[1.1])
+    golden_times_ms: dict[str, Positive] = Field(default={})
+    tolerance_factor: Positive = Field(default=1.1, examples=[1.1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def suite_cases(
     if models and not cases and not problems:
         raise BadInput(f'{models[0]}: no file below it is a test: a test is a JSON file with the key "type" or "run_function"')
     lists = [path for path in configs if path not in models and is_onnx_models(_data(path))]
-    documents = [read_json5(str(path), read_text(path, _KIND), _KIND) for path in lists]
+    documents = [read_json5(path, _KIND) for path in lists]
     cases += onnx_model_cases(folder, documents, downloads, problems)
     own = [path for path in configs if path not in (*models, *lists)]
     known = [config for path in own if (config := _read(path, problems)) is not None]
@@ -119,7 +118,7 @@ def suite_cases(
 
 def _data(path: Path) -> Any:
     try:
-        return read_json5(str(path), read_text(path, _KIND), _KIND).data
+        return read_json5(path, _KIND).data
     except BadFiles:  # reported where the file is read as a config
         return None
 
@@ -219,14 +218,9 @@ def _case(config: SuiteConfig, name: str, test: str, program: Path, values: RunS
 
 
 def _read(path: Path, problems: list[Problem]) -> SuiteConfig | None:
-    try:
-        document = read_json5(str(path), read_text(path, _KIND), _KIND)
-    except BadFiles as error:
-        problems += error.problems
-        return None
-    values = _checked(document)
-    problems += document.problems
-    if values is None or document.problems:
+    document = document_in(path, _KIND, problems)
+    values = checked_test(document, SuiteFormat, problems) if document else None
+    if document is None or values is None:
         return None
     return SuiteConfig(
         path.absolute(),
@@ -237,15 +231,6 @@ def _read(path: Path, problems: list[Problem]) -> SuiteConfig | None:
         {test: values.tolerance_factor * time for test, time in values.golden_times_ms.items()},
         document,
     )
-
-
-def _checked(document: ConfigDocument) -> SuiteFormat | None:
-    data: Any = document.data
-    try:
-        return SuiteFormat.model_validate(data)
-    except ValidationError as error:
-        document.problems += problems_of(error, document, SuiteFormat)
-        return None
 
 
 def _root(folder: Path) -> Path:

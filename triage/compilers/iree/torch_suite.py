@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
+from triage.compilers.iree.model_suite import download, kept_in
 from triage.compilers.iree.weights import Formula, RandomTensor
-from triage.config.document import FileKind, read_json5, read_text
-from triage.config.schema import MappingFormat, in_order, problems_of
-from triage.config.values import advice, as_text, as_written
+from triage.config.document import FileKind, read_json5
+from triage.config.schema import MappingFormat, Natural, Text, content_of, in_order
+from triage.config.values import advice, as_written
 from triage.model.case import Artifact, RunSpec
 from triage.model.errors import BadFiles
 
@@ -28,16 +27,7 @@ def _number(value: Any) -> float:
         raise advice(f'"{value}" is not a number: write one such as 1e-5.') from None
 
 
-def _integer(value: Any) -> int:
-    text = as_written(value)
-    if not text.isdecimal():
-        raise advice(f'"{text}" is not an integer: write one such as 64.')
-    return int(text)
-
-
 _Number = Annotated[float, BeforeValidator(_number)]
-_Integer = Annotated[int, BeforeValidator(_integer)]
-_Text = Annotated[str, BeforeValidator(as_text)]
 
 
 class FormulaFormat(MappingFormat):
@@ -45,8 +35,8 @@ class FormulaFormat(MappingFormat):
 
     noun: ClassVar[str] = "a formula"
 
-    shape: list[_Integer] = Field(examples=[[64, 64]])
-    dtype: _Text = Field(default="float32", examples=["float32"])
+    shape: list[Natural] = Field(examples=[[64, 64]])
+    dtype: Text = Field(default="float32", examples=["float32"])
     coeff: _Number = Field(default=1.0, examples=[1])
     offset: _Number = Field(default=0.0, examples=[0])
 
@@ -64,8 +54,8 @@ class ExpectedFormat(MappingFormat):
 
     noun: ClassVar[str] = "an expected result"
 
-    url: _Text | None = Field(default=None, examples=["https://example.com/expected.npy"])
-    value: _Text | None = Field(default=None, examples=["expected.npy"])
+    url: Text | None = Field(default=None, examples=["https://example.com/expected.npy"])
+    value: Text | None = Field(default=None, examples=["expected.npy"])
 
 
 class TorchTestFormat(MappingFormat):
@@ -73,15 +63,15 @@ class TorchTestFormat(MappingFormat):
 
     noun: ClassVar[str] = "a Torch test"
 
-    function_name: _Text = Field(default="main", examples=["main"])
+    function_name: Text = Field(default="main", examples=["main"])
     flat_args: list[ArgumentFormat] = Field(examples=[[{"Formula": {"shape": [64, 64]}}]])
-    seed: _Integer = Field(default=0, examples=[0])
+    seed: Natural = Field(default=0, examples=[0])
     rtol: _Number = Field(default=1e-5, examples=[1e-5])
     atol: _Number = Field(default=1e-8, examples=[1e-8])
     equal_nan: Literal["true", "false"] = Field(default="false", examples=["false"])
     mode: Literal["compare", "benchmark"] = Field(default="compare", examples=["compare"])
-    file_name: _Text = Field(default="test.mlir", examples=["test.mlir"])
-    vmfb_name: _Text = Field(default="out.vmfb", examples=["out.vmfb"])
+    file_name: Text = Field(default="test.mlir", examples=["test.mlir"])
+    vmfb_name: Text = Field(default="out.vmfb", examples=["out.vmfb"])
     expected_output: list[ExpectedFormat] | None = Field(default=None, examples=[[{"url": "https://…/expected.npy"}]])
 
 
@@ -91,11 +81,8 @@ def read_torch_test(path: Path, downloads: Path) -> tuple[Path, RunSpec]:
     Raises:
         BadFiles: with every mistake, by line and column.
     """
-    document = read_json5(str(path), read_text(path, _KIND), _KIND)
-    try:
-        test = TorchTestFormat.model_validate(document.data)
-    except ValidationError as error:
-        raise BadFiles(in_order([*document.problems, *problems_of(error, document, TorchTestFormat)])) from error
+    document = read_json5(path, _KIND)
+    test = content_of(document, TorchTestFormat)
     program = path.parent / test.file_name
     if not program.is_file():
         document.report(("file_name",), f'there is no program "{test.file_name}" beside this file.')
@@ -103,7 +90,7 @@ def read_torch_test(path: Path, downloads: Path) -> tuple[Path, RunSpec]:
         Formula(tuple(argument.formula.shape), argument.formula.dtype, argument.formula.coeff, argument.formula.offset)
         for argument in test.flat_args
     )
-    drawn = downloads / sha256(json.dumps([[str(formula) for formula in formulas], test.seed]).encode()).hexdigest()[:16]
+    drawn = kept_in(downloads, json.dumps([[str(formula) for formula in formulas], test.seed]))
     inputs = [
         Artifact(drawn / f"input_{index}.npy", RandomTensor(formulas, test.seed, index)) for index in range(len(formulas))
     ]
@@ -111,8 +98,7 @@ def read_torch_test(path: Path, downloads: Path) -> tuple[Path, RunSpec]:
     results: list[Artifact] = []
     for index, output in enumerate(test.expected_output or ()):
         if output.url is not None:
-            name = PurePosixPath(urlsplit(output.url).path).name or "expected.npy"
-            results.append(Artifact(downloads / sha256(output.url.encode()).hexdigest()[:16] / name, output.url))
+            results.append(download(downloads, output.url))
             expected.append(results[-1].path)
         elif output.value is not None and (path.parent / output.value).is_file():
             expected.append(path.parent / output.value)

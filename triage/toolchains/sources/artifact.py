@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, ValidationError
 
+from triage.config.schema import Text
 from triage.config.values import as_text
 from triage.git_history import Timeline
 from triage.git_history.refs import links_of
@@ -24,7 +25,7 @@ from triage.toolchains.index import Release, newest_wheel
 from triage.toolchains.install import unpack
 from triage.toolchains.install_cache import fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import SourceSection, Text, Url
+from triage.toolchains.sources.section import SourceSection, Url
 from triage.toolchains.web import Web
 from triage.toolchains.workspace import Workspace
 

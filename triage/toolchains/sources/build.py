@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from triage.config.schema import Texts, Truth
 from triage.execution.environment import Purpose
 from triage.execution.process import kill_all_with, run_logged
 from triage.execution.streams import Log
@@ -27,7 +28,7 @@ from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
 from triage.toolchains.remote_build import BuildAnswer, BuildOrder, BuildWorkers, unpack
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import Duration, SourceSection, Texts, Truth, Variables
+from triage.toolchains.sources.section import Duration, SourceSection, Variables
 from triage.toolchains.workspace import Workspace
 
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timings

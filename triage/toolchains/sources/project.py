@@ -10,21 +10,21 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import ClassVar, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from triage.config.document import FileKind, read_document, read_text
-from triage.config.schema import MappingFormat, in_order, problems_of
+from triage.config.schema import MappingFormat, Text, Texts, content_of
 from triage.config.values import advice
 from triage.git_history import Repository
 from triage.git_history.refs import read_tags, tags_for
-from triage.model.errors import BadFiles, BadInput
+from triage.model.errors import BadInput
 from triage.model.revision import Revision
 from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection
 from triage.toolchains.sources.script import ScriptSection
-from triage.toolchains.sources.section import SourceSection, Text, Texts, Url
+from triage.toolchains.sources.section import SourceSection, Url
 from triage.toolchains.sources.wheels import Nightlies, NightliesSection, ReleasesSection
 from triage.toolchains.workspace import Workspace
 
@@ -139,14 +139,7 @@ def load_project(path: Path) -> Project:
 
 def parse_project(path: str, text: str) -> Project:
     """The project of a file's text. BadFiles with all its problems, in which `path` names the file."""
-    document = read_document(path, text, _PROJECT)
-    try:
-        project = Project.model_validate(document.data)
-    except ValidationError as error:
-        raise BadFiles(in_order([*document.problems, *problems_of(error, document, Project)])) from error
-    if document.problems:
-        raise BadFiles(in_order(document.problems))
-    return project
+    return content_of(read_document(path, text, _PROJECT), Project)
 
 
 def shipped_projects() -> tuple[str, ...]:

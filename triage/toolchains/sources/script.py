@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from triage.config.schema import Text
 from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
 from triage.execution.streams import Log
@@ -21,7 +22,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.toolchains.home import disk_errors
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import Duration, SourceSection, Text, Variables
+from triage.toolchains.sources.section import Duration, SourceSection, Variables
 from triage.toolchains.workspace import Workspace
 
 _DEFAULT_SECONDS = 120.0  # until there are timings

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from triage.config.schema import MappingFormat
-from triage.config.values import advice, as_duration, as_list, as_text, as_truth, as_variables
+from triage.config.values import advice, as_duration, as_list, as_text, as_variables
 from triage.toolchains.sources.base import Source, SourceContext
 
 
@@ -31,13 +31,10 @@ def _tag(value: Any) -> str:
     return text
 
 
-Text = Annotated[str, BeforeValidator(as_text)]
 Url = Annotated[str, BeforeValidator(_url)]
 Duration = Annotated[float, BeforeValidator(as_duration)]
-Truth = Annotated[bool, BeforeValidator(as_truth)]
 Tags = Annotated[tuple[Annotated[str, BeforeValidator(_tag)], ...], BeforeValidator(as_list)]
 Variables = Annotated[dict[str, str | None], BeforeValidator(as_variables)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(as_list)]
 
 
 class SourceSection(MappingFormat):

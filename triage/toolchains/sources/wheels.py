@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 from packaging.version import Version
 from pydantic import Field, model_validator
 
+from triage.config.schema import Text
 from triage.config.values import advice
 from triage.git_history import CommitPosition, Tag, Timeline
 from triage.git_history.refs import day_in, tags_for
@@ -21,7 +22,7 @@ from triage.toolchains.index import Index, ListedWheel, Release, WheelPage
 from triage.toolchains.install import download, install, install_companion, unpack
 from triage.toolchains.install_cache import fill_folder, folder_of, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext
-from triage.toolchains.sources.section import SourceSection, Tags, Text, Url
+from triage.toolchains.sources.section import SourceSection, Tags, Url
 from triage.toolchains.workspace import Workspace
 
 _RELEASE_SECONDS = 10.0  # until there are timings
