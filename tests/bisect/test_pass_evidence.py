@@ -25,7 +25,7 @@ from triage.model.outcome import Measured, Probe, Verdict
 from triage.model.progress import Silent
 from triage.model.revision import ChangedFile, Commit
 from triage.report.bisection import BisectReport, bisect_shape
-from triage.report.formats import TextFormat
+from triage.report.registry import rendered
 from triage.toolchains.registry import ToolchainRef
 
 TILE = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "flow", "3.2.0 and 3.3.0 diverge after TilePass")
@@ -127,7 +127,7 @@ def test_the_answer_contains_the_evidence(timeline: Timeline) -> None:
     assert found.evidence == TILE.summary
     assert TILE.summary in BisectReport(found).markdown()
     assert bisect_shape(found).evidence == TILE.summary
-    assert TILE.summary in TextFormat().render(BisectReport(found))
+    assert TILE.summary in rendered(BisectReport(found), "text")
 
 
 def test_the_answer_without_evidence_mentions_none(timeline: Timeline) -> None:

@@ -14,7 +14,7 @@ from tests.conftest import Triage
 from triage.cli.app import COMMANDS, every_command
 from triage.cli.screen import AppContext
 from triage.model.progress import Silent
-from triage.report.registry import Report, format_for, format_names
+from triage.report.registry import Report, format_names, rendered
 
 LEAVES: dict[str, Any] = {" ".join(words): command for words, command in every_command()}
 
@@ -92,4 +92,4 @@ def test_a_new_format_is_one_entry_for_every_command(monkeypatch: pytest.MonkeyP
     reports: list[Report] = [RunReport([]), ClassifyReport({})]
     for report in reports:
         assert "lines" in format_names(type(report))
-        assert format_for(type(report), "lines").render(report) == f"{type(report.shape()).__name__}\n"
+        assert rendered(report, "lines") == f"{type(report.shape()).__name__}\n"

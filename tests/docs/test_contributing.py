@@ -49,14 +49,12 @@ FORMAT = '''
 
 from __future__ import annotations
 
-from triage.report.registry import Report, ReportFormat
+from triage.report.registry import Report
 
 
-class LineFormat(ReportFormat[Report]):
-    """Writes the name of the report's class."""
-
-    def render(self, report: Report) -> str:
-        return f"one line: {type(report).__name__}\\n"
+def line(report: Report) -> str:
+    """The name of the report's class."""
+    return f"one line: {type(report).__name__}\\n"
 '''
 
 PASS = '''
@@ -132,8 +130,8 @@ def test_a_format_is_a_module_and_one_line(package: Path, tmp_path: Path) -> Non
     (package / "triage" / "report" / "line.py").write_text(FORMAT.lstrip())
     add_line(
         package / "triage" / "report" / "registry.py",
-        'FormatEntry("text"',
-        '    FormatEntry("line", Report, "triage.report.line", "LineFormat"),',
+        'ReportFormat("text"',
+        '    ReportFormat("line", Report, "triage.report.line:line"),',
     )
     log = tmp_path / "build.log"
     log.write_text("input.mlir:1:1: error: something failed\n")

@@ -20,9 +20,9 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.outcome import Failed
 from triage.model.revision import Revision
 from triage.report.bisection import BisectReport
-from triage.report.formats import TextFormat
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
+from triage.report.registry import rendered
 
 FOLDER = Path(__file__).parent
 
@@ -44,7 +44,7 @@ def nightly_screen() -> str:
         "other": "FFFFGGPP",
         "fine": "PPPPPPPP",
     }
-    return TextFormat().render(NightReport(record_of(replace(night_of(histories, old=1, new=4), seconds=2.0))))
+    return rendered(NightReport(record_of(replace(night_of(histories, old=1, new=4), seconds=2.0))), "text")
 
 
 def bisect_screen() -> str:
@@ -65,7 +65,7 @@ def bisect_screen() -> str:
         cached=1,
         untestable=((Revision("1.0.0"), "does not know the flag --iree-x"),),
     )
-    return TextFormat().render(BisectReport(bisection))
+    return rendered(BisectReport(bisection), "text")
 
 
 SCREENS: dict[str, Callable[[], str]] = {"help": help_screen, "nightly": nightly_screen, "bisect": bisect_screen}

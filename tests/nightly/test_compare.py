@@ -14,9 +14,9 @@ from triage.model.outcome import Measured, Probe
 from triage.nightly.compare import CaseChangeKind, Night, Pair, compare, pair_up
 from triage.nightly.night import NightRun
 from triage.nightly.shards import shard
-from triage.report.junit import JUnitFormat
 from triage.report.night import NightReport, write_reports
 from triage.report.night_building import record_of
+from triage.report.registry import rendered
 from triage.report.shapes import as_json
 
 KNOWN = Expectation("class-F", since="1.1.0")
@@ -137,7 +137,7 @@ def test_the_json_of_a_nightly(night: Night) -> None:
 
 
 def test_junit_counts_regressions_as_failures(night: Night) -> None:
-    suite = ElementTree.fromstring(JUnitFormat().render(NightReport(record_of(night)))).find("testsuite")
+    suite = ElementTree.fromstring(rendered(NightReport(record_of(night)), "junit")).find("testsuite")
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
         "tests": "7",
         "failures": "4",

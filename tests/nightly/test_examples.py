@@ -11,10 +11,10 @@ import pytest
 
 from tests.nightly.test_compare import night_of
 from triage.nightly.compare import Night
-from triage.report.formats import TextFormat
 from triage.report.night import NightReport, write_reports
 from triage.report.night_building import record_of
 from triage.report.night_record import ClusterRecord, NightRecord, StepRecord
+from triage.report.registry import rendered
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_every_report_leads_to_the_reproducers(reduced: NightRecord, tmp_path: P
     assert (told["other"]["reproducer"], told["other"]["reason"]) == (None, "it fails in <none> of 8 further compiles")
     failures = [one.text or "" for one in ElementTree.fromstring(Path(paths["junit"]).read_text()).iter("failure")]
     assert ["out/reproducers/one" in text for text in failures] == [True, True, False, False]
-    text = TextFormat().render(NightReport(reduced))
+    text = rendered(NightReport(reduced), "text")
     assert text.count("out/reproducers/one") == 2
     assert "not reduced: no space left" in text
 

@@ -16,11 +16,11 @@ from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
 from triage.nightly.shards import shard
-from triage.report.formats import JsonFormat
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
 from triage.report.night_merge import ShardResult, merge, move_files, read_night
 from triage.report.night_record import InvestigationRecord, NightRecord, StepRecord
+from triage.report.registry import rendered
 
 FOUND_OUT = InvestigationRecord(budget_seconds=60.0, seconds=12.0)
 HISTORIES = {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "PP", "f": "FP", "g": "UU"}
@@ -133,7 +133,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         clusters = [replace(each, reproducer=f"{result.folder}/reproducers/{each.cases[0]}") for each in night.clusters]
         reports = {"json": f"{result.folder}/nightly.json"}
         report = NightReport(replace(night, clusters=clusters, reports=reports))
-        (result.folder / "nightly.json").write_text(JsonFormat().render(report))
+        (result.folder / "nightly.json").write_text(rendered(report, "json"))
         (result.folder / "nightly.md").touch()
         result.folder.rename(tmp_path / f"downloaded-{result.folder.name}")
     return sorted(tmp_path.glob("downloaded-*"))

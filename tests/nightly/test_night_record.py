@@ -16,11 +16,11 @@ from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Probe
 from triage.nightly.compare import Night, Pair, compare
-from triage.report.formats import JsonFormat
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
 from triage.report.night_record import SCHEMA, NightRecord, cluster_id
 from triage.report.night_record import night_of as read
+from triage.report.registry import rendered
 
 FIRST = Path(__file__).parent / "documents" / "schema-1.json"
 HISTORIES = {
@@ -40,7 +40,7 @@ def night() -> NightRecord:
 
 
 def written(night: NightRecord) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(JsonFormat().render(NightReport(night)))
+    document: dict[str, Any] = json.loads(rendered(NightReport(night), "json"))
     return document
 
 

@@ -17,14 +17,13 @@ from triage.model.errors import BadInput
 from triage.nightly.compare import Night
 from triage.nightly.night import NightRun
 from triage.nightly.quarantine import quarantined
-from triage.report.formats import TextFormat
-from triage.report.junit import JUnitFormat
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
 from triage.report.night_issue import LONGEST as LONGEST_ISSUE
 from triage.report.night_issue import issue_text
 from triage.report.night_markdown import night_markdown
 from triage.report.night_record import ClusterRecord, NightRecord
+from triage.report.registry import rendered
 
 HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF", "apart": "PF"}
 
@@ -50,7 +49,7 @@ def changes(record: NightRecord) -> dict[str, str]:
 
 def results(record: NightRecord) -> dict[str, str]:
     """The result of each test case of the JUnit report."""
-    suite = ElementTree.fromstring(JUnitFormat().render(NightReport(record))).find("testsuite")
+    suite = ElementTree.fromstring(rendered(NightReport(record), "junit")).find("testsuite")
     assert suite is not None
     return {
         case.get("name", ""): next((child.tag for child in case if child.tag != "system-out"), "passed")
@@ -93,7 +92,7 @@ def test_flaky_cases_and_those_in_quarantine_are_apart_and_begin_nothing() -> No
 @pytest.mark.parametrize("name", HISTORIES)
 def test_each_case_that_does_not_pass_is_named_in_text_and_markdown(name: str) -> None:
     record = record_of(night({("unsteady", 0)}, frozenset({"apart"})))
-    for text in (TextFormat().render(NightReport(record)), night_markdown(record)):
+    for text in (rendered(NightReport(record), "text"), night_markdown(record)):
         assert (name in text) is (name != "fine")
 
 

@@ -17,11 +17,11 @@ from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.notify import Notifier
-from triage.report.formats import JsonFormat
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
 from triage.report.night_message import message_of
 from triage.report.night_record import NightRecord
+from triage.report.registry import rendered
 
 SECRET = "user:hunter2"
 
@@ -54,7 +54,7 @@ def webhook(status: int = 200) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 @pytest.fixture
 def night(tmp_path: Path) -> NightRecord:
     night = record_of(night_of({"a": "PF", "b": "PF", "c": "FP"}, old=0, new=1))
-    (tmp_path / "nightly.json").write_text(JsonFormat().render(NightReport(night)))
+    (tmp_path / "nightly.json").write_text(rendered(NightReport(night), "json"))
     return night
 
 

@@ -18,9 +18,9 @@ from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress, Silent
 from triage.nightly.compare import CaseChangeKind, Night, Pair, RunTimes
 from triage.nightly.times import compile_times
-from triage.report.junit import JUnitFormat
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
+from triage.report.registry import rendered
 from triage.report.shapes import as_json
 
 CASE = case_named("case")
@@ -116,7 +116,7 @@ def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
 @pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
 def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
     report = NightReport(record_of(replace(night, fail_on_slower=asked)))
-    suite = ElementTree.fromstring(JUnitFormat().render(report)).find("testsuite")
+    suite = ElementTree.fromstring(rendered(report, "junit")).find("testsuite")
     assert suite is not None
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
         "tests": "4",

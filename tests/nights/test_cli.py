@@ -11,9 +11,9 @@ import pytest
 from tests.nights.conftest import Call
 from tests.nights.documents import FAILURES, case_record, night, nights
 from tests.nights.test_store import HISTORIES
-from triage.report.formats import JsonFormat
 from triage.report.night import NightReport
 from triage.report.night_record import NightRecord
+from triage.report.registry import rendered
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def written(folder: Path, record: NightRecord, name: str = "nightly.json") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    path.write_text(JsonFormat().render(NightReport(record)))
+    path.write_text(rendered(NightReport(record), "json"))
     return path
 
 

@@ -12,10 +12,9 @@ from markdown_it import MarkdownIt
 from rich.text import Text
 
 from triage.report.formats import console_for, write_blocks
-from triage.report.junit import JUnitFormat
 from triage.report.markdown import block, cell_code, code, markdown_templates, plain
 from triage.report.printable import PrintedStream, printable, visible
-from triage.report.registry import SuiteCase, SuiteReport
+from triage.report.registry import SuiteCase, SuiteReport, rendered
 
 CONTROLS = "".join(map(chr, [*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066, 0x200B, 0xD800, 0xFFFE]))
 NASTY = [
@@ -127,5 +126,5 @@ def test_junit_is_well_formed(text: str) -> None:
             failed = (text, text, text)
             return text, [SuiteCase(text, text, 1.0, failed), SuiteCase(text, text, 1.0, skipped=text)]
 
-    document = ElementTree.fromstring(JUnitFormat().render(Suite()).encode())
+    document = ElementTree.fromstring(rendered(Suite(), "junit").encode())
     assert document.find(".//failure").text == visible(text)  # type: ignore[union-attr]

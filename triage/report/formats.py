@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from triage.report.printable import PrintedStream, printable, visible
-from triage.report.registry import HtmlReport, IssueReport, MarkdownReport, Report, ReportFormat, SarifReport
+from triage.report.registry import HtmlReport, IssueReport, MarkdownReport, Report, SarifReport
 from triage.report.shapes import as_json
 
 _PLAIN_WIDTH = 160  # columns assumed for pipes and files
@@ -47,48 +47,33 @@ def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
         stream.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
-class TextFormat(ReportFormat[Report]):
-    """Text for a person, with colour on a terminal."""
-
-    def render(self, report: Report) -> str:
-        stream = StringIO()
-        self.write(report, stream)
-        return stream.getvalue()
-
-    def write(self, report: Report, stream: IO[str]) -> None:
-        write_blocks(report.blocks(), stream)
+def text(report: Report) -> str:
+    """Text for a person."""
+    stream = StringIO()
+    write_blocks(report.blocks(), stream)
+    return stream.getvalue()
 
 
-class JsonFormat(ReportFormat[Report]):
+def json_text(report: Report) -> str:
     """Indented JSON for programs."""
-
-    def render(self, report: Report) -> str:
-        return visible(json.dumps(as_json(report.shape()), indent=2)) + "\n"
+    return visible(json.dumps(as_json(report.shape()), indent=2)) + "\n"
 
 
-class MarkdownFormat(ReportFormat[MarkdownReport]):
+def markdown(report: MarkdownReport) -> str:
     """Markdown for issues and job summaries."""
-
-    def render(self, report: MarkdownReport) -> str:
-        return visible(report.markdown()).rstrip("\n") + "\n"
+    return visible(report.markdown()).rstrip("\n") + "\n"
 
 
-class GitHubFormat(ReportFormat[IssueReport]):
+def github(report: IssueReport) -> str:
     """The text of an issue, by the headings of the project's form."""
-
-    def render(self, report: IssueReport) -> str:
-        return report.issue().rstrip("\n") + "\n"
+    return report.issue().rstrip("\n") + "\n"
 
 
-class HtmlFormat(ReportFormat[HtmlReport]):
+def html(report: HtmlReport) -> str:
     """A page for a browser."""
-
-    def render(self, report: HtmlReport) -> str:
-        return visible(report.html()).rstrip("\n") + "\n"
+    return visible(report.html()).rstrip("\n") + "\n"
 
 
-class SarifFormat(ReportFormat[SarifReport]):
+def sarif(report: SarifReport) -> str:
     """SARIF 2.1.0, which GitHub and editors show beside the source line."""
-
-    def render(self, report: SarifReport) -> str:
-        return visible(json.dumps(report.sarif(), indent=2)) + "\n"
+    return visible(json.dumps(report.sarif(), indent=2)) + "\n"

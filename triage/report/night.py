@@ -41,7 +41,7 @@ from triage.report.night_record import (
     RunTimeShape,
     SlowerShape,
 )
-from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, format_for
+from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, rendered
 from triage.report.shapes import ProbeShape, Shape
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -203,7 +203,7 @@ def write_reports(night: NightRecord, folder: Path) -> NightReport:
     report = NightReport(replace(night, reports={name: str(folder / file) for name, file in FILES.items()}))
     with disk_errors(f"write the reports to {folder}"):
         for name, file in FILES.items():
-            write_whole(folder / file, format_for(NightReport, name).render(report))
+            write_whole(folder / file, rendered(report, name))
     return report
 
 

@@ -6,8 +6,8 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 from triage.model.errors import BadInput
 
@@ -88,44 +88,25 @@ class SuiteReport(Report):
         return {}
 
 
-R = TypeVar("R", bound=Report)
-
-
-class ReportFormat(ABC, Generic[R]):
-    """Writes every report of one kind in one format."""
-
-    @abstractmethod
-    def render(self, report: R) -> str:
-        """Return the whole report as text that ends with a newline."""
-
-    def write(self, report: R, stream: IO[str]) -> None:
-        """Write the report to a stream."""
-        stream.write(self.render(report))
-
-
 @dataclass(frozen=True, slots=True)
-class FormatEntry:
-    """A registered format: the kind of report it renders, and where its class is. The module is imported on first use."""
+class ReportFormat:
+    """A registered format: the kind of report it renders, and the function (`module:name`, imported on first use) that returns
+    a report as text with a newline at its end.
+    """
 
     name: str
     renders: type[Any]
-    module: str
-    class_name: str
-
-    def load(self) -> ReportFormat[Any]:
-        """Import the format's module and create the format."""
-        created: ReportFormat[Any] = getattr(import_module(self.module), self.class_name)()
-        return created
+    function: str
 
 
-FORMATS: tuple[FormatEntry, ...] = (
-    FormatEntry("text", Report, "triage.report.formats", "TextFormat"),
-    FormatEntry("json", Report, "triage.report.formats", "JsonFormat"),
-    FormatEntry("markdown", MarkdownReport, "triage.report.formats", "MarkdownFormat"),
-    FormatEntry("github", IssueReport, "triage.report.formats", "GitHubFormat"),
-    FormatEntry("html", HtmlReport, "triage.report.formats", "HtmlFormat"),
-    FormatEntry("junit", SuiteReport, "triage.report.junit", "JUnitFormat"),
-    FormatEntry("sarif", SarifReport, "triage.report.formats", "SarifFormat"),
+FORMATS: tuple[ReportFormat, ...] = (
+    ReportFormat("text", Report, "triage.report.formats:text"),
+    ReportFormat("json", Report, "triage.report.formats:json_text"),
+    ReportFormat("markdown", MarkdownReport, "triage.report.formats:markdown"),
+    ReportFormat("github", IssueReport, "triage.report.formats:github"),
+    ReportFormat("html", HtmlReport, "triage.report.formats:html"),
+    ReportFormat("junit", SuiteReport, "triage.report.junit:junit"),
+    ReportFormat("sarif", SarifReport, "triage.report.formats:sarif"),
 )
 
 
@@ -134,14 +115,20 @@ def format_names(kind: type[Report]) -> tuple[str, ...]:
     return tuple(entry.name for entry in FORMATS if issubclass(kind, entry.renders))
 
 
-def format_for(kind: type[Report], name: str) -> ReportFormat[Any]:
-    """Return the named format. Raises BadInput when it cannot render this kind of report."""
-    entry = next((entry for entry in FORMATS if entry.name == name and issubclass(kind, entry.renders)), None)
+def rendered(report: Report, name: str) -> str:
+    """Return a report in the named format. Raises BadInput when the format cannot render this kind of report."""
+    entry = next((entry for entry in FORMATS if entry.name == name and isinstance(report, entry.renders)), None)
     if entry is None:
-        raise BadInput(f"--format {name} is not available for this command; choose from {', '.join(format_names(kind))}")
-    return entry.load()
+        choices = ", ".join(format_names(type(report)))
+        raise BadInput(f"--format {name} is not available for this command; choose from {choices}")
+    return str(resolve_name(entry.function)(report))
 
 
 def write_report(report: Report, name: str) -> None:
-    """Write a report to stdout in the named format. Raises BadInput when the format cannot render it."""
-    format_for(type(report), name).write(report, sys.stdout)
+    """Write a report to stdout: text in the colours and the width of the terminal, others as `rendered` returns them."""
+    if name == "text":
+        from triage.report.formats import write_blocks  # slow to import
+
+        write_blocks(report.blocks(), sys.stdout)
+    else:
+        sys.stdout.write(rendered(report, name))
