@@ -41,6 +41,8 @@ _VOLATILE = frozenset(
         "tried",
         "command",
         "compile_seconds",
+        "started",
+        "obtained",
     ]
 )
 _LEFTOVERS = (".staging", ".doomed", ".tmp", "tmp_pack", "tmp_obj", ".taking-", ".writable-", ".corrupt")
