@@ -286,3 +286,9 @@ def test_passes_that_changed_one_side_only() -> None:
     assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, False)))] == ["Pad", "Hoist"]
     assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, True)))] == ["Pad"]
     assert [name.name for name in one_sided_passes(TracePair(good, bad, {"Hoist": "Pad"}, (False, False)))] == []
+
+
+def test_a_pass_that_leaves_nothing_to_compare_counts_as_one_sided() -> None:
+    start = ("Import", module(func("main", "t.add")))
+    good, bad = traced(start), traced(start, ("HoistPass", module(func("main", "t.add"))))
+    assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, False)))] == ["HoistPass"]

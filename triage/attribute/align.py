@@ -33,6 +33,7 @@ class Trace:
         device: The functions that were inside an executable.
         last: The functions of the last dump.
         failed: The first dump of a pass that failed.
+        passes: All passes that changed IR, by name; most of what they change, such as index computations, makes no new state.
     """
 
     program: list[FunctionState] = field(default_factory=list)
@@ -40,6 +41,7 @@ class Trace:
     device: set[str] = field(default_factory=set)
     last: tuple[str, ...] = ()
     failed: IrDump | None = None
+    passes: dict[str, PassName] = field(default_factory=dict)
     dumps: int = 0
 
     @property
@@ -60,6 +62,7 @@ class Tracer:
         """Record a dump. A dump of some functions updates those; a dump of the program replaces all."""
         trace, module = self.trace, dump.module
         trace.dumps += 1
+        trace.passes.setdefault(_pass_key(dump.after), dump.after)
         trace.device |= module.device
         if dump.failed and trace.failed is None:
             trace.failed = dump
@@ -175,8 +178,12 @@ def _equal(left: FunctionState | None, right: FunctionState | None, same: SameTe
 
 def _key(state: FunctionState, renamed: Mapping[str, str]) -> str:
     """Return the class of the pass without `Pass` at the end, which many names gained between versions."""
-    name = state.after.name.removesuffix("Pass")
+    name = _pass_key(state.after)
     return renamed.get(name, name)
+
+
+def _pass_key(after: PassName) -> str:
+    return after.name.removesuffix("Pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +253,7 @@ _WEIGHTS: tuple[SameTest, ...] = (Fingerprint.same_operations, Fingerprint.same_
 def one_sided_passes(traces: TracePair) -> tuple[PassName, ...]:
     """List the passes that changed IR on one side only, the bad side's first. A side that ended early has only its own."""
     good, bad = (
-        {_key(state, traces.renamed): state.after for states in (trace.program, *trace.functions.values()) for state in states}
-        for trace in (traces.good, traces.bad)
+        {traces.renamed.get(key, key): name for key, name in trace.passes.items()} for trace in (traces.good, traces.bad)
     )
     only_bad = [] if traces.ended_early[0] else [name for key, name in bad.items() if key not in good]
     return (*only_bad, *([] if traces.ended_early[1] else [name for key, name in good.items() if key not in bad]))

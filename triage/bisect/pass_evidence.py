@@ -93,7 +93,7 @@ def _cache_key(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: Toolcha
     prepared = runner.prober.input_of(case)
     if isinstance(prepared, Untestable):
         return None
-    key = ("5", *identities, prepared.digest, case.target, case.flags, case.phase)
+    key = ("6", *identities, prepared.digest, case.target, case.flags, case.phase)
     return sha256(repr(key).encode()).hexdigest()
 
 
