@@ -1,13 +1,15 @@
 """Rank the commits between two releases for known changes of IREE, with and without what the passes of both releases show.
 
-    python benchmarks/known_changes.py --repo CLONE [--half training] [--wider] [--fit STRENGTH] [--format json]
+    python benchmarks/known_changes.py --repo CLONE [--half training] [--wider] [--format json]
+    python benchmarks/known_changes.py --repo CLONE --fit [STRENGTH]
 
 known_changes.yaml holds the cases. `repo` is a clone of iree-org/iree; nothing of it is checked out or built. The compilers of
 both releases are real. The outcomes at the commits between them are simulated: the change is there from its commit on. For the
 count of wrong answers, every third and every seventh commit cannot be tested. Three kinds of evidence are compared: none;
 `passes`, the pass after which the releases diverge; `all`, with the passes of one release only, the commits that put them into
 a pipeline, and the changed defaults of options. With --wider, the evidence is that of releases that lie further apart by one on
-both sides: the difference is what comparing nearer compilers during the search brings.
+both sides: the difference is what comparing nearer compilers during the search brings. --fit prints the weights of the evidence
+that fit the training half, for prior_weights.yaml.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from triage.toolchains.registry import ToolchainRef
 CASES = Path(__file__).with_name("known_changes.yaml")
 KINDS = ("none", "passes", "all")
 ROWS = ("named-pass", "named-folder", "pass-words", "chooses", "pipeline", "one-sided-pass", "changes-default")
+STRENGTH = 1.6  # cases that the start weights of the fit count as much as
 STEPS = (1.2, 0.6, 0.3, 0.15)  # bits by which a weight is changed during the fit
 AREAS = (
     ("dispatch creation", r"DispatchCreation|GlobalOptimization|Dialect/(Flow|TensorExt|LinalgExt|Encoding)|Preprocessing"),
@@ -255,16 +258,21 @@ def main() -> None:
     parser.add_argument("--repo", type=Path, required=True, help="a clone of iree-org/iree")
     parser.add_argument("--half", choices=("training", "held out"))
     parser.add_argument("--wider", action="store_true", help="compare releases that lie further apart")
-    parser.add_argument("--fit", type=float, metavar="STRENGTH", help="fit the weights of the evidence to these cases")
+    parser.add_argument(
+        "--fit", type=float, nargs="?", const=STRENGTH, help="fit the weights of the evidence to the training half"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_args()
-    entries = [entry for entry in yaml.safe_load(CASES.read_text()) if options.half in (None, entry["half"])]
+    if options.fit is not None and (options.half == "held out" or options.format != "text"):
+        parser.error("--fit uses the training half and prints text")
+    half = options.half or ("training" if options.fit is not None else None)
+    entries = [entry for entry in yaml.safe_load(CASES.read_text()) if half in (None, entry["half"])]
     timeline = Timeline(options.repo)
     with TemporaryDirectory() as place, open_runner(AppContext(quiet=True), ()) as runner:
         pairs = [ask(runner, entry, timeline, Path(place), is_wider=options.wider) for entry in entries]
     answers = [answer for answer, _ in pairs]
     reliable = reliability([(suspicion(known.matrix, shipped_weights()), known.culprit) for _, known in pairs])
-    if options.fit:
+    if options.fit is not None:
         print_fit([known for _, known in pairs], options.fit)
         return
     if options.format == "json":
