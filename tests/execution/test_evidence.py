@@ -59,7 +59,7 @@ def test_export_and_import_merge_two_machines(tmp_path: Path, rows: list[tuple[s
         other.add(record(key, text))
     exported = list(one.export())
     other.load(exported, "one")
-    assert other.load(exported, "one") == ImportedLines(0, len(exported), 0, ())
+    assert other.load(exported, "one") == ImportedLines("one", 0, len(exported), 0, ())
     assert set(exported) <= set(other.export())
     assert {key for key, _ in rows} == {key for key in "abc" if other.find(key)}
 

@@ -67,7 +67,7 @@ class TimeJudge:
             return probe
         ratios = {"ratio": compared.ratio, "low": compared.low, "high": compared.high, "threshold": self.ratio}
         details = {"milliseconds": f"{1000 * median(times):.4g}", **{name: f"{value:.3f}" for name, value in ratios.items()}}
-        headline = f"a {self.noun} takes {_text(compared)} times as long as on the good end, more than {self.ratio:.2f}"
+        headline = f"a {self.noun} takes {compared} times as long as on the good end, more than {self.ratio:.2f}"
         stage = Stage.BENCHMARK if self.metric == Metric.RUN_SECONDS else Stage.COMPILE
         failure = Failure("metric", "metric", f"metric:{self.metric}", headline, details=details, stage=stage)
         return replace(probe, outcome=Failed(failure))
@@ -120,11 +120,8 @@ class TimeJudge:
         if compared is None or ends is None:
             return f"its {self.noun}s ended without times"
         if ends.low <= self.ratio:
-            return f"the bad end takes {_text(ends)} times as long as the good end: not clearly more than {self.ratio:.2f}"
-        return (
-            f"a {self.noun} takes {_text(compared)} times as long as on the good end: "
-            f"not clearly on one side of {self.ratio:.2f}"
-        )
+            return f"the bad end takes {ends} times as long as the good end: not clearly more than {self.ratio:.2f}"
+        return f"a {self.noun} takes {compared} times as long as on the good end: not clearly on one side of {self.ratio:.2f}"
 
     def halfway(self, ends: tuple[ToolchainRef, ToolchainRef]) -> float:
         """Measure both ends and return the geometric mean of their times, as a ratio. BadInput when they differ too little."""
@@ -142,17 +139,20 @@ def judged_by_time(
     metric: Metric,
     function: str | None,
     budget: float,
+    threshold: float | None = None,
 ) -> Iterator[ProbeRunner]:
     """Yield a runner for which a case fails that takes longer than halfway from the first end to the second.
+
+    threshold: instead of halfway, as a ratio to the first end for the run time, in CPU seconds for the compile time.
 
     Raises:
         BadInput: An end cannot be measured, or the ends differ too little.
     """
     if metric == Metric.RUN_SECONDS:
-        with run_time_judge(runner, case, ends, function=function, ratio=None, budget=budget) as judge:
+        with run_time_judge(runner, case, ends, function=function, ratio=threshold, budget=budget) as judge:
             yield runner.with_threshold(judge)
     else:
-        yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold=None, budget=budget))
+        yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold=threshold, budget=budget))
 
 
 def slower_kernel(runner: ProbeRunner, case: Case, ends: tuple[ToolchainRef, ToolchainRef], budget: float) -> str | None:
@@ -257,7 +257,3 @@ def _function(specs: Sequence[RunSpec] | str, name: str | None, case: Case) -> R
         names = ", ".join(spec.label for spec in specs)
         raise BadInput(f"choose the function to bisect with --function: {names}")
     return fitting[0]
-
-
-def _text(compared: Comparison) -> str:
-    return f"{compared.ratio:.2f} [{compared.low:.2f}, {compared.high:.2f}]"

@@ -249,7 +249,7 @@ def _measuring(request: BisectRequest, good: str | None, bad: str | None, wanted
     """Yield the request with a runner for which a number above the threshold is a failure."""
     from triage.bisect.metric import threshold_between
     from triage.bisect.plan import compilers_at
-    from triage.bisect.slower import compile_time_judge, run_time_judge
+    from triage.bisect.slower import judged_by_time
 
     if good is None or bad is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
@@ -258,12 +258,9 @@ def _measuring(request: BisectRequest, good: str | None, bad: str | None, wanted
     better, worse = refs if request.kind is BisectKind.REGRESSION else reversed(refs)
     runner, case, metric = request.runner, request.case, wanted.metric
     ends, budget = (better, worse), duration_of("--time", wanted.time)
-    if metric == Metric.RUN_SECONDS:
-        with run_time_judge(runner, case, ends, function=wanted.function, ratio=wanted.threshold, budget=budget) as judge:
-            yield replace(request, runner=runner.with_threshold(judge))
-    elif metric == Metric.CPU_SECONDS:
-        judge = compile_time_judge(runner, case, ends, threshold=wanted.threshold, budget=budget)
-        yield replace(request, runner=runner.with_threshold(judge))
+    if metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS):
+        with judged_by_time(runner, case, ends, metric, wanted.function, budget, wanted.threshold) as judging:
+            yield replace(request, runner=judging)
     elif wanted.threshold is not None:
         yield replace(request, runner=runner.with_threshold(MetricThreshold(metric, metric.compared(wanted.threshold))))
     else:

@@ -12,7 +12,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.compilers.registry import Families
 from triage.execution.machine import Grade, checkup
-from triage.report.housekeeping import CheckShape, DoctorShape, HousekeepingReport
+from triage.report.housekeeping import DoctorShape, HousekeepingReport
 from triage.report.registry import write_report
 
 _STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
@@ -27,7 +27,6 @@ def doctor(output: Annotated[str, format_option(HousekeepingReport)] = "text") -
     for finding in findings:
         advice = f"  ({finding.advice})" if finding.advice else ""
         table.add_row(Text(finding.grade.value, style=_STYLES[finding.grade]), finding.check, Text(finding.found + advice))
-    checks = [CheckShape(finding.check, finding.grade.value, finding.found, finding.advice) for finding in findings]
     parts: list[RenderableType] = [table] if broken else [table, Text("\nready")]
-    write_report(HousekeepingReport(DoctorShape(checks, not broken), parts), output)
+    write_report(HousekeepingReport(DoctorShape(findings, not broken), parts), output)
     return Exit.ENVIRONMENT if broken else Exit.OK

@@ -15,6 +15,7 @@ from triage.cli.context import open_runner, shared_evidence
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option, time_before
 from triage.cli.screen import print_stderr
+from triage.execution.cache import ImportedLines
 from triage.execution.delivery import DELIVERED, remove_unused
 from triage.execution.evidence_recovery import StoreCheck, check_store, repair_store, set_aside_files
 from triage.execution.runner import ProbeRunner
@@ -27,10 +28,8 @@ from triage.report.housekeeping import (
     EvidenceCheckShape,
     ExportShape,
     HousekeepingReport,
-    ImportedFileShape,
     ImportShape,
     MovedShape,
-    ProblemShape,
 )
 from triage.report.registry import write_report
 from triage.toolchains.home import disk_errors, home_path, open_home
@@ -77,13 +76,12 @@ def import_(
     missing = [path for path in files if not path.is_file()]
     if missing:
         raise BadInput(f"there is no file {', '.join(map(str, missing))}")
-    counts: list[ImportedFileShape] = []
+    counts: list[ImportedLines] = []
     with open_runner(context.obj, ()) as runner:
         for path in files:
             with path.open(encoding="utf-8", errors="replace") as lines:
                 done = runner.evidence.load(lines, str(path))
-            problems = [ProblemShape(problem.path, problem.line, problem.column, problem.message) for problem in done.problems]
-            counts.append(ImportedFileShape(str(path), done.added, done.known, done.skipped, problems))
+            counts.append(done)
             for problem in done.problems:
                 print_stderr(str(problem))
             if done.skipped:

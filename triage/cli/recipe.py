@@ -31,7 +31,6 @@ from triage.report.housekeeping import (
     HousekeepingReport,
     ListedCaseShape,
     NewRecipeShape,
-    ProblemShape,
     ValidationShape,
 )
 from triage.report.registry import write_report
@@ -51,8 +50,7 @@ def validate(paths: RecipePaths, output: Annotated[str, format_option(Housekeepi
     except BadFiles as error:
         if output != "json":
             raise
-        problems = [ProblemShape(problem.path, problem.line, problem.column, problem.message) for problem in error.problems]
-        write_report(HousekeepingReport(ValidationShape(0, problems), ()), output)
+        write_report(HousekeepingReport(ValidationShape(0, list(error.problems)), ()), output)
         return Exit.USAGE
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = Text(f"{recipes}, {plural(len(cases), 'case')}, no problems")

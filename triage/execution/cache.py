@@ -28,6 +28,7 @@ from triage.toolchains.sqlite_files import (
     file_identity,
     is_corrupt,
     set_aside,
+    transaction,
     when_free,
 )
 
@@ -110,8 +111,9 @@ def key_of(identity: str, input_digest: str, options: Iterable[str], limits: tup
 
 @dataclass(frozen=True, slots=True)
 class ImportedLines:
-    """How many lines were added, were known, or could not be read; `problems` names the first of the last ones."""
+    """How many lines of a file were added, were known, or could not be read; `problems` names the first of the last ones."""
 
+    file: str
     added: int
     known: int
     skipped: int
@@ -182,7 +184,7 @@ class Evidence:
         """Append records, each with the JSON that it was read from, in one transaction."""
 
         def insert(db: sqlite3.Connection) -> None:
-            with _transaction(db):
+            with transaction(db):
                 for text, record in rows:
                     _insert(db, _NEWEST, text, record)
 
@@ -198,7 +200,7 @@ class Evidence:
         """
 
         def insert(db: sqlite3.Connection) -> int:
-            with _transaction(db):
+            with transaction(db):
                 return sum(_insert(db, _OLDEST, *verified(digest, facts)) for digest, facts in rows)
 
         return self._run(insert)
@@ -264,7 +266,7 @@ class Evidence:
                 added += 1
             else:
                 known += 1
-        return ImportedLines(added, known, skipped, tuple(problems))
+        return ImportedLines(name, added, known, skipped, tuple(problems))
 
     def collect(self, older: datetime) -> tuple[int, int]:
         """Remove the records made before a time and give their space back; return how many were removed and are left."""
@@ -382,18 +384,6 @@ def _rows_after(db: sqlite3.Connection, last: int) -> list[Any]:
     if any(before[0] >= after[0] for before, after in pairwise([(last,), *rows])):
         raise CorruptFile("the rows are out of order")
     return rows
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
 
 
 def _insert(db: sqlite3.Connection, statement: str, text: str, record: Record) -> bool:

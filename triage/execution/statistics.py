@@ -32,6 +32,10 @@ class Comparison:
     high: float
     pace: Pace
 
+    def __str__(self) -> str:
+        """Return the ratio with its interval: `1.97 [1.92, 2.01]`."""
+        return f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
 
 def compare_times(baseline: Sequence[float], new: Sequence[float], threshold: float) -> Comparison | None:
     """Compare times in seconds; None while there are too few.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.versions import VersionRange, is_release, rev_text, versions_between
+from triage.execution.judge import Metric
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -98,20 +98,15 @@ class OriginFinder:
 
         budget: seconds to measure each candidate for. A candidate whose interval reaches the threshold is never named.
         """
-        from triage.bisect.slower import compile_time_judge, run_time_judge
+        from triage.bisect.slower import judged_by_time
 
+        metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
         kind, ends = BisectKind.REGRESSION, (self.baseline, self.toolchain)
         if self.between.problem is not None:
             return Bisection(case, kind, Answer.INCONCLUSIVE, reason=self.between.problem)
         try:
-            with ExitStack() as opened:
-                if function is None:
-                    judge = compile_time_judge(self.runner, case, ends, threshold=None, budget=budget)
-                else:
-                    judging = run_time_judge(self.runner, case, ends, function=function, ratio=None, budget=budget)
-                    judge = opened.enter_context(judging)
-                measuring = replace(self, runner=self.runner.with_threshold(judge), compare_passes=False)
-                return measuring.find_change(case).bisection
+            with judged_by_time(self.runner, case, ends, metric, function, budget) as judging:
+                return replace(self, runner=judging, compare_passes=False).find_change(case).bisection
         except BadInput as error:  # the ends do not differ any more
             return Bisection(case, kind, Answer.INCONCLUSIVE, reason=str(error))
 

@@ -10,7 +10,6 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 from triage.model.execution import utf8
 from triage.model.revision import Revision
 from triage.nights.record import StoredCase, StoredNight, state_code, status_in
-from triage.toolchains.sqlite_files import Database, Schema
+from triage.toolchains.sqlite_files import Database, Schema, transaction
 
 METRIC = "metric:"
 _TABLES = (
@@ -157,7 +156,7 @@ class NightStore:
 
 def _add(db: sqlite3.Connection, night: StoredNight) -> int | None:
     digest = _digest(night)
-    with _transaction(db):
+    with transaction(db):
         if db.execute("SELECT 1 FROM nights WHERE digest = ?", (digest,)).fetchone():
             return None
         counts = Counter(result.status.value for result in night.results)
@@ -250,7 +249,7 @@ def _head(row: Sequence[Any]) -> StoredNight:
 
 
 def _remove(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-    with _transaction(db):
+    with transaction(db):
         for number in numbers:
             db.execute("DELETE FROM nights WHERE id = ?", (number,))
             db.execute("DELETE FROM columns WHERE night = ?", (number,))
@@ -278,14 +277,3 @@ def _packed(data: str | bytes) -> bytes:
 
 def _unpacked(data: bytes) -> bytes:
     return zlib.decompress(data)
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")

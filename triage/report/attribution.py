@@ -44,17 +44,6 @@ class DivergingPassShape(Shape):
 
 
 @dataclass(frozen=True)
-class PhaseShape(Shape):
-    """The program after a phase: counts of each side, null where it was not reached."""
-
-    phase: str
-    same: bool | None
-    good: dict[str, int] | None
-    bad: dict[str, int] | None
-    differences: list[Difference]
-
-
-@dataclass(frozen=True)
 class AttributionShape(Shape):
     """JSON of `triage attribute`.
 
@@ -78,7 +67,7 @@ class AttributionShape(Shape):
     suspect_passes: list[str]
     suspect_files: list[str]
     shared_memory_bytes: dict[str, int | None]
-    phases: list[PhaseShape]
+    phases: list[PhaseComparison]
     notes: list[str]
     compiles: int
     printed_bytes: int
@@ -110,16 +99,7 @@ class AttributionReport(HtmlReport):
             suspect_passes=list(found.passes),
             suspect_files=list(found.files),
             shared_memory_bytes=dict(zip(("good", "bad"), found.shared, strict=True)),
-            phases=[
-                PhaseShape(
-                    comparison.phase,
-                    comparison.same,
-                    None if comparison.good is None else dict(comparison.good),
-                    None if comparison.bad is None else dict(comparison.bad),
-                    list(comparison.differences),
-                )
-                for comparison in found.phases
-            ],
+            phases=list(found.phases),
             notes=list(found.notes),
             compiles=found.compiles,
             printed_bytes=found.printed,

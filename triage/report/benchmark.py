@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.execution.benchmark import BenchmarkResult, Configuration, Series
-from triage.execution.statistics import CONFIDENCE, Comparison, Pace
+from triage.execution.statistics import CONFIDENCE, Pace
 from triage.model.revision import Revision
 from triage.report.elements import plural
 from triage.report.registry import MarkdownReport
@@ -176,12 +176,7 @@ def _cell(result: BenchmarkResult, series: Series | None) -> Text:
     text = time_text(series.median)
     if (compared := series.comparison) is None:
         return Text(f"{text}  baseline" if _is_baseline(result, series) else text)
-    return Text(f"{text}  {ratio_text(compared)} {compared.pace}", style=_STYLES[compared.pace])
-
-
-def ratio_text(compared: Comparison) -> str:
-    """Return a ratio with its interval: `1.97 [1.92, 2.01]`."""
-    return f"{compared.ratio:.2f} [{compared.low:.2f}, {compared.high:.2f}]"
+    return Text(f"{text}  {compared} {compared.pace}", style=_STYLES[compared.pace])
 
 
 def _facts(result: BenchmarkResult, configuration: Configuration) -> tuple[str, ...]:

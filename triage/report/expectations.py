@@ -9,19 +9,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.model.revision import Revision
-from triage.recipes.observed import UpdatedFile
+from triage.recipes.observed import ExpectationChange, UpdatedFile
 from triage.report.elements import plural
 from triage.report.registry import Report
 from triage.report.shapes import Shape
-
-
-@dataclass(frozen=True)
-class ExpectationChangeShape(Shape):
-    """A change of what is expected of a case: the list or entry before and after, null for none."""
-
-    case: str
-    before: str | None
-    after: str | None
 
 
 @dataclass(frozen=True)
@@ -29,7 +20,7 @@ class UpdatedFileShape(Shape):
     """A file with known failures, and its changes as a unified diff."""
 
     path: str
-    changes: list[ExpectationChangeShape]
+    changes: Sequence[ExpectationChange]
     diff: str
 
 
@@ -66,14 +57,7 @@ class UpdateReport(Report):
         return [*self.doubtful, *(entry for file in self.files for entry in file.left)]
 
     def shape(self) -> UpdateShape:
-        files = [
-            UpdatedFileShape(
-                str(file.path),
-                [ExpectationChangeShape(change.case, change.before, change.after) for change in file.changes],
-                "\n".join(file.diff()),
-            )
-            for file in self.files
-        ]
+        files = [UpdatedFileShape(str(file.path), file.changes, "\n".join(file.diff())) for file in self.files]
         return UpdateShape(self.toolchain, files, [LeftCaseShape(*entry) for entry in self.left], not self.dry_run)
 
     def blocks(self) -> Iterable[RenderableType]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
+from triage.execution.cache import ImportedLines
+from triage.execution.machine import MachineCheck
+from triage.model.errors import Problem
 from triage.model.revision import Revision
 from triage.report.registry import Report
 from triage.report.shapes import Shape
@@ -80,21 +83,11 @@ class PrunedShape(Shape):
 
 
 @dataclass(frozen=True)
-class ProblemShape(Shape):
-    """A mistake in a recipe. `line` and `column` count from 1."""
-
-    path: str
-    line: int | None
-    column: int | None
-    message: str
-
-
-@dataclass(frozen=True)
 class ValidationShape(Shape):
     """JSON of `triage recipe validate`."""
 
     cases: int
-    problems: list[ProblemShape]
+    problems: list[Problem]
 
 
 @dataclass(frozen=True)
@@ -147,24 +140,13 @@ class ExportShape(Shape):
 
 
 @dataclass(frozen=True)
-class ImportedFileShape(Shape):
-    """The results of one imported file: added, cached before, and unreadable. `problems` names the first unreadable lines."""
-
-    file: str
-    added: int
-    known: int
-    skipped: int
-    problems: list[ProblemShape]
-
-
-@dataclass(frozen=True)
 class ImportShape(Shape):
     """JSON of `triage evidence import`."""
 
     added: int
     known: int
     skipped: int
-    files: list[ImportedFileShape]
+    files: list[ImportedLines]
 
 
 @dataclass(frozen=True)
@@ -204,18 +186,8 @@ class EvidenceCheckShape(Shape):
 
 
 @dataclass(frozen=True)
-class CheckShape(Shape):
-    """One check of the machine."""
-
-    check: str
-    grade: str
-    found: str
-    advice: str | None
-
-
-@dataclass(frozen=True)
 class DoctorShape(Shape):
     """JSON of `triage doctor`."""
 
-    checks: list[CheckShape]
+    checks: list[MachineCheck]
     ok: bool

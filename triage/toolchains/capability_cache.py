@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description
 from triage.model.errors import EnvironmentFailure
-from triage.model.revision import Capabilities
 from triage.toolchains.home import disk_errors
 from triage.toolchains.workspace import StateStore
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _LARGE = 16 << 20  # bytes; the digests of smaller files are computed again, which is faster than a transaction
 
@@ -23,6 +27,13 @@ class DescribedCompiler:
 
     identity: str
     description: Description
+
+
+@cache
+def _stored() -> TypeAdapter[DescribedCompiler]:
+    from pydantic import TypeAdapter  # slow to import
+
+    return TypeAdapter(DescribedCompiler)
 
 
 def describe(state: StateStore, compiler: Compiler, program: Path) -> DescribedCompiler:
@@ -38,15 +49,13 @@ def describe(state: StateStore, compiler: Compiler, program: Path) -> DescribedC
         key = _stamp(files)
     except FileNotFoundError as error:
         raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
-    try:
-        return _from_json(section.get(key))
-    except (KeyError, TypeError, ValueError, AttributeError):  # none, or of an earlier version of the program
-        pass
+    with suppress(ValueError):  # none, or of an earlier version of the program
+        return _stored().validate_python(section.get(key))
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
         identity = pool.submit(_identity, state, files)  # reading a large library takes as long as the queries
         description = compiler.describe(program)
         known = DescribedCompiler(identity.result(), description)
-    section.put(key, _to_json(known))
+    section.put(key, _stored().dump_python(known, mode="json"))
     return known
 
 
@@ -72,39 +81,3 @@ def _stamp(files: tuple[Path, ...]) -> str:
         stat = path.stat()
         key.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode())
     return key.hexdigest()
-
-
-def _from_json(value: Any) -> DescribedCompiler:
-    capabilities = Capabilities(
-        backends=frozenset(_texts(value["backends"])),
-        phases=_texts(value["phases"]),
-        flags=frozenset(_texts(value["flags"])),
-        switches=frozenset(_texts(value["switches"])),
-        choices={name: _texts(words) for name, words in value["choices"].items()},
-        stack_printer=None if (address := value["stack_printer"]) is None else int(address),
-    )
-    version, commit, date = value["version"], value["commit"], value["date"]
-    _texts([value["identity"], *(text for text in (version, commit, date) if text is not None)])
-    return DescribedCompiler(value["identity"], Description(version, commit, date, capabilities))
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise TypeError(f"no list of texts: {value!r}")
-    return tuple(value)
-
-
-def _to_json(known: DescribedCompiler) -> dict[str, Any]:
-    description, capabilities = known.description, known.description.capabilities
-    return {
-        "identity": known.identity,
-        "version": description.version,
-        "commit": description.commit,
-        "date": description.date,
-        "backends": sorted(capabilities.backends),
-        "phases": capabilities.phases,
-        "flags": sorted(capabilities.flags),
-        "switches": sorted(capabilities.switches),
-        "choices": {name: list(words) for name, words in capabilities.choices.items()},
-        "stack_printer": capabilities.stack_printer,
-    }

@@ -93,12 +93,29 @@ def check_version(path: Path, newest: int, advice: str) -> int:
             raise CorruptFile("the file is empty, but its write-ahead log is not")
         return 0
     with closing(connect_read_only(path)) as db:
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        return _version_of(db, path, newest, advice)
+
+
+def _version_of(db: sqlite3.Connection, path: Path, newest: int, advice: str) -> int:
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > newest:
         raise EnvironmentFailure(
             f"a newer version of triage wrote {path} (schema {version}; this version supports {newest}): {advice}"
         )
     return version
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Make the changes of a block all at once; none of them after an error."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -194,17 +211,11 @@ class Database:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         with closing(self._connect()) as db:
             if db.execute("PRAGMA user_version").fetchone()[0] != newest:
-                db.execute("BEGIN IMMEDIATE")
-                version = db.execute("PRAGMA user_version").fetchone()[0]  # another process may have migrated it meanwhile
-                if version > newest:
-                    raise EnvironmentFailure(
-                        f"a newer version of triage wrote {self.path} (schema {version}; this version supports "
-                        f"{newest}): {self._schema.advice}"
-                    )
-                for migrate in self._schema.migrations[version:]:
-                    migrate(db, self.path.parent)
-                db.execute(f"PRAGMA user_version = {newest}")
-                db.execute("COMMIT")
+                with transaction(db):
+                    version = _version_of(db, self.path, newest, self._schema.advice)  # another process may have migrated it
+                    for migrate in self._schema.migrations[version:]:
+                        migrate(db, self.path.parent)
+                    db.execute(f"PRAGMA user_version = {newest}")
         self._is_ready = True
 
     def _replace_corrupt(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import is_number
 from triage.model.progress import Progress, Silent
-from triage.toolchains.sqlite_files import Database, Schema
+from triage.toolchains.sqlite_files import Database, Schema, transaction
 
 _LOCK_TICK = 0.2  # seconds between looks at the stop signal
 _PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
@@ -61,9 +61,8 @@ class StateSection:
         """Set a value to what `change` returns for the value before. No other process writes in between."""
 
         def replace(db: sqlite3.Connection) -> None:
-            db.execute("BEGIN IMMEDIATE")
-            db.execute(_PUT, _row(self._name, key, change(self._read(db, key))))
-            db.execute("COMMIT")
+            with transaction(db):
+                db.execute(_PUT, _row(self._name, key, change(self._read(db, key))))
 
         self._store.run(replace)
 
