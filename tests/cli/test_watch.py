@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from tests.nightly.test_nightly_stopped import stop_when
 from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
 from triage.cli.app import app
-from triage.nightly.journal import JOURNAL
+from triage.execution.runner import ProbeRunner
+from triage.nightly.journal import JOURNAL, NightJournal
 from triage.report.watch import WatchedNight
 
 NIGHTLY = ("triage", "nightly", "cases", "-t", "1.1.0", "-b", "1.0.0", "--jobs", "2", "--out", "out")
@@ -91,6 +92,38 @@ def test_a_journal_is_read_as_it_grows_and_anew_for_another_night(ended: Path, t
     other.replace(path)
     night.read()
     assert (night.done, night.ended) == (False, {})
+
+
+def test_a_journal_that_is_replaced_while_it_is_read_is_read_whole(
+    ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / JOURNAL, tmp_path / "other"
+    whole = (ended / JOURNAL).read_bytes()
+    path.write_bytes(whole.splitlines(keepends=True)[0].replace(b"1.1.0", b"1.0.1"))
+    other.write_bytes(whole)
+    night, opened = WatchedNight(tmp_path), Path.open
+
+    def open_and_replace(file: Path, *args: Any, **kwargs: Any) -> Any:
+        stream = opened(file, *args, **kwargs)
+        if other.exists():
+            other.replace(path)
+        return stream
+
+    monkeypatch.setattr(Path, "open", open_and_replace)
+    night.read()
+    assert not night.done
+    night.read()
+    assert (night.done, night.toolchain, len(night.ended)) == (True, "1.1.0", 6)
+
+
+def test_a_new_journal_is_another_file_at_once(tmp_path: Path) -> None:
+    """Who follows the older one recognises it by its inode, which a file that is removed first would leave to the new one."""
+    journals = []
+    for _ in range(2):
+        NightJournal(cast(ProbeRunner, None), tmp_path, ["case"], ("1.1.0", "1.0.0"))
+        journals.append((tmp_path / JOURNAL).stat().st_ino)
+    assert journals[0] != journals[1]
+    assert [path.name for path in tmp_path.iterdir()] == [JOURNAL]
 
 
 def test_a_folder_without_a_night_is_refused(tmp_path: Path) -> None:

@@ -145,6 +145,14 @@ def test_untestable_cases_and_partial_nights_have_pages(tmp_path: Path) -> None:
     assert Site(store, tmp_path / "public").write().failures == 0
 
 
+@pytest.mark.parametrize("started", ["2026-01-01", "in January"])
+def test_a_night_whose_begin_is_no_time_with_a_zone_is_on_the_site(tmp_path: Path, started: str) -> None:
+    store = NightStore(tmp_path / "home")
+    for record in (night(1, {"a": "F"}, started=started), night(2, {"a": "F"})):
+        store.add(stored_night(record, None, ""))
+    assert Site(store, tmp_path / "public").write().failures == 1
+
+
 def test_a_log_keeps_its_root_cause() -> None:
     lines = [f"line {number}" for number in range(5000)]
     shown = excerpt("\n".join(lines), 3001, "3.3.0", "compile")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from filelock import FileLock
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment
 from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.toolchains import install_cache
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
 from triage.toolchains.install_cache import USE, InUse, is_intact, prune, stored, sweep
@@ -203,6 +205,16 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
         user.wait()
     assert [one.folder for one in prune(tmp_path / "home", keep=0)] == [folder]
     assert not folder.exists()
+
+
+def test_prune_leaves_alone_what_another_prune_removed_meanwhile(
+    loopback: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = put(loopback, "1.0.0", tmp_path), put(loopback, "1.1.0", tmp_path)
+    listed = stored(tmp_path / "home/toolchains")
+    shutil.rmtree(folder)
+    monkeypatch.setattr(install_cache, "stored", lambda _: listed)
+    assert [each.folder for each in prune(tmp_path / "home", keep=0)] == [other]
 
 
 def test_prune_removes_damaged_installs_first(loopback: LoopbackIndex, tmp_path: Path) -> None:

@@ -105,7 +105,8 @@ def bisect(
         bool, typer.Option("--interactive", "-i", help="Show the suspects and propose each probe; you decide.")
     ] = False,
     import_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Start with the verdicts of a `git bisect log`.")
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Start with the verdicts of a `git bisect log`."),
     ] = None,
     export_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as a `git bisect log`.")] = None,
     jobs: JobsOption = None,
@@ -292,7 +293,7 @@ def _with_session(
         print_stderr(f"an earlier bisect of this range left {known} verdict{'s' if known != 1 else ''}; --resume continues it")
     given, wanted = logs
     if given:
-        session.take_in(from_git_log(given.read_text("utf-8"), request.kind, str(given)))
+        session.take_in(from_git_log(given.read_text("utf-8", "replace"), request.kind, str(given)))
     bisection = lead(session) if interactive else run_search(session.search, report_progress)
     if wanted:
         wanted.write_text(git_log(session.verdicts(), request.kind), "utf-8")

@@ -69,13 +69,12 @@ def export(
 @command
 def import_(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `export` wrote.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", exists=True, dir_okay=False, help="Files that `export` wrote.")
+    ],
     output: Annotated[str, format_option(HousekeepingReport)] = "text",
 ) -> Exit:
     """Add the results of another machine to the cache. Results that are cached already are skipped."""
-    missing = [path for path in files if not path.is_file()]
-    if missing:
-        raise BadInput(f"there is no file {', '.join(map(str, missing))}")
     counts: list[ImportedLines] = []
     with open_runner(context.obj, ()) as runner:
         for path in files:
@@ -164,7 +163,12 @@ def _moved(results: Iterator[bool], verb: str, output: str) -> Exit:
 def check(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Evidence databases (default: that of TRIAGE_HOME and those set aside)."),
+        typer.Argument(
+            metavar="[FILE...]",
+            exists=True,
+            dir_okay=False,
+            help="Evidence databases (default: that of TRIAGE_HOME and those set aside).",
+        ),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Replace a damaged database, and recover the results that can be read.")

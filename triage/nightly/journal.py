@@ -31,10 +31,11 @@ class NightJournal:
         self._lock = threading.Lock()
         with disk_errors(f"write the journal to {out}"):
             out.mkdir(parents=True, exist_ok=True)
-            (out / JOURNAL).unlink(missing_ok=True)
-            self._sink = (out / JOURNAL).open("w", encoding="utf-8", buffering=1)
-        toolchain, baseline = revisions
-        self._write("begin", toolchain=toolchain, baseline=baseline, cases=len(cases), pid=os.getpid())
+            draft = out / f".{JOURNAL}.{os.getpid()}"
+            self._sink = draft.open("w", encoding="utf-8", buffering=1)
+            toolchain, baseline = revisions
+            self._write("begin", toolchain=toolchain, baseline=baseline, cases=len(cases), pid=os.getpid())
+            draft.replace(out / JOURNAL)  # who follows the older journal sees another file at once
 
     def phase(self, name: str) -> None:
         """Note that a phase begins."""

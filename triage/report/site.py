@@ -31,7 +31,7 @@ from triage.report.markdown import html_templates
 from triage.report.night_record import cluster_id
 from triage.report.printable import visible
 from triage.report.shapes import Shape, as_json
-from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows
+from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp
 from triage.report.stored_nights import input_name
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -211,9 +211,8 @@ class Site:
 
     def _age(self, night: int) -> str:
         """Return how long ago a night was, counted from the last one."""
-        from datetime import datetime
-
-        days = (datetime.fromisoformat(self.history.nights[-1].at) - datetime.fromisoformat(self.history.nights[night].at)).days
+        last, then = (timestamp(self.history.nights[number].at) for number in (-1, night))
+        days = int((last - then) // 86400)
         return plural(days, "day") if days else "new"
 
 

@@ -53,7 +53,7 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
     return [
         [
             night.number,
-            int(_timestamp(night.at)),
+            int(timestamp(night.at)),
             visible(night.toolchain.name),
             night.toolchain.commit or "",
             visible(night.baseline.name),
@@ -151,7 +151,8 @@ def _short(value: float) -> float | int | None:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def _timestamp(at: str) -> float:
+def timestamp(at: str) -> float:
+    """Return the seconds since the epoch; 0 for a text that is no time, which the report of another program may have."""
     try:
         return datetime.fromisoformat(at).timestamp()
     except ValueError:

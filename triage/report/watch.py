@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -86,7 +87,7 @@ class WatchedNight:
         path = self.folder / JOURNAL
         try:
             with path.open("rb") as source:
-                identity = path.stat().st_ino
+                identity = os.fstat(source.fileno()).st_ino
                 if identity != self._identity:
                     self.__init__(self.folder, _identity=identity)  # type: ignore[misc]
                 source.seek(self._offset)

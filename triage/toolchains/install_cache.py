@@ -195,6 +195,7 @@ def prune(home: Path, keep: int) -> list[StoredToolchain]:
 
 
 def _remove(folder: Path) -> bool:
+    """Remove a folder; return whether it was there and nobody uses it."""
     from filelock import FileLock
 
     with disk_errors(f"remove {folder}"), FileLock(folder.with_name(f".{folder.name}.lock")):
@@ -203,7 +204,7 @@ def _remove(folder: Path) -> bool:
             with (folder / USE).open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
-        except BlockingIOError:
+        except (BlockingIOError, FileNotFoundError):  # another process uses it, or has removed it
             return False
         shutil.rmtree(doomed)
         return True

@@ -23,9 +23,6 @@ from triage.toolchains.sqlite_files import Database, Schema, transaction
 
 _LOCK_TICK = 0.2  # seconds between looks at the stop signal
 _PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
-# Files that earlier versions of the program wrote, and the section that their values belong to. The other caches of these
-# versions take seconds to fill again and are not imported.
-_OLD_FILES = (("capabilities", "described/*.json"), ("failed builds", "logs/build-*.json"))
 
 
 class StateStore(Database):
@@ -87,10 +84,10 @@ def _checksum(*texts: str) -> str:
 
 def _create_entries(db: sqlite3.Connection, home: Path) -> None:
     db.execute("CREATE TABLE entries (section TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (section, key))")
-    for section, pattern in _OLD_FILES:
-        for path in home.glob(pattern):
-            with suppress(OSError, ValueError, RecursionError):
-                db.execute(_PUT, (section, path.stem, json.dumps(json.loads(path.read_text("utf-8")))))
+    # Of the files that earlier versions of the program wrote, only these take long to find out again.
+    for path in home.glob("logs/build-*.json"):
+        with suppress(OSError, ValueError, RecursionError):
+            db.execute(_PUT, ("failed builds", path.stem, json.dumps(json.loads(path.read_text("utf-8")))))
 
 
 def _add_checksums(db: sqlite3.Connection, _: Path) -> None:
