@@ -11,7 +11,8 @@ import pytest
 from tests.execution.cluster_lab import Lab, until
 from triage.cli import dask_worker
 from triage.cli.dask_worker import versions
-from triage.execution.dask_executor import WorkerCode, open_cluster
+from triage.execution.dask_executor import open_cluster
+from triage.execution.dask_workers import WorkerCode
 
 pytestmark = pytest.mark.slow
 
@@ -143,7 +144,7 @@ def test_workers_that_join_later_are_used_if_they_have_the_same_version(lab: Lab
     names = [f"job{number}" for number in range(12)]
     lab.write(**{name: f"wait {name}" for name in names})
     lab.worker("first")
-    process = lab.client(*names, first="from triage.execution import dask_executor as d; d._LOOK = 0; ")
+    process = lab.client(*names, first="from triage.execution import dask_workers as d; d._LOOK = 0; ")
     until(lambda: lab.calls(), "the first job waits")
     lab.newer("newer")
     lab.worker("second")

@@ -102,7 +102,8 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
             if not connected:
                 try:
                     from triage.cli import dask_worker as worker
-                    from triage.execution.dask_executor import WorkerCode, open_cluster
+                    from triage.execution.dask_executor import open_cluster
+                    from triage.execution.dask_workers import WorkerCode
                 except ImportError as error:
                     advice = f"pip install 'iree-triage[cluster]' ({error})"
                     raise BadInput(f"--executor dask needs an extra: {advice}") from error

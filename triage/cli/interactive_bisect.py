@@ -15,7 +15,7 @@ from triage.bisect.search import answer, confirm, run_search
 from triage.bisect.session import Session
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
-from triage.report.bisection import progress_bar
+from triage.report.elements import progress_bar
 from triage.report.formats import console_for
 
 _SHOWN = 6  # suspects in the table

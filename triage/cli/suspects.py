@@ -16,8 +16,8 @@ from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
-from triage.report.bisection import SuspectsReport
 from triage.report.registry import write_report
+from triage.report.suspects import SuspectsReport
 
 if TYPE_CHECKING:  # the prior needs numpy, which is slow to import
     from triage.bisect.pass_evidence import PassEvidence

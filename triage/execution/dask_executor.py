@@ -1,227 +1,51 @@
-"""Make probes and builds on the workers of a Dask cluster. Meaning is computed here, from the facts that workers return."""
+"""Make probes on the workers of a Dask cluster. Meaning is computed here, from the facts that workers return."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-import threading
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 from uuid import uuid4
 
 from dask import config
-from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin
+from distributed import Client, Future, KilledWorker, LocalCluster
 
 from triage.execution.cache import Record, parse_record
 from triage.execution.compile_task import CompileTask
+from triage.execution.dask_workers import ATTEMPTS, DaskWorkers, WorkerCode, arrived, brief, identity_of
 from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, packed_job, received_facts
 from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeJob, ProbeRunner, Scheduler
-from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Measured, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.remote_build import BuildAnswer, BuildOrder
 
-_ATTEMPTS = 3  # of one job, each on another worker where there is one
-_TICK = 0.1  # seconds between looks at the stop signal
-_PATIENCE = 120.0  # seconds without a scheduler, after which the command ends
 _AHEAD = 2  # tasks a slot that are sent before they can start
-_SMALL = 64 << 10  # bytes of a file that travels with each job
 _MANY_SLOTS = 200  # with more, several jobs are sent together
 _TOGETHER = 8  # jobs at most
-_BUILDS = "builds"  # the resource of workers that build
-_BUILDS_ON_A_MACHINE = 4  # at once, as without a cluster
 _NIGHTLY = re.compile(r"\d+\.\d+")
 _SETTINGS = {
-    "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
+    "distributed.scheduler.allowed-failures": ATTEMPTS - 1,
     "distributed.worker.profile.enabled": False,  # it looks at the stack 100 times a second, and nobody sees the result
     "distributed.admin.tick.interval": "500ms",
 }
-_LOOK = 5.0  # seconds between looks at the workers
 _CONNECT = 30.0  # seconds to find the scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerCode:
-    """The functions that a worker runs; they are imported there by name. plugin: from an identity of the client."""
-
-    plugin: Callable[[str], WorkerPlugin]
-    probe: Callable[..., list[RemoteAnswer]]
-    build: Callable[..., BuildAnswer]
-    content: Callable[[bytes], bytes]
-    versions: Callable[[], str]
-
-
-@dataclass
-class DaskCluster:
-    """The connection to a scheduler, whose workers have the plugin. resources: the largest of a worker; slots: jobs that run at
-    once; builders: workers that have built a commit.
-    """
-
-    client: Client
-    code: WorkerCode
-    plugin: WorkerPlugin
-    scheduler: str
-    resources: Mapping[str, float] = field(default_factory=dict)
-    slots: int = 0
-    _contents: dict[str, Future] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    is_noted: bool = False
-    builders: set[str] = field(default_factory=set)
-    _versions: dict[str, str] = field(default_factory=dict)  # of each worker, by address
-    _refused: set[str] = field(default_factory=set)  # workers of other versions
-    _looked: float = -_LOOK
-    _totals: tuple[Any, ...] = ()
-
-    def look(self, *, at_once: bool = False) -> list[str]:
-        """Read which workers there are, from time to time or at once. Return why workers that came since are not used."""
-        with self.lock:
-            if time.monotonic() < self._looked + (0 if at_once else _LOOK):
-                return []
-            self._looked = time.monotonic()
-            info = self.client.scheduler_info(n_workers=0)
-            totals = (info["id"], info["n_workers"], info["total_threads"])
-            if totals == self._totals:
-                return []
-            workers, own = _workers(self.client), self.code.versions()
-            new = [address for address in workers if address not in self._versions]
-            answers = self.client.run(self.code.versions, workers=new, on_error="return") if new else {}
-            for address, answer in answers.items():
-                if not isinstance(answer, OSError):  # it is gone, or does not answer yet
-                    other = f"no version of triage that works: {answer}"
-                    self._versions[address] = answer if isinstance(answer, str) else other
-            used = [worker for address, worker in workers.items() if self._versions.get(address) == own]
-            if used:
-                self.slots = sum(worker["nthreads"] for worker in used)
-                names = {name for worker in used for name in worker["resources"]}
-                self.resources = {name: max(worker["resources"].get(name, 0.0) for worker in used) for name in names}
-            self._totals = totals if all(address in self._versions for address in workers) else ()
-            advice = "start the workers in an environment with the same versions"
-            others = {address: self._versions[address] for address in new if self._versions.get(address, own) != own}
-            self._refused |= others.keys()
-            return [f"worker {address} has {other}, and this program is {own}; {advice}" for address, other in others.items()]
+class DaskCluster(DaskWorkers):
+    """Workers that make the probes of searches."""
 
     def executor(self, runner: ProbeRunner, local: Scheduler) -> DaskExecutor:
         """Return what makes the probes of one search."""
         return DaskExecutor(self, runner, local)
-
-    def submit(
-        self, jobs: Sequence[RemoteJob], files: Mapping[str, Path], needs: Mapping[str, float], avoid: Collection[str]
-    ) -> Future:
-        """Send jobs that one worker makes in turn. avoid: workers that failed at them, used only if there are no others."""
-        contents = [self._content(digest, path, is_kept=jobs[0].trial is None) for digest, path in files.items()]
-        avoid = {*avoid, *self._refused}
-        others = [address for address in _workers(self.client) if address not in avoid] if avoid else []
-        return self.client.submit(
-            self.code.probe,
-            self.plugin.name,
-            jobs,
-            tuple(files),
-            *contents,
-            pure=False,
-            resources=dict(needs) or None,
-            workers=others or None,
-        )
-
-    @property
-    def build_slots(self) -> int:
-        """How many commits to build at once: as many as workers offer `builds`, else a few on each machine."""
-        workers = list(_workers(self.client).values())
-        offered = sum(worker["resources"].get(_BUILDS, 0) for worker in workers)
-        hosts = Counter(worker["host"] for worker in workers for _ in range(worker["nthreads"]))
-        return int(offered) or sum(min(_BUILDS_ON_A_MACHINE, count) for count in hosts.values()) or 1
-
-    def build(self, order: BuildOrder, stop: StopSignal) -> BuildAnswer:
-        """Build a commit on a worker. That it does not build is believed only of a worker that has built another commit:
-        one without a compiler builds none. Errors as of `BuildWorkers.build`.
-        """
-        problems: dict[str, str] = {}
-        log = b""
-        for _ in range(2 * _ATTEMPTS):
-            workers = {address: worker for address, worker in _workers(self.client).items() if address not in self._refused}
-            offering = {address for address, worker in workers.items() if worker["resources"].get(_BUILDS)}
-            others = (offering or set(workers)) - set(problems)
-            if len(problems) == _ATTEMPTS or (problems and not others):
-                break
-            only = (others & self.builders or others) if problems else others if self._refused else ()
-            answer = self._built(order, bool(offering), only, stop)
-            if answer is None:
-                continue
-            if answer.is_whole:
-                self.builders.add(answer.worker)
-                return answer
-            if answer.failure and answer.worker in self.builders:
-                return answer
-            unproven = f"{answer.failure}, and this worker has built no other commit" if answer.failure else None
-            problems[answer.worker] = answer.problem or unproven or "its toolchain was damaged on the way"
-            log += answer.log
-        reasons = "; ".join(f"{worker}: {reason}" for worker, reason in problems.items())
-        return BuildAnswer("", log=log, problem=f"no worker could build {order.sha[:10]}: {reasons or 'answers were lost'}")
-
-    def _built(self, order: BuildOrder, offered: bool, only: Collection[str], stop: StopSignal) -> BuildAnswer | None:
-        """Return what a worker answers; None when the scheduler was restarted meanwhile. only: workers, if not any."""
-        needs = {_BUILDS: 1.0} if offered else None
-        done: SimpleQueue[Future] = SimpleQueue()
-        future = self.client.submit(
-            self.code.build, self.plugin.name, order, pure=False, resources=needs, workers=list(only) or None
-        )
-        future.add_done_callback(done.put)
-        try:
-            arrived(self.client, done, [stop])
-        except BaseException:
-            with suppress(Exception):
-                self.client.cancel([future], force=True)
-            raise
-        if future.status == "error":
-            error = future.exception()
-            why = "ended its worker each time" if isinstance(error, KilledWorker) else "failed on a worker"
-            raise EnvironmentFailure(f"the build of {order.sha[:10]} {why}: {_short(error)}")
-        try:
-            answer: BuildAnswer = future.result()
-        except Exception:  # the worker or the scheduler is gone together with the answer
-            self.renew()
-            return None
-        return answer
-
-    def renew(self) -> None:
-        """Install the plugin again when the scheduler is another one than before, and knows nothing of this client."""
-        with self.lock:
-            if (scheduler := _identity(self.client)) != self.scheduler:
-                self._contents.clear()
-                self.client.register_plugin(self.plugin)
-                self.scheduler = scheduler
-
-    def _content(self, digest: str, path: Path, *, is_kept: bool) -> Future | bytes:
-        """Return the bytes of a small file, of others a job of its own, so that the scheduler restores them when their worker
-        dies. The bytes of a file that more jobs read are kept, so that they are sent once.
-        """
-        if path.stat().st_size <= _SMALL:
-            return path.read_bytes()
-        with self.lock:
-            known = self._contents.get(digest)
-            if known is None or known.status in ("cancelled", "lost", "error"):
-                key = f"triage-file-{digest}-{uuid4().hex}"
-                known = self.client.submit(self.code.content, path.read_bytes(), key=key)
-                if is_kept:
-                    self._contents[digest] = known
-        return known
-
-
-def _workers(client: Client) -> dict[str, Any]:
-    """Return what the scheduler knows of each worker, by address."""
-    return dict(client.scheduler_info(n_workers=-1)["workers"])
-
-
-def _identity(client: Client) -> str:
-    return str(client.scheduler_info(n_workers=0)["id"])
 
 
 @contextmanager
@@ -239,7 +63,7 @@ def open_cluster(address: str | None, jobs: int | None, memory_mb: float, code: 
             raise EnvironmentFailure(f"cannot reach the Dask scheduler {address}: {error}") from error
         plugin = code.plugin(uuid4().hex)
         try:
-            cluster = DaskCluster(client, code, plugin, _identity(client))
+            cluster = DaskCluster(client, code, plugin, identity_of(client))
             try:
                 refused = cluster.look()
             except (OSError, TimeoutError) as error:
@@ -291,7 +115,7 @@ class _Sent:
 class DaskExecutor:
     """Makes the probes of one search on a cluster, and here what cannot be sent."""
 
-    cluster: DaskCluster
+    cluster: DaskWorkers
     runner: ProbeRunner
     local: Scheduler
     _flying: int = 0  # jobs without an answer
@@ -459,11 +283,11 @@ class DaskExecutor:
             error = future.exception()
             if isinstance(error, KilledWorker):
                 if sent.alone:
-                    return self._failed(sent, f"it ended its worker each time: {_short(error)}")
+                    return self._failed(sent, f"it ended its worker each time: {brief(error)}")
                 sent.alone = True
                 return None
             self._look(at_once=True)
-            sent.problems[f"attempt {sent.attempts + 1}"] = _short(error)
+            sent.problems[f"attempt {sent.attempts + 1}"] = brief(error)
         else:
             problem = _mismatch(sent, answer, records)
             if problem is None:
@@ -476,7 +300,7 @@ class DaskExecutor:
                 )
             sent.problems[answer.worker] = problem
         sent.attempts += 1
-        if sent.attempts >= _ATTEMPTS:
+        if sent.attempts >= ATTEMPTS:
             reasons = "; ".join(f"{worker}: {reason}" for worker, reason in sent.problems.items())
             return self._failed(sent, reasons)
         return None
@@ -485,25 +309,6 @@ class DaskExecutor:
         toolchain = sent.task.toolchain
         outcome = Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reason}")
         return Probe(sent.job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
-
-
-def arrived(client: Client, done: SimpleQueue[Future], signals: Sequence[StopSignal]) -> list[Future]:
-    """Return the jobs that ended, at least one. Interrupted when stopped, EnvironmentFailure without a scheduler."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        with suppress(Empty):
-            futures = [done.get(timeout=_TICK)]
-            while not done.empty():
-                futures.append(done.get())
-            return futures
-        if any(signal.is_set() for signal in signals):
-            raise Interrupted("stopped")
-        if client.status == "running":
-            deadline = time.monotonic() + _PATIENCE
-        elif time.monotonic() > deadline or client.status == "closed":
-            raise EnvironmentFailure(
-                "the Dask scheduler does not answer; start it and run the command again: finished work is cached"
-            )
 
 
 def _rev_of(ref: ToolchainRef) -> str | None:
@@ -537,7 +342,3 @@ def _mismatch(sent: _Sent, answer: RemoteAnswer, records: Sequence[Record]) -> s
         return f"its {toolchain.revision.name} has other bytes: {other or 'none'}, here {own}"
     keys = tuple(record.key for record in records)
     return None if keys and keys == sent.remote.keys[: len(keys)] else "it returned no result of the compile that it was sent"
-
-
-def _short(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {str(error)[:300]}"

@@ -1,4 +1,4 @@
-"""Reports of `triage bisect` (one repository or two) and `triage suspects`: terminal, JSON, Markdown."""
+"""Reports of `triage bisect` (one repository or two): terminal, JSON, Markdown."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from triage.bisect.history import plain_status
 from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Transition, unexpected
-from triage.git_history import Branch, place_of
-from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.report.branches import BranchShape, branch_facts, branch_shape
 from triage.report.elements import facts_table, failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
 from triage.report.markdown import Markdown, render_markdown
-from triage.report.registry import MarkdownReport, Report
+from triage.report.registry import MarkdownReport
 from triage.report.shapes import FailureShape, Shape, failure_in, failure_shape, optional_failure, reason_in
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
-    from triage.bisect.prior import Suspect
     from triage.bisect.two_repositories import Combination, TwoRepositories
 
 _UNTESTABLE_SHOWN = 8
@@ -346,96 +342,6 @@ def _next_steps(bisection: Bisection) -> Iterable[str]:
                 f"Another failure hides the change; leave out --good or --bad to follow it, pass --bad {name} to bisect it, or "
                 "--match any to accept any failure."
             )
-
-
-def progress_bar(share: float, width: int = 16) -> Text:
-    """Return a bar that is filled by `share`, 0 to 1."""
-    full = round(share * width)
-    return Text("█" * full, style="cyan").append("░" * (width - full), style="dim")
-
-
-@dataclass(frozen=True)
-class RankedCommitShape(Shape):
-    """A change between two revisions with its probability. `with_commits` are its further commits, such as a revert of it."""
-
-    name: str
-    commit: str
-    date: str
-    subject: str
-    probability: float
-    pull_request: int | None
-    url: str | None
-    reasons: list[str]
-    with_commits: list[str]
-    branch: str | None = None
-
-
-@dataclass(frozen=True)
-class SuspectsShape(Shape):
-    """JSON of `triage suspects`."""
-
-    failure: FailureShape | None
-    evidence: str | None
-    suspects: list[RankedCommitShape]
-    branches: Sequence[BranchShape] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SuspectsReport(Report):
-    """Changes ranked by how suspicious the failure makes them, out of `total` commits between the two revisions.
-
-    `evidence` is what the passes of both ends showed; `branches` are those that the revisions lie on.
-    """
-
-    suspects: Sequence[Suspect]
-    failure: Failure | None
-    total: int
-    evidence: str | None = None
-    branches: Sequence[Branch] = ()
-
-    def shape(self) -> SuspectsShape:
-        ranked = [replace(_ranked_commit(suspect), branch=self._place(suspect)) for suspect in self.suspects]
-        return SuspectsShape(optional_failure(self.failure), self.evidence, ranked, list(map(branch_shape, self.branches)))
-
-    def _place(self, suspect: Suspect) -> str | None:
-        return place_of(suspect.commit.sha, self.branches)
-
-    def blocks(self) -> Iterable[RenderableType]:
-        """Show a line for each commit, with the reasons for its rank."""
-        if self.failure:
-            yield Text(failure_text(self.failure, 400), style="bold")
-        if self.evidence:
-            yield Text(self.evidence)
-        table = Table.grid(padding=(0, 2))
-        for suspect in self.suspects:
-            words = Text(suspect.commit.subject)
-            if place := self._place(suspect):
-                words.append(f"\n{place}")
-            if suspect.reasons:
-                words.append(f"\n{'; '.join(reason.text for reason in suspect.reasons)}", style="dim")
-            if suspect.others:
-                further = "; ".join(f"{commit.sha[:10]} {commit.subject}" for commit in suspect.others)
-                words.append(f"\nthe same change: {further}", style="dim")
-            sha = Text(suspect.commit.sha[:10], style="bold")
-            table.add_row(f"{suspect.probability:.1%}", sha, suspect.commit.date[:10], words)
-        yield table
-        if self.branches:
-            yield facts_table(branch_facts(self.branches))
-        yield Text(f"\n{len(self.suspects)} of {plural(self.total, 'commit')}, ranked by what they change; nothing was built")
-
-
-def _ranked_commit(suspect: Suspect) -> RankedCommitShape:
-    return RankedCommitShape(
-        name=suspect.commit.sha[:10],
-        commit=suspect.commit.sha,
-        date=suspect.commit.date[:10],
-        subject=suspect.commit.subject,
-        probability=round(suspect.probability, 5),
-        pull_request=suspect.pull_request,
-        url=suspect.url,
-        reasons=[reason.text for reason in suspect.reasons],
-        with_commits=[commit.sha for commit in suspect.others],
-    )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ STATUS_STYLES = {
 _TARGET_DESCRIPTION = re.compile(r"#hal\.executable\.target<.*", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
 _LONGEST_LINE = 160
+_BAR = 16  # columns
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
@@ -139,3 +140,9 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
     start = max(0, column - _LONGEST_LINE // 2)
     head = f"{path.name}:{number}: "
     return f"{head}{text[start : start + _LONGEST_LINE]}\n{' ' * (len(head) + column - 1 - start)}^"
+
+
+def progress_bar(share: float) -> Text:
+    """Return a bar that is filled by `share`, 0 to 1."""
+    full = round(share * _BAR)
+    return Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")
