@@ -6,32 +6,33 @@ import os
 import shlex
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from triage.classify import NO_PASS, FailingPass, PassScanner
+from triage.classify import NO_PASS, PassScanner
 from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.artifacts import Artifacts, Download
 from triage.execution.cache import Evidence, Record
 from triage.execution.claims import Claims
+from triage.execution.compile_runs import CompileRuns, result_of, state_of
 from triage.execution.compile_task import CompileTask
-from triage.execution.crash_stack import lacks_names, with_named_stack
+from triage.execution.crash_stack import lacks_names
 from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
-from triage.execution.judge import DISPATCHES, judge, judge_import, needs_pass, rules_of
+from triage.execution.judge import judge_import, rules_of
 from triage.execution.onnxruntime_reference import onnxruntime_results
-from triage.execution.process import StopSignal, run
+from triage.execution.process import StopSignal
 from triage.execution.result_files import intact_results, keep_results
 from triage.execution.run_stage import RunPlanner, RunTask
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Flag, InputKind, Library, Reference, RunSpec
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
@@ -39,12 +40,6 @@ _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another
 _REMEMBERED = 20  # results of one compile that show whether it is steady
 _REFERENCE, _DEFINED_REFERENCE = "reference", "reference with defined results"  # marks of a compile
 _READS_UNWRITTEN = "reads_unwritten"  # the metric of a run whose results depend on memory that was never written to
-# Endings that one run does not prove.
-_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
-
-
-def _state(outcome: Outcome) -> str:
-    return outcome.failure.signature if isinstance(outcome, Failed) else ""
 
 
 class Naming(StrEnum):
@@ -99,8 +94,7 @@ class Prober:
         self._claims = Claims(home / "claims.lock", stop)
         self._artifacts = Artifacts(download, self._claims)
         self._modules = home / "modules"
-        self._warn = warn
-        self._warned: set[tuple[str, ...]] = set()
+        self._compiles = CompileRuns(self._scratch, stop, warn)
 
     def probe(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, after: int = 0) -> Probe:
         """Return the outcome of a case on a toolchain, from the evidence where it is known, unless `fresh`.
@@ -109,19 +103,19 @@ class Prober:
 
         Raises Interrupted when the stop signal is set; nothing is recorded then.
         """
-        task = self._task(case, toolchain)
-        if not isinstance(task, CompileTask):
-            return _not_compiled(case, toolchain, task)
+        task = self.plan(case, toolchain)
+        if isinstance(task, Probe):
+            return task
         if fresh:
             return self._executed(task)
-        if known := self._known(task, after):
+        if known := self.known(task, after):
             return known
         with self._claims.claim(task.key()):
-            return self._known(task, after) or self._executed(task)
+            return self.known(task, after) or self._executed(task)
 
     def _executed(self, task: CompileTask) -> Probe:
         """Compile a task, run what was compiled where the case asks for it, and record both."""
-        return self._compiled_and_run(task, task.key(), self._stop, partial(self._run_until_sure, task))
+        return self._compiled_and_run(task, task.key(), self._stop, partial(self._compiles.until_sure, task))
 
     def plan(self, case: Case, toolchain: Toolchain) -> CompileTask | Probe:
         """Return the compile of a case, or the probe that says why there is nothing to compile."""
@@ -131,22 +125,18 @@ class Prober:
     def known(self, task: CompileTask, after: int = 0, key: str | None = None) -> Probe | None:
         """Return the outcome of a planned compile, and of its run, from the evidence; None when one of them is unknown.
 
-        key: of the compile, if it is not that of a probe.
+        after: see `probe`; key: of the compile, if it is not that of a probe.
         """
-        return self._known(task, after, key)
-
-    def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
-        """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
-        task = self._task(case, toolchain)
-        return self._known(task, after) if isinstance(task, CompileTask) else _not_compiled(case, toolchain, task)
-
-    def _known(self, task: CompileTask, after: int = 0, key: str | None = None) -> Probe | None:
-        """Return the outcome of a task from the evidence; None when its compile or its run is not in it (see `probe`)."""
         key = key or task.key()
         compiled = self._evidence.find(key, after)
         if compiled is None or lacks_names(compiled.execution):
             return None
         return self.judged(task, compiled, lambda run_key: self._evidence.find(run_key, after), key)
+
+    def recall(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
+        """Return what the evidence knows of a case on a toolchain; None when that is nothing. Compiles nothing."""
+        task = self.plan(case, toolchain)
+        return task if isinstance(task, Probe) else self.known(task, after)
 
     def judged(
         self, task: CompileTask, compiled: Record, ran: Callable[[str], Record | None], key: str | None = None
@@ -168,8 +158,9 @@ class Prober:
 
         def run_compiled(module: Path) -> None:
             if isinstance(run_task, RunTask):
-                with self._alone() if run_task.spec.measured else nullcontext():
-                    ran.append(run_task.execute(module, module.parent, stop, partial(_result, case=task.case)))
+                # Nothing else is measured meanwhile, by any process that uses this home.
+                with self._claims.claim("measured run") if run_task.spec.measured else nullcontext():
+                    ran.append(run_task.execute(module, module.parent, stop, partial(result_of, case=task.case)))
 
         probe = self._recorded(task, compile_(run_compiled if isinstance(run_task, RunTask) else None))
         if not isinstance(probe.outcome, Compiled) or run_task is None:
@@ -188,20 +179,20 @@ class Prober:
         This is for a search that tries many programs and probes only its result in full. attempt: number of the
         repetition, each is cached by itself; cancelled: ends the run early, with Interrupted.
         """
-        task = self._task(case, toolchain)
-        if not isinstance(task, CompileTask):
-            return _not_compiled(case, toolchain, task)
+        task = self.plan(case, toolchain)
+        if isinstance(task, Probe):
+            return task
         key = task.key(Trial(naming, attempt).mark)
-        if known := self._known(task, key=key):
+        if known := self.known(task, key=key):
             return known
         stop = _AnyOf(self._stop, cancelled)
         if naming is Naming.NEVER:
             return self._compiled_and_run(
-                task, key, stop, lambda output: task.record(key, self._run(task, stop, on_output=output), None)
+                task, key, stop, lambda output: task.record(key, self._compiles.run(task, stop, on_output=output), None)
             )
         scanner = PassScanner()
         reporting = task.with_pass_reporting()
-        execution = self._run(reporting, stop, on_stderr=scanner.feed)
+        execution = self._compiles.run(reporting, stop, on_stderr=scanner.feed)
         failing_pass = scanner.finish() or (None if reporting == task else NO_PASS)
         return self._recorded(task, task.record(key, execution, failing_pass))
 
@@ -219,9 +210,8 @@ class Prober:
         if known := self._evidence.find(key):
             return {name: known.metrics[name] for name in known.metrics if name != "artifact_bytes"}
         numbers: dict[str, float] = {}
-        execution = self._run(
+        execution = self._compiles.run(
             replace(task, invocation=ir.up_to(task.invocation, phase)),
-            self._stop,
             on_output=lambda printed: numbers.update(ir.footprint(printed, case.target.backend)),
         )
         if numbers:
@@ -258,7 +248,7 @@ class Prober:
             ran = self._evidence.all(task.run.key(task.key()), _REMEMBERED)
             probes = [*compiled, *(task.ran(record, compiled[0], cached=True) for record in ran)]
             probes = [probe for probe in probes if probe not in compiled or not isinstance(probe.outcome, Compiled)]
-        states = {_state(probe.outcome) for probe in probes if not isinstance(probe.outcome, Untestable)}
+        states = {state_of(probe.outcome) for probe in probes if not isinstance(probe.outcome, Untestable)}
         return len(states) > 1 or any(isinstance(probe.outcome, Failed) and probe.outcome.flaky for probe in probes)
 
     def output(self, case: Case, toolchain: Toolchain) -> str | None:
@@ -275,7 +265,7 @@ class Prober:
     def input_of(self, case: Case, toolchain: Toolchain | None = None) -> Prepared | Untestable:
         """Return the file that the compiler reads for a case, or why there is none. toolchain: imports an ONNX model."""
         prepared = self._prepared(case, toolchain)
-        return _without_input(prepared, case) if isinstance(prepared, FailedImport) else prepared
+        return prepared if isinstance(prepared, Prepared) else _untestable(prepared, case)
 
     def mlir_tools(self, case: Case, toolchain: Toolchain) -> MlirTools | None:
         """Return the toolchain's tools for reading MLIR; None where it has none."""
@@ -285,8 +275,7 @@ class Prober:
         """Return what `probe` would run as a shell line; a comment with the reason where it would run nothing."""
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
-            reason = task.reason if isinstance(task, Untestable) else _without_input(task, case).reason
-            return f"# {case.name} on {toolchain.revision.name}: {reason}"
+            return f"# {case.name} on {toolchain.revision.name}: {_untestable(task, case).reason}"
         variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
         return shlex.join([*variables, *task.argv(Path(os.devnull))])
 
@@ -306,9 +295,9 @@ class Prober:
         """
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
-            return task if isinstance(task, Untestable) else _without_input(task, case)
+            return _untestable(task, case)
         altered = replace(task, invocation=alter(task.invocation))
-        return self._run(altered, self._stop, on_stderr=on_stderr, on_output=on_output)
+        return self._compiles.run(altered, on_stderr=on_stderr, on_output=on_output)
 
     def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | FailedImport:
         if (problem := self._artifacts.obtain(case.artifacts)) is not None:
@@ -366,15 +355,11 @@ class Prober:
             with self._claims.claim(f"module {task.key()}"):
                 if verified(target) is not None:
                     return target
-                known = self._known(task)
+                known = self.known(task)
                 if known is None or isinstance(known.outcome, Compiled):
-                    known = self._recorded(task, self._run_until_sure(task, keep))
+                    known = self._recorded(task, self._compiles.until_sure(task, keep))
             outcome = known.outcome
         return target if isinstance(outcome, Compiled) else outcome
-
-    def _alone(self) -> AbstractContextManager[None]:
-        """Nothing else is measured in the block, by any process that uses this home."""
-        return self._claims.claim("measured run")
 
     def obtain(self, run: RunSpec) -> Untestable | None:
         """Obtain the files of a run; return why one cannot be obtained."""
@@ -419,7 +404,7 @@ class Prober:
         name = f"the reference on {base.revision.name}"
         if (files := intact_results(target)) is None:
             with self._claims.claim(key):
-                files, known = intact_results(target), self._known(task, key=key)
+                files, known = intact_results(target), self.known(task, key=key)
                 if files is None and (known is None or _reference_problem(known) is None):
                     known = self._computed_reference(task, run_task, key, target, stop, made)
                     files = intact_results(target)
@@ -443,7 +428,7 @@ class Prober:
                 keep_results(files, target)
             ran.append(execution)
 
-        compiled = task.record(key, self._run(task, stop, on_output=keep), None)
+        compiled = task.record(key, self._compiles.run(task, stop, on_output=keep), None)
         probe = task.probe(compiled, cached=False)
         made(probe)
         records = [compiled, *(task.record(run_task.key(key), execution, None) for execution in ran)]
@@ -461,73 +446,6 @@ class Prober:
         if not (isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)):
             self._evidence.add(record)
         return probe
-
-    def _run_until_sure(self, task: CompileTask, on_output: Callable[[Path], None] | None) -> Record:
-        """Compile, and repeat it when one run does not prove how it ended: the majority of up to three runs counts."""
-        runs = [self._run(task, self._stop, on_output=on_output)]
-        if runs[0].ending in _REPEATED:
-            runs.append(self._run(task, self._stop, on_output=on_output))
-            if _result(runs[0], task.case) != _result(runs[1], task.case):
-                runs.append(self._run(task, self._stop, on_output=on_output))
-        results = [_result(execution, task.case) for execution in runs]
-        chosen = max(runs, key=lambda execution: results.count(_result(execution, task.case)))
-        agreeing = results.count(_result(chosen, task.case))
-        failing_pass = None
-        if chosen.ending is Ending.SIGNALLED:
-            chosen = self._steady_crash(task, [run for run in runs if run.signal == chosen.signal])
-        elif needs_pass(chosen, rules_of(task.case)):
-            failing_pass = self._failing_pass(task, self._stop)
-        record = task.record(task.key(), chosen, failing_pass)
-        return replace(record, runs=agreeing, disagreements=len(runs) - agreeing)
-
-    def _run(
-        self,
-        task: CompileTask,
-        stop: StopSignal,
-        *,
-        on_stderr: Callable[[bytes], None] | None = None,
-        on_output: Callable[[Path], None] | None = None,
-    ) -> Execution:
-        """Run a task once in a folder of its own."""
-        with self._scratch.folder() as folder:
-            output, counted = folder / "out", folder / "statistics.json"
-            runner = task.compiler.runner() if task.counts else None
-            argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
-            execution = run(argv, task.case.limits, folder, env=task.env, stop=stop, on_stderr=on_stderr)
-            execution = with_named_stack(execution)
-            size = output.stat().st_size if execution.ok and output.is_file() else None
-            count = runner.dispatches(counted.read_text("utf-8", "replace")) if runner and counted.is_file() else None
-            if on_output and size is not None:
-                on_output(output)
-        facts = task.compiler.run_facts(execution)
-        dispatches = {} if count is None else {DISPATCHES: float(count)}
-        if facts.ignored and facts.ignored not in self._warned:
-            self._warned.add(facts.ignored)
-            names = ", ".join(map(repr, facts.ignored))
-            self._warn(
-                f"{task.case.name} on {task.toolchain.revision.name}: metrics that are no finite numbers: {names}; ignored"
-            )
-        return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
-
-    def _steady_crash(self, task: CompileTask, runs: Sequence[Execution]) -> Execution:
-        """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then
-        the stack of one more run, on one thread, counts.
-        """
-        single = task.on_one_thread()
-        if single != task and len({_state(judge(run, rules_of(task.case))) for run in runs}) > 1:
-            again = self._run(single, self._stop)
-            if again.signal == runs[0].signal:
-                return again
-        return runs[0]
-
-    def _failing_pass(self, task: CompileTask, stop: StopSignal) -> FailingPass | None:
-        """Run a task again to print the failing pass."""
-        reporting = task.with_pass_reporting()
-        if reporting == task:  # the family has no passes, or the first run printed all there is
-            return None
-        scanner = PassScanner()
-        self._run(reporting, stop, on_stderr=scanner.feed)
-        return scanner.finish() or NO_PASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,22 +470,6 @@ def _reference_problem(probe: Probe) -> str | None:
     return "reads memory that was never written to" if _READS_UNWRITTEN in probe.measured.metrics else None
 
 
-def _result(execution: Execution, case: Case) -> tuple[str, str]:
-    """Return what two runs must have in common to agree.
-
-    Of a crash this is the signal alone: with several threads the stack differs from run to run.
-    """
-    if execution.ending is Ending.SIGNALLED:
-        return "signalled", str(execution.signal)
-    match judge(execution, rules_of(case)):
-        case Compiled():
-            return "compiled", ""
-        case Failed(failure=Failure(signature=signature)):
-            return "failed", signature
-        case Untestable(cause=cause):
-            return "untestable", cause
-
-
 def _not_compiled(case: Case, toolchain: Toolchain, reason: Untestable | FailedImport) -> Probe:
     if isinstance(reason, Untestable):
         return Probe(case, toolchain.revision, toolchain.version, reason, Measured(), cached=False)
@@ -575,6 +477,9 @@ def _not_compiled(case: Case, toolchain: Toolchain, reason: Untestable | FailedI
     return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached=reason.cached)
 
 
-def _without_input(failed: FailedImport, case: Case) -> Untestable:
-    failure = judge_import(failed.execution, rules_of(case)).failure
+def _untestable(problem: Untestable | FailedImport, case: Case) -> Untestable:
+    """Return why there is nothing to compile."""
+    if isinstance(problem, Untestable):
+        return problem
+    failure = judge_import(problem.execution, rules_of(case)).failure
     return Untestable(Cause.RECIPE, f"the model cannot be imported: {failure.headline}", failure)
