@@ -17,6 +17,7 @@ from triage.compilers.base import Runner
 from triage.compilers.iree.runner import IreeRunner
 from triage.execution.cache import Evidence
 from triage.execution.prober import Prober
+from triage.execution.result_files import intact_results, keep_results
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.outcome import Compiled, Untestable
 
@@ -133,3 +134,11 @@ def test_a_reference_that_reaches_its_time_limit_is_tried_again(lab: Laboratory)
     case = replace(running(lab), limits=replace(lab.case().limits, timeout=1.0))
     assert isinstance(results(lab.prober, case), Untestable)
     assert not isinstance(results(prober(lab.folder), case), Untestable)
+
+
+def test_results_without_their_list_of_files_are_not_intact(tmp_path: Path) -> None:
+    (tmp_path / "0.npy").write_bytes(b"result")
+    keep_results([tmp_path / "0.npy"], tmp_path / "kept")
+    assert intact_results(tmp_path / "kept") == [tmp_path / "kept" / "0.npy"]
+    (tmp_path / "kept" / "sha256.txt").write_bytes(b"")
+    assert intact_results(tmp_path / "kept") is None

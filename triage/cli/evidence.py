@@ -163,12 +163,7 @@ def _moved(results: Iterator[bool], verb: str, output: str) -> Exit:
 def check(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[FILE...]",
-            exists=True,
-            dir_okay=False,
-            help="Evidence databases (default: that of TRIAGE_HOME and those set aside).",
-        ),
+        typer.Argument(metavar="[FILE...]", help="Evidence databases (default: that of TRIAGE_HOME and those set aside)."),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Replace a damaged database, and recover the results that can be read.")

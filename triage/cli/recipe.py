@@ -155,7 +155,8 @@ def new(
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.copied is not None:
             start.input.write_text(start.copied, "utf-8")
-        path.write_text(text, "utf-8")
+        with path.open("x", encoding="utf-8") as file:  # never over a file that was written meanwhile
+            file.write(text)
     values = NewRecipeShape(str(path), str(start.input), list(start.left_out), list(start.notes), list(tried.results))
     write_report(HousekeepingReport(values, [Text(str(path))]), output)
     if start.copied is not None:

@@ -35,7 +35,9 @@ def onnxruntime_results(
                     return results
                 keep_results(results, folder / key)
                 files = intact_results(folder / key)
-    return tuple(map(runner.saved, files or ()))
+    if files is None:
+        return Untestable(Cause.ENVIRONMENT, f"the results of onnxruntime cannot be kept in {folder}; check its disk")
+    return tuple(map(runner.saved, files))
 
 
 def _key(case: Case, runner: Runner) -> str | Untestable:

@@ -32,10 +32,7 @@ def intact_results(folder: Path) -> list[Path] | None:
     """Return the files of a reference's results in order; None when they are missing or damaged."""
     try:
         lines = [line.split(" ", 1) for line in (folder / _CHECKSUMS).read_text("utf-8").splitlines()]
-        return (
-            [folder / name for _, name in lines]
-            if all(file_sha256(folder / name) == digest for digest, name in lines)
-            else None
-        )
+        is_intact = all(file_sha256(folder / name) == digest for digest, name in lines)
     except (OSError, ValueError):
         return None
+    return [folder / name for _, name in lines] if lines and is_intact else None
