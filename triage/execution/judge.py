@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
+from triage.classify.rules import Rule
 from triage.compilers.base import Runner
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
@@ -88,14 +89,7 @@ def judge_import(execution: Execution, rules: RuleSet) -> Failed:
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
         rule = rules.by_name["import-error"]
-        first = replace(
-            first,
-            failure_class=rule.name,
-            family=rule.family,
-            signature=f"{rule.name}:{first.signature}",
-            explanation=rule.explanation,
-            remedies=rule.remedies,
-        )
+        first = _of_class(first, rule, f"{rule.name}:{first.signature}")
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -127,18 +121,20 @@ def judge_run(
     name = _RUN_CLASSES.get(first.failure_class, "run-crash" if crashed else "run-failure")
     rule = rules.by_name[name]
     kept = f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name
-    failure = replace(
-        first,
-        failure_class=name,
+    failure = replace(_of_class(first, rule, kept), phase=None, failing_pass=None, stage=Stage.RUN)
+    return Failed(failure, flaky=flaky)
+
+
+def _of_class(failure: Failure, rule: Rule, signature: str) -> Failure:
+    """Return a failure of a later stage under the class that it has there."""
+    return replace(
+        failure,
+        failure_class=rule.name,
         family=rule.family,
-        signature=kept,
-        phase=None,
-        failing_pass=None,
+        signature=signature,
         explanation=rule.explanation,
         remedies=rule.remedies,
-        stage=Stage.RUN,
     )
-    return Failed(failure, flaky=flaky)
 
 
 def _wrong_by_numbers(rules: RuleSet, metrics: Mapping[str, float]) -> Failure:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
+from triage.bisect.history import plain_status
 from triage.classify import packaged_rules
 from triage.execution.cache import Evidence, Record
 from triage.execution.judge import judge
-from triage.model.outcome import Compiled, Failed, Failure, Outcome, Status
+from triage.model.outcome import Failed, Failure, Outcome
 from triage.nights.store import NightStore
 from triage.reduce.reproducer import without_paths
 from triage.report.shapes import FailureShape, Shape, failure_in
@@ -51,7 +52,8 @@ class LogExcerpt(Shape):
 def states_of(records: Sequence[Record]) -> list[ToolchainState]:
     """Return the state on each toolchain that a case ran on, the newest release first."""
     ordered = sorted(records, key=lambda record: (version_key(record.toolchain), record.at), reverse=True)
-    return [ToolchainState(record.toolchain, *_state(_judged(record))) for record in ordered]
+    judged = ((record, _judged(record)) for record in ordered)
+    return [ToolchainState(record.toolchain, plain_status(outcome), failure_in(outcome)) for record, outcome in judged]
 
 
 def version_key(name: str) -> tuple[bool, Version]:
@@ -110,13 +112,3 @@ def records_of(evidence: Evidence | None, case: str) -> tuple[Record, ...]:
 def _judged(record: Record) -> Outcome:
     flaky = bool(record.disagreements)
     return judge(record.execution, packaged_rules(), record.failing_pass, flaky=flaky)
-
-
-def _state(outcome: Outcome) -> tuple[str, FailureShape | None]:
-    match outcome:
-        case Compiled():
-            return Status.PASSED, None
-        case Failed():
-            return Status.FAILED, failure_in(outcome)
-        case _:
-            return Status.UNTESTABLE, failure_in(outcome)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from triage.model.execution import Ending
 from triage.toolchains.addresses import host_of
 from triage.toolchains.archives import check_wheel
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install_cache import PLAIN_WHEEL, fill_folder, folder_of, installed_release
+from triage.toolchains.install_cache import PLAIN_WHEEL, bytes_below, fill_folder, folder_of, installed_release
 from triage.toolchains.workspace import Workspace
 
 _UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
@@ -163,7 +162,7 @@ def _run_uv(
 
     def watch_size() -> None:
         if next(ticks) % _TICKS == 0:
-            size = _size(root.parent)
+            size = bytes_below(root.parent)
             if size > _LARGEST_INSTALL:
                 raise EnvironmentFailure(f"cannot install {name}: it has more than {_LARGEST_INSTALL >> 30} GiB")
             task.describe(f"install {name}  {size >> 20} MiB")
@@ -200,14 +199,3 @@ def _require_space(need: int, root: Path, name: str) -> None:
             f"cannot install {name}: about {need >> 20} MiB are needed in {root.parent.parent}, {free >> 20} MiB are free. "
             "`triage toolchains prune --keep 2GiB` frees some; TRIAGE_HOME selects another disk."
         )
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += Path(parent, name).stat().st_size
-            except OSError:  # uv moves files at the same time
-                continue
-    return total

@@ -214,7 +214,12 @@ def _bytes(folder: Path) -> int:
     try:
         return sum(json.loads((folder / MANIFEST).read_text())["files"].values())
     except _DAMAGED:
-        return sum(_size(Path(parent) / name) for parent, _, names in os.walk(folder) for name in names)
+        return bytes_below(folder)
+
+
+def bytes_below(folder: Path) -> int:
+    """The bytes of all files in a folder, which others may change meanwhile."""
+    return sum(_size(Path(parent) / name) for parent, _, names in os.walk(folder) for name in names)
 
 
 def _size(file: Path) -> int:

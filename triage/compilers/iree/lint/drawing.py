@@ -87,11 +87,8 @@ class _Drawing:
         positions = {value: index for index, value in enumerate(arguments_of(function))}
         shared = len(arguments) > _MOST_VALUES
         for value in arguments:
-            index = positions[value]
-            device = affinities[index] if index < len(affinities) else None
-            marks = frozenset({NodeMark.NO_AFFINITY}) if placed and device is None else frozenset[NodeMark]()
-            node = PictureNode(f"argument {index}", NodeKind.ARGUMENT, device, 1, (f"argument {index}: {value.type}",), marks)
-            homes[value] = (_add(groups, ("argument", device if shared else index), node, -1), 0)
+            node = _end_node(NodeKind.ARGUMENT, positions[value], value, affinities, placed=placed)
+            homes[value] = (_add(groups, ("argument", node.device if shared else positions[value]), node, -1), 0)
         flows: dict[tuple[_Group, _Group], _Flow] = {}
         for block in function.regions[0].blocks:
             self._block(block, groups, homes, flows)
@@ -112,10 +109,8 @@ class _Drawing:
         last = max((group.level for group in groups.values()), default=0) + 1
         tensors = [(index, value) for index, value in enumerate(end.operands) if is_tensor(value)]
         for index, value in tensors:
-            device = affinities[index] if index < len(affinities) else None
-            marks = frozenset({NodeMark.NO_AFFINITY}) if placed and device is None else frozenset[NodeMark]()
-            node = PictureNode(f"result {index}", NodeKind.RESULT, device, 1, (f"result {index}: {value.type}",), marks)
-            key = ("result", device if len(tensors) > _MOST_VALUES else index)
+            node = _end_node(NodeKind.RESULT, index, value, affinities, placed=placed)
+            key = ("result", node.device if len(tensors) > _MOST_VALUES else index)
             self._join(homes, flows, [value], _add(groups, key, node, last), chained=False)
 
     def _block(
@@ -231,6 +226,13 @@ class _Drawing:
         details += [text for _, text in filter(None, map(self._choice, group.operations))][:_MOST_DETAILS]
         title = f"{count} operations" if count > 1 else group.operations[0].name
         return PictureNode(title, NodeKind.OPERATIONS, group.device, count, tuple(details), self._marks(group.operations))
+
+
+def _end_node(kind: NodeKind, index: int, value: Value, affinities: Sequence[str | None], *, placed: bool) -> PictureNode:
+    """The node of an argument or a result. placed: some of the function's have an affinity, so that a missing one is marked."""
+    device = affinities[index] if index < len(affinities) else None
+    marks = frozenset({NodeMark.NO_AFFINITY}) if placed and device is None else frozenset[NodeMark]()
+    return PictureNode(f"{kind} {index}", kind, device, 1, (f"{kind} {index}: {value.type}",), marks)
 
 
 def _add(groups: dict[object, _Group], key: object, node: PictureNode, level: int) -> _Group:
