@@ -12,7 +12,6 @@ from rich.text import Text
 
 from triage.git_history import Branch, place_of
 from triage.model.outcome import Failure
-from triage.report.bisection import BisectSuspectShape
 from triage.report.branches import BranchShape, branch_facts, branch_shape
 from triage.report.elements import facts_table, failure_text, plural
 from triage.report.registry import Report
@@ -23,14 +22,19 @@ if TYPE_CHECKING:  # it imports numerics, which the reports do not need
 
 
 @dataclass(frozen=True)
-class RankedCommitShape(BisectSuspectShape):
+class RankedCommitShape(Shape):
     """A change between two revisions with its probability. `with_commits` are its further commits, such as a revert of it."""
 
-    pull_request: int | None = None
-    url: str | None = None
-    reasons: Sequence[str] = ()
-    with_commits: Sequence[str] = ()
-    branch: str | None = None
+    name: str
+    commit: str
+    date: str
+    subject: str
+    probability: float
+    pull_request: int | None
+    url: str | None
+    reasons: list[str]
+    with_commits: list[str]
+    branch: str | None
 
 
 @dataclass(frozen=True)
