@@ -27,7 +27,7 @@ from triage.model.execution import Limits
 _TEST = FileKind("model test", 'write {"type": "compstat", "markers": [], "module": "modules/NAME"}')
 _MODULE = FileKind("module", 'write {"mlir": "https://…/model.mlir", "compiler_flags": […]}')
 LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes
-TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
+_TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
 STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
 
 _Number = Positive | SkipJsonSchema[None]
@@ -154,22 +154,13 @@ class ModelTests:
             return None
         if run is not None:
             run = replace(run, libraries=tuple(library for library in others if library))
-        backend, chip = target_of([flag.text for flag in first.flags])
         place = path.absolute()
         timed = (replace(run, flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_"))),) if run else ()
-        return Case(
-            recipe=str(kind),
-            name=self.name(place),
+        return replace(
+            suite_case(str(kind), self.name(place), place, first),
             summary=" ".join(test.markers),
-            compiler=IREE.name,
-            source=place,
-            input=first.input,
-            target=Target(backend or "llvm-cpu", chip),
-            flags=first.flags,
-            limits=LIMITS,
             run=run,
             benchmarks=timed if kind == "benchmark" else (),
-            artifacts=first.artifacts,
             goldens=tuple(_goldens(test)),
         )
 
@@ -204,12 +195,12 @@ class ModelTests:
         outputs = test.expected_outputs if isinstance(test, QualityFormat) else []
         expected = [self._value(value, document, ("expected_outputs", index)) for index, value in enumerate(outputs)]
         weights = [self._weights(entry, document, ("weights", index)) for index, entry in enumerate(test.weights)]
-        tolerances = {match[1]: float(match[2]) for flag in test.run_args if (match := TOLERANCE.match(flag))}
+        flags, tolerances = split_tolerances(test.run_args)
         return RunSpec(
             inputs=tuple(text for text, _ in inputs),
             expected=tuple(text for text, _ in expected),
-            flags=tuple(flag for flag in test.run_args if not TOLERANCE.match(flag)),
-            tolerances=tuple(tolerances.items()),
+            flags=flags,
+            tolerances=tolerances,
             limits=LIMITS,
             parameters=tuple((entry.scope, path) for entry, (path, _) in zip(test.weights, weights, strict=True)),
             artifacts=tuple(artifact for _, artifacts in (*inputs, *expected, *weights) for artifact in artifacts),
@@ -266,6 +257,29 @@ class ModelTests:
         """The name of a test: its path below the folder of modules."""
         name = path.relative_to(self._modules) if path.is_relative_to(self._modules) else Path(path.name)
         return name.with_suffix("").as_posix()
+
+
+def suite_case(recipe: str, name: str, source: Path, program: Library) -> Case:
+    """The case that compiles the program of a test. source: the file that describes the test."""
+    backend, chip = target_of([flag.text for flag in program.flags])
+    return Case(
+        recipe=recipe,
+        name=name,
+        summary="",
+        compiler=IREE.name,
+        source=source,
+        input=program.input,
+        target=Target(backend or "llvm-cpu", chip),
+        flags=program.flags,
+        limits=LIMITS,
+        artifacts=program.artifacts,
+    )
+
+
+def split_tolerances(flags: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[str, float], ...]]:
+    """The flags of a run without those that set a tolerance, and the tolerances by element type."""
+    tolerances = {match[1]: float(match[2]) for flag in flags if (match := _TOLERANCE.match(flag))}
+    return tuple(flag for flag in flags if not _TOLERANCE.match(flag)), tuple(tolerances.items())
 
 
 def kept_in(downloads: Path, content: str) -> Path:

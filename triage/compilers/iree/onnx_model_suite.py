@@ -11,13 +11,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from triage.compilers.iree.devices import target_of
-from triage.compilers.iree.model_suite import LIMITS, checked_test, download
-from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.model_suite import LIMITS, checked_test, download, suite_case
 from triage.compilers.iree.weights import RandomArgument
 from triage.config.document import ConfigDocument
 from triage.config.schema import MappingFormat, Text
-from triage.model.case import Artifact, Case, Expectation, Flag, Input, InputKind, Reference, RunSpec, Target
+from triage.model.case import Artifact, Case, Expectation, Flag, Input, InputKind, Library, Reference, RunSpec
 from triage.model.errors import Problem
 from triage.model.execution import Stage
 
@@ -119,17 +117,5 @@ def _case(folder: Path, config: OnnxModelsFormat, place: str, downloads: Path) -
     if model.is_file():
         with suppress(ValueError):  # the import reports it
             run = run.with_arguments()
-    backend, chip = target_of(config.iree_compile_flags)
-    return Case(
-        recipe=config.config_name,
-        name=place.removesuffix(".onnx"),
-        summary="",
-        compiler=IREE.name,
-        source=folder,
-        input=Input(model, InputKind.ONNX),
-        target=Target(backend or "llvm-cpu", chip),
-        flags=tuple(map(Flag, config.iree_compile_flags)),
-        limits=LIMITS,
-        run=run,
-        artifacts=artifacts,
-    )
+    program = Library(Input(model, InputKind.ONNX), tuple(map(Flag, config.iree_compile_flags)), artifacts)
+    return replace(suite_case(config.config_name, place.removesuffix(".onnx"), folder, program), run=run)

@@ -11,15 +11,13 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from triage.compilers.iree.devices import target_of
-from triage.compilers.iree.model_suite import LIMITS, TOLERANCE, ModelTests, checked_test, document_in
-from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.model_suite import LIMITS, ModelTests, checked_test, document_in, split_tolerances, suite_case
 from triage.compilers.iree.values import ValueText
 from triage.compilers.iree.weights import RandomWeights
 from triage.config.document import ConfigDocument, FileKind
 from triage.config.schema import MappingFormat, Positive, Text, Truth
 from triage.config.values import advice
-from triage.model.case import Artifact, Case, Expectation, Library, RunSpec, Target
+from triage.model.case import Artifact, Case, Expectation, Library, RunSpec
 from triage.model.errors import Problem
 from triage.model.execution import Stage
 
@@ -114,7 +112,7 @@ class SharktankTests:
         program = self._program(path, document, test) if test else None
         if test is None or program is None:
             return None
-        case = self._case("quality", path, program)
+        case = suite_case("quality", self._files.name(path), path, program)
         if not test.compile_only:
             case = replace(case, run=self._run(document, test, program, path))
         stages = [Stage.RUN, Stage.COMPARE] if test.run_test_expecting_to_fail else []
@@ -124,20 +122,20 @@ class SharktankTests:
     def _run(self, document: ConfigDocument, test: SharktankFormat, program: Library, path: Path) -> RunSpec:
         inputs = [self._source(entry, document, ("inputs", index)) for index, entry in enumerate(test.inputs)]
         expected = [self._source(entry, document, ("outputs", index)) for index, entry in enumerate(test.outputs)]
-        tolerances = {match[1]: float(match[2]) for flag in test.threshold_args if (match := TOLERANCE.match(flag))}
+        flags, tolerances = split_tolerances(test.threshold_args)
         weights, artifacts = self._weights(test, document, program)
         libraries = []
         if test.pipeline_mlir is not None:
-            flags = self._flags(test.pipeline_compiler_flags, path)
-            pipeline = self._files.program(test.pipeline_mlir, flags, document, ("pipeline_mlir",))
+            own = self._flags(test.pipeline_compiler_flags, path)
+            pipeline = self._files.program(test.pipeline_mlir, own, document, ("pipeline_mlir",))
             libraries = [pipeline] if pipeline else []
         return RunSpec(
             device=test.device,
             function=test.run_function,
             inputs=tuple(text for text, _ in inputs),
             expected=tuple(text for text, _ in expected),
-            flags=tuple(flag for flag in test.threshold_args if not TOLERANCE.match(flag)),
-            tolerances=tuple(tolerances.items()),
+            flags=flags,
+            tolerances=tolerances,
             limits=LIMITS,
             libraries=tuple(libraries),
             parameters=((_SCOPE, weights),),
@@ -173,21 +171,8 @@ class SharktankTests:
         )
         plain = replace(run, flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_")))
         goldens = tuple(_goldens(test, _kind(path)))
-        return replace(self._case("benchmark", path, programs[0]), run=run, benchmarks=(plain,), goldens=goldens)
-
-    def _case(self, recipe: str, path: Path, program: Library) -> Case:
-        backend, chip = target_of([flag.text for flag in program.flags])
-        return Case(
-            recipe=recipe,
-            name=self._files.name(path),
-            summary="",
-            compiler=IREE.name,
-            source=path,
-            input=program.input,
-            target=Target(backend or "llvm-cpu", chip),
-            flags=program.flags,
-            limits=LIMITS,
-            artifacts=program.artifacts,
+        return replace(
+            suite_case("benchmark", self._files.name(path), path, programs[0]), run=run, benchmarks=(plain,), goldens=goldens
         )
 
     def _model(
