@@ -104,7 +104,7 @@ def test_any_evidence_in_any_order_gives_probabilities(
 
 
 def test_a_skipped_candidate_keeps_its_probability() -> None:
-    belief = Belief.uniform(6)
+    belief = Belief.from_weights(np.ones(6))
     assert belief.observe(3, SKIP).probabilities == pytest.approx(belief.probabilities)
     narrowed = belief.observe_all([(3, SKIP), (2, OLD), (4, NEW)])
     assert narrowed.suspects() == ((3, 0.5), (4, 0.5))
@@ -113,13 +113,13 @@ def test_a_skipped_candidate_keeps_its_probability() -> None:
 
 
 def test_of_several_changes_the_one_nearest_to_the_new_end_is_searched() -> None:
-    belief = Belief.uniform(10).observe_all([(3, NEW), (5, OLD), (8, NEW)])
+    belief = Belief.from_weights(np.ones(10)).observe_all([(3, NEW), (5, OLD), (8, NEW)])
     assert belief.bounds == (5, 8)
     assert {index for index, _ in belief.suspects()} == {6, 7, 8}
 
 
 def test_a_candidate_that_contradicts_itself_counts_for_nothing() -> None:
-    belief = Belief.uniform(10).observe_all([(4, NEW), (4, OLD)])
+    belief = Belief.from_weights(np.ones(10)).observe_all([(4, NEW), (4, OLD)])
     assert belief.bounds == (0, 9)
     assert belief.contradictory == {4}
     narrowed = belief.observe_all([(3, OLD), (5, NEW)])
@@ -137,7 +137,7 @@ def test_a_prior_alone_convicts_nobody() -> None:
 
 
 def test_closed_candidates_join_their_neighbours() -> None:
-    blocks = Belief.uniform(6).observe(3, SKIP).blocks(closed={2})
+    blocks = Belief.from_weights(np.ones(6)).observe(3, SKIP).blocks(closed={2})
     assert [(block.first, block.last) for block in blocks] == [(1, 1), (2, 4), (5, 5)]
     assert [block.probability for block in blocks] == pytest.approx([0.2, 0.6, 0.2])
 
@@ -155,12 +155,12 @@ def test_other_wrong_values_are_refused() -> None:
     with pytest.raises(ValueError, match="certainty"):
         Noise(0.1, 0.1, 0)
     with pytest.raises(ValueError, match="no candidate"):
-        Belief.uniform(3).observe(3, NEW)
+        Belief.from_weights(np.ones(3)).observe(3, NEW)
     with pytest.raises(ValueError, match="confidence"):
-        Belief.uniform(3).credible(0)
+        Belief.from_weights(np.ones(3)).credible(0)
 
 
 def test_the_probabilities_cannot_be_written_to() -> None:
     with pytest.raises(ValueError, match="read-only"):
-        Belief.uniform(3).probabilities[1] = 1
-    assert isinstance(Belief.uniform(3).probabilities, np.ndarray)
+        Belief.from_weights(np.ones(3)).probabilities[1] = 1
+    assert isinstance(Belief.from_weights(np.ones(3)).probabilities, np.ndarray)

@@ -43,7 +43,7 @@ def search(
 @settings(max_examples=60, deadline=None)
 def test_a_clean_range_is_solved_in_logarithmic_rounds(suspects: int, jobs: int, data: st.DataObject) -> None:
     truth = data.draw(st.integers(1, suspects))
-    belief, tests, rounds = search(Belief.uniform(suspects + 1), truth, jobs)
+    belief, tests, rounds = search(Belief.from_weights(np.ones(suspects + 1)), truth, jobs)
     assert belief.suspects() == ((truth, 1.0),)
     assert belief.is_resolved()
     assert rounds <= math.ceil(math.log(suspects, jobs + 1) - 1e-9) + 1
@@ -89,7 +89,9 @@ def test_the_promise_holds_for_builds_between_two_downloads(spare: int) -> None:
     for truth in range(1, 61):
         belief, tests, _ = search(Belief.from_weights(weights), truth, seconds=seconds, spare=spare)
         downloaded = [index for index, _ in belief.evidence if index in downloads]
-        low, high = Belief.uniform(61).observe_all((index, NEW if index >= truth else OLD) for index in downloaded).bounds
+        low, high = (
+            Belief.from_weights(np.ones(61)).observe_all((index, NEW if index >= truth else OLD) for index in downloaded).bounds
+        )
         assert tests - len(downloaded) <= math.ceil(math.log2(high - low)) + spare
 
 
@@ -161,7 +163,7 @@ def test_the_information_of_a_probe_is_the_entropy_that_it_removes() -> None:
 def test_cheap_candidates_are_probed_first() -> None:
     seconds = np.full(100, 1800.0)
     seconds[::10] = 5.0
-    belief = Belief.uniform(100)
+    belief = Belief.from_weights(np.ones(100))
     assert next_probes(belief, seconds)[0] % 10 == 0
     assert all(place % 10 == 0 for place in next_probes(belief, seconds, 4))
     narrowed = belief.observe(40, OLD).observe(50, NEW)
@@ -169,7 +171,7 @@ def test_cheap_candidates_are_probed_first() -> None:
 
 
 def test_a_skipped_candidate_makes_its_neighbours_less_likely_to_be_testable() -> None:
-    belief = Belief.uniform(101)
+    belief = Belief.from_weights(np.ones(101))
     middle = next_probes(belief)[0]
     odds = untestable_odds(belief.observe(middle, SKIP).observe(10, OLD))
     assert odds[middle] == 1
@@ -179,20 +181,20 @@ def test_a_skipped_candidate_makes_its_neighbours_less_likely_to_be_testable() -
 
 
 def test_nothing_is_chosen_when_no_probe_can_help() -> None:
-    assert next_probes(Belief.uniform(2)) == ()
-    assert next_probes(Belief.uniform(4), [1, math.inf, math.inf, 1]) == ()
-    assert next_probes(Belief.uniform(4).observe_all([(1, SKIP), (2, SKIP)]), jobs=3) == ()
-    assert next_probes(Belief.uniform(5), jobs=9) == (1, 2, 3)
-    assert next_probes(Belief.uniform(4), untestable=[0, 1, 0, 0]) == (2,)
+    assert next_probes(Belief.from_weights(np.ones(2))) == ()
+    assert next_probes(Belief.from_weights(np.ones(4)), [1, math.inf, math.inf, 1]) == ()
+    assert next_probes(Belief.from_weights(np.ones(4)).observe_all([(1, SKIP), (2, SKIP)]), jobs=3) == ()
+    assert next_probes(Belief.from_weights(np.ones(5)), jobs=9) == (1, 2, 3)
+    assert next_probes(Belief.from_weights(np.ones(4)), untestable=[0, 1, 0, 0]) == (2,)
 
 
 def test_wrong_values_are_refused() -> None:
     with pytest.raises(ValueError, match="job"):
-        next_probes(Belief.uniform(4), jobs=0)
+        next_probes(Belief.from_weights(np.ones(4)), jobs=0)
     with pytest.raises(ValueError, match="one entry for each"):
-        next_probes(Belief.uniform(4), [1, 2])
+        next_probes(Belief.from_weights(np.ones(4)), [1, 2])
     with pytest.raises(ValueError, match="negative"):
-        next_probes(Belief.uniform(4), [1, -2, 1, 1])
+        next_probes(Belief.from_weights(np.ones(4)), [1, -2, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_flaky_probes_do_not_convict_the_innocent(noise: Noise, wrong_good: floa
     random = np.random.default_rng(20)
     runs, right = 250, 0
     for _ in range(runs):
-        truth, belief = int(random.integers(1, 64)), Belief.uniform(64, noise)
+        truth, belief = int(random.integers(1, 64)), Belief.from_weights(np.ones(64), noise)
         while not belief.is_resolved():
             for place in next_probes(belief, jobs=jobs):
                 is_bad = place >= truth

@@ -78,15 +78,6 @@ class Belief:
     noise: Noise = EXACT
 
     @classmethod
-    def uniform(cls, size: int, noise: Noise = EXACT) -> Belief:
-        """Give 1 .. size - 1 equal probabilities.
-
-        Raises:
-            ValueError: There are fewer than two candidates.
-        """
-        return cls.from_weights(np.ones(size), noise)
-
-    @classmethod
     def from_weights(cls, weights: ArrayLike, noise: Noise = EXACT) -> Belief:
         """Start from one weight for each candidate, shape (N,); the first is ignored, the others must be positive.
 
