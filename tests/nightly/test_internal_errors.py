@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
 from triage.cli.app import app
-from triage.execution import prober
+from triage.execution import compile_runs
 from triage.investigate import steps
 from triage.investigate.workflow import Investigation
 from triage.nightly.compare import CaseChangeKind, Pair
@@ -61,7 +61,7 @@ def raising(name: str, function: object) -> object:
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
 def test_an_error_while_a_case_is_judged(cases: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]) -> None:
     (cases / "breaks.yaml").unlink()
-    monkeypatch.setattr(prober, "rules_of", raising("broken", prober.rules_of))
+    monkeypatch.setattr(compile_runs, "rules_of", raising("broken", compile_runs.rules_of))
     result = nightly(cases, *quiet)
     assert result.exit_code == 4
     answer = report(cases)
