@@ -241,6 +241,18 @@ def test_old_results_of_this_machine_are_removed(home: Path) -> None:
     assert CliRunner().invoke(app, [*words, "--check"]).exit_code == 2
 
 
+def test_what_another_machine_collects_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shared").mkdir()
+    shared = SharedEvidence(f"file://{tmp_path / 'shared'}")
+    with closing(Evidence(tmp_path / "own.db")) as evidence:
+        evidence.add(record(KEY, "x"))
+        assert list(shared.push(evidence)) == [True]
+    listed = shared.keys()
+    assert shared.collect(datetime.now(UTC) + timedelta(days=1), check=False) == (1, 0)
+    monkeypatch.setattr(shared, "keys", lambda: listed)
+    assert shared.collect(datetime.now(UTC) + timedelta(days=1), check=False) == (1, 0)
+
+
 def push_pull_and_collect(url: str, tmp_path: Path) -> None:
     """Move results between two homes, damage one, and remove it and the others."""
     keys = [sha256(str(number).encode()).hexdigest() for number in range(5)]

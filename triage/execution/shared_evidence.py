@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -201,7 +202,8 @@ class SharedEvidence:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 doomed |= {key for key, damaged in zip(keys, pool.map(self._is_damaged, keys), strict=True) if damaged}
         for key in doomed:
-            self._asked(partial(self._files.rm_file, self._path(key)))
+            with suppress(FileNotFoundError):  # another machine removed it meanwhile
+                self._asked(partial(self._files.rm_file, self._path(key)))
         return len(doomed), len(keys) - len(doomed)
 
     def _is_damaged(self, key: str) -> bool:
