@@ -281,5 +281,12 @@ def test_a_killed_write_leaves_a_complete_folder(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["one"]
 
 
+def test_a_folder_that_another_process_wrote_a_moment_ago_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path / "one", {"a": "old"})
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # as it was before that
+    write_folder(tmp_path / "one", {"a": "new"})
+    assert (tmp_path / "one" / "a").read_text() == "new"
+
+
 if __name__ == "__main__":
     write_reproducer(reproducer(), GOLDEN.parent)

@@ -332,10 +332,12 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes], executable: Col
         for name, content in files.items():
             (draft / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
             (draft / name).chmod(0o755 if name in executable else 0o644)
-        if folder.exists():
-            _exchange(draft, folder)
-        else:
+        try:
             draft.rename(folder)
+        except OSError:  # there is an older one, perhaps since a moment ago
+            if not folder.is_dir():
+                raise
+            _exchange(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
