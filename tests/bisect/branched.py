@@ -22,6 +22,7 @@ from triage.model.progress import Silent
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.sources.base import Source
 from triage.toolchains.workspace import Workspace
 
 PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags: ["v{version}", "letters-{version}"]}\n'
@@ -59,6 +60,9 @@ class Compilers:
         revision = replace(ref.revision, commit=self.releases[ref.revision.name] if self.reported else None)
         return Toolchain(ref.family, revision, "", self.home, self.home, None)  # type: ignore[arg-type]
 
+    def reported_commit(self, family: str, root: Path) -> None:
+        return None
+
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         by_name = {sha[:10]: letter for sha, letter in self.letters.items()}
         by_name |= {name: self.letters[sha] for name, sha in self.releases.items()}
@@ -68,13 +72,15 @@ class Compilers:
             yield Probe(job.case, job.ref.revision, None, outcome(by_name[name]), Measured(seconds=0.1), cached=False)
 
 
-def bisect(compilers: Compilers, old: str, new: str, kind: BisectKind = BisectKind.REGRESSION) -> Bisection:
-    """Search the commits between two revisions, the old one first."""
+def bisect(
+    compilers: Compilers, old: str, new: str, kind: BisectKind = BisectKind.REGRESSION, source: Source | None = None
+) -> Bisection:
+    """Search the commits between two revisions, the old one first. source: of compilers, else one that has each commit's."""
     project = compilers.home / "triage.yaml"
     project.write_text(PROJECT)
     request = BisectRequest(compilers, case_named("case"), compilers.repo, project, kind, attribute=False)  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(plan, "sources_of", lambda *_: (EverySource(),))
+        patched.setattr(plan, "sources_of", lambda *_: (source or EverySource(),))
         return run_search(plan.plan_commits(request, old, new))
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,8 +19,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Releases:
 
 @pytest.fixture
 def releases(prepared: Releases, tmp_path: Path) -> Releases:
-    shutil.copytree(prepared.history.path, tmp_path / "repo")
-    return Releases(History(tmp_path / "repo", 40), dict(prepared.shas))
+    return prepared.copy(tmp_path / "repo")
 
 
 def branch_at(history: History, name: str, ref: str = "HEAD") -> Branch | None:

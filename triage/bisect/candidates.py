@@ -16,7 +16,18 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, located
 from triage.bisect.result import CommitNote
-from triage.git_history import Branch, CommitPosition, CommitRange, Fork, Links, Timeline, place_of, pull_request, read_branches
+from triage.git_history import (
+    Branch,
+    CommitPosition,
+    CommitRange,
+    Fork,
+    Links,
+    Timeline,
+    place_of,
+    pull_request,
+    read_branches,
+    same_change,
+)
 from triage.git_history.refs import links_of, read_moves
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -66,7 +77,7 @@ class BisectRange(ABC):
         return ()
 
     def original(self, index: int) -> int | None:  # noqa: ARG002 - subclasses use it
-        """The candidate whose suspect the undone suspect of this one is a cherry-pick of; None where there is none."""
+        """The candidate whose suspect is the same change as the undone suspect of this one; None where there is none."""
         return None
 
     def starting_at(self, index: int) -> BisectRange:
@@ -88,6 +99,10 @@ class BisectRange(ABC):
     def jobs(self, most: int) -> int:
         """How many candidates to probe at once; `most`: compiles that run at once."""
         return most
+
+    def left_out(self) -> Sequence[tuple[Revision, str]]:
+        """Compilers near candidates that stand for none of them, each with the reason."""
+        return ()
 
     def obtained(self) -> Mapping[str, int]:
         """How many compilers were downloaded or built since the range was made, by the name of their source."""
@@ -127,12 +142,14 @@ class Candidate:
     """A commit. `offers`: the compilers that can be had for it, cheapest first; `untestable`: why there is none.
 
     others: the commits after it that cannot change what the compiler does; their compilers stand for that of this one.
+    branched: compilers of branches that left the line here.
     """
 
     commit: Commit
     offers: tuple[Offer, ...] = ()
     untestable: str | None = None
     others: tuple[str, ...] = ()
+    branched: tuple[Offer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +163,7 @@ class CommitCandidates(BisectRange):
     ends: toolchains of the two ends where they are not named by their commits.
     project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`. workers: connects
     to the machines that build commits. undone: how many candidates are on that branch; branch: the history that ends in the
-    old end.
+    old end. reported: the commit that the compiler in a folder reports.
     """
 
     timeline: Timeline
@@ -160,6 +177,7 @@ class CommitCandidates(BisectRange):
     workers: Callable[[], BuildWorkers] | None = None
     undone: int = 0
     branch: Timeline | None = None
+    reported: Callable[[Path], str | None] = lambda _: None
     _brought: list[str] = field(default_factory=list)  # sources that compilers came from
     _branches: list[tuple[Branch, ...]] = field(default_factory=list)  # one element, once they were read
 
@@ -192,10 +210,10 @@ class CommitCandidates(BisectRange):
         return self._branches[0]
 
     def original(self, index: int) -> int | None:
-        own = next((own for branch in self.branches() if (own := branch.find(self.suspect(index).commit or ""))), None)
-        originals = {commit.sha for commit in (own.originals if own else ())}
+        branches = self.branches()
+        change = same_change(self.suspect(index).commit or "", branches)
         later = range(len(self) - 1, self.undone, -1) if self.is_undone(index) else range(0)
-        return next((each for each in later if originals.intersection(self.shas(each))), None)
+        return next((i for i in later if any(change & same_change(sha, branches) for sha in self.shas(i))), None)
 
     def starting_at(self, index: int) -> CommitCandidates:
         return replace(self, candidates=self.candidates[index:], ends=(None, self.ends[1]), undone=0, branch=None)
@@ -216,6 +234,15 @@ class CommitCandidates(BisectRange):
             for index, candidate in enumerate(self.candidates)
             if not candidate.offers and self._end(index) is None
         }
+
+    def left_out(self) -> Sequence[tuple[Revision, str]]:
+        searched = {sha for index in range(len(self)) for sha in self.shas(index)}
+        offers = (offer for candidate in self.candidates for offer in candidate.branched)
+        return [
+            (offer.revision, f"{commit[:_SHORT_SHA]} is on a branch that is not searched")
+            for offer in offers
+            if (commit := offer.revision.commit) and commit not in searched
+        ]
 
     def seconds(self) -> Floats:
         return np.array([candidate.offers[0].seconds if candidate.offers else math.inf for candidate in self.candidates])
@@ -274,6 +301,8 @@ class CommitCandidates(BisectRange):
         for offer in used[-1:] if package else candidate.offers:
             try:
                 root = self.sources[offer.source].obtain(offer, package)
+                if not package:
+                    self._check(candidate, offer, root)
             except Unobtainable as error:
                 reasons.append(f"{offer.source}: {error}")
             else:
@@ -282,6 +311,16 @@ class CommitCandidates(BisectRange):
                     self._brought.append(offer.source)
                 return root
         raise Unobtainable("; ".join(reasons) or candidate.untestable or _NO_OFFER)
+
+    def _check(self, candidate: Candidate, offer: Offer, root: Path) -> None:
+        """Raise Unobtainable where a published compiler reports another commit: its tag was moved, or it names the wrong one.
+
+        A compiler that is built on request may report the commit at which its build folder was configured.
+        """
+        reported = None if _is_made(offer) else self.reported(root)
+        if reported and not any(sha.startswith(reported) for sha in (candidate.commit.sha, *candidate.others)):
+            was, said = candidate.commit.sha[:_SHORT_SHA], reported[:_SHORT_SHA]
+            raise Unobtainable(f"{offer.revision.name[:40]} reports that it was built from {said}, not from {was}")
 
 
 def commit_revision(commit: Commit) -> Revision:
@@ -353,15 +392,20 @@ def commit_candidates(
     return tuple(_candidate(timeline.commits[start:end], start, offers) for start, end in pairwise([*roots, last + 1]))
 
 
+def _is_made(offer: Offer) -> bool:
+    """Whether a compiler is made on request: its item is its commit."""
+    return offer.item == offer.revision.commit
+
+
 def _candidate(commits: Sequence[Commit], start: int, offers: Sequence[Offer]) -> Candidate:
     # An offer from a branch has more changes than the commit where the branch left the line, so it proves nothing about it.
     inside = range(start, start + len(commits))
-    exact = [offer for offer in offers if offer.position.index in inside and offer.position.exact]
-    # A compiler that is made on request, whose item is its commit, is made for the first commit only.
-    exact = [
-        offer for offer in exact if offer.position.index == start or not offer.seconds or offer.item != offer.revision.commit
-    ]
+    near = [offer for offer in offers if offer.position.index in inside]
+    exact = [offer for offer in near if offer.position.exact]
+    # A compiler that is made on request is made for the first commit only.
+    exact = [offer for offer in exact if offer.position.index == start or not offer.seconds or not _is_made(offer)]
     usable = [offer for offer in exact if offer.untestable is None]
     usable.sort(key=lambda offer: (offer.seconds, offer.position.index))
     why = next((offer.untestable for offer in exact if offer.untestable), _NO_OFFER)
-    return Candidate(commits[0], tuple(usable), None if usable else why, tuple(commit.sha for commit in commits[1:]))
+    others, branched = tuple(commit.sha for commit in commits[1:]), tuple(offer for offer in near if not offer.position.exact)
+    return Candidate(commits[0], tuple(usable), None if usable else why, others, branched)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,10 +17,11 @@ from triage.bisect.session import Journal, Session
 from triage.bisect.versions import versions_between
 from triage.execution.judge import Match, same_signature
 from triage.execution.runner import ProbeRunner
-from triage.git_history import CommitRange, Repository, Timeline, UnknownCommit, main_refs
+from triage.git_history import Branch, CommitRange, Repository, Timeline, UnknownCommit, main_refs, same_change
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure, Untestable
+from triage.model.revision import Commit
 from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.project import Project, find_project, load_project, sources_of, tagged_commit
 from triage.toolchains.workspace import Workspace
@@ -297,6 +298,7 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
         pin=request.project.llvm,
         web=request.project.repository,
         workers=workers,
+        reported=partial(request.runner.registry.reported_commit, request.case.compiler),
     )
 
 
@@ -305,6 +307,14 @@ def span_between(request: BisectRequest, good: str, bad: str) -> tuple[Timeline,
     old, new = range_end(request, good), range_end(request, bad)
     timeline = line_to(request.repository, request.runner.registry.home, new.commit)
     return timeline, timeline.between(old.commit, new.commit)
+
+
+def only_before(timeline: Timeline, span: CommitRange, branches: Sequence[Branch]) -> tuple[Commit, ...]:
+    """The commits of the old end's branch that the new end lacks, also as cherry-picks and by merges; the newest first."""
+    fork = timeline.fork(span.good.sha)
+    present = {sha for index in span.indices for sha in same_change(timeline.commits[index].sha, branches)}
+    lines = reversed(fork.own)
+    return fork.line.with_files(i for i in lines if present.isdisjoint(same_change(fork.line.commits[i].sha, branches)))
 
 
 def line_to(repository: Repository, home: Path, newest: str) -> Timeline:

@@ -110,13 +110,21 @@ class Suspect:
 
 
 def rank(
-    timeline: Timeline, span: CommitRange, clues: Clues, project: str | None, top: int | None = None, web: str | None = None
+    timeline: Timeline,
+    span: CommitRange,
+    clues: Clues,
+    project: str | None,
+    top: int | None = None,
+    web: str | None = None,
+    undone: Sequence[Commit] = (),
 ) -> Sequence[Suspect]:
     """Rank the span's changes, the most suspicious first; `top` limits them. web: see `links_of`.
 
+    undone: commits with their files that only the good end has.
+
     Commits of one pull request are one change, together with reverts of it and with what lands it again.
     """
-    commits = timeline.with_files(span.indices)
+    commits = (*undone, *timeline.with_files(span.indices))
     clues = located(clues, timeline.repository, commits[-1].sha, project)
     chances = commit_prior(commits, clues, project)
     groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))

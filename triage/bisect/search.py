@@ -281,7 +281,7 @@ def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = la
 
 
 def _search_from_original(search: BisectSearch, bisection: Bisection, report: Callable[[BisectSearch], None]) -> Bisection:
-    """Search on where a cherry-pick that the new end lacks is the culprit, and the new end has its original.
+    """Search on where a commit of the old end's branch is the culprit, and the new end has its original or merged it.
 
     That end has the new state all the same, so that a later commit brought the change. The answer stays as it is where the
     original has not the old state.
@@ -290,7 +290,7 @@ def _search_from_original(search: BisectSearch, bisection: Bisection, report: Ca
     if start is None or start == search.last:
         return bisection
     names = (search.range.revision(index).name for index in (0, start, search.last))
-    search.runner.progress.note("{} has a cherry-pick of {}, which {} contains: searching from there".format(*names))
+    search.runner.progress.note("{} has the change of {}, which {} contains: searching from there".format(*names))
     later = {index - start: list(outcomes) for index, outcomes in search.outcomes.items() if index >= start}
     part = replace(
         search, range=search.range.starting_at(start), outcomes=later, expected_seconds={}, belief=None, failure=None
@@ -429,7 +429,7 @@ def _untestable(search: BisectSearch) -> tuple[tuple[Revision, str], ...]:
     low, high = search.belief.bounds
     closed = search.range.closed()
     shut = ((search.range.revision(index), closed[index]) for index in sorted(closed) if low < index < high)
-    return (*probed, *shut, *search.untestable_outside)
+    return (*probed, *shut, *search.range.left_out(), *search.untestable_outside)
 
 
 def _other_failures(search: BisectSearch) -> tuple[tuple[Revision, Failure], ...]:

@@ -47,12 +47,13 @@ def suspects(
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
+    Commits of the good revision's branch that the bad one lacks, also as cherry-picks, are ranked, too: a fix may be missing.
     For a recipe, the failure is the one that was found last; without one, its backend and phase count. A log is of IREE, or
     of the compiler that a REV names (`triton:3.1.0`). Where the compilers of both revisions are installed, their passes are
     compared. Suspected are then the first pass where they diverge, passes that run with one of them only, and commits that
     change the default of an option.
     """
-    from triage.bisect.plan import BisectRequest, span_between
+    from triage.bisect.plan import BisectRequest, only_before, span_between
     from triage.bisect.prior import Clues, rank
     from triage.git_history import read_branches
 
@@ -69,10 +70,12 @@ def suspects(
         clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)
         evidence = _evidence(request, good, bad) if attribute and chosen.source.suffix in _RECIPES else None
         clues = evidence.added_to(clues) if evidence else clues
-        ranked = rank(timeline, span, clues, request.project.name, top, request.project.repository)
         branches = read_branches(timeline, [(good, span.good.sha), (bad, span.bad.sha)])
+        undone = only_before(timeline, span, branches)
+        ranked = rank(timeline, span, clues, request.project.name, top, request.project.repository, undone)
     summary = evidence.summary if evidence else None
-    write_report(SuspectsReport(ranked, failure, len(span), summary, branches), output)
+    lacking = {commit.sha: f"{good} has it, {bad} lacks it" for commit in undone}
+    write_report(SuspectsReport(ranked, failure, len(span) + len(undone), summary, branches, lacking), output)
     return Exit.OK
 
 

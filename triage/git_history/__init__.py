@@ -1,6 +1,6 @@
 """The first-parent history of a git repository: its commits in order, and the positions of names, tags and dates."""
 
-from triage.git_history.branches import Branch, BranchCommit, main_refs, place_of, read_branches
+from triage.git_history.branches import Branch, BranchCommit, main_refs, place_of, read_branches, same_change
 from triage.git_history.refs import Links, PinMove, Tag, pull_request, title
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import CommitPosition, CommitRange, Fork, Timeline
@@ -21,5 +21,6 @@ __all__ = [
     "place_of",
     "pull_request",
     "read_branches",
+    "same_change",
     "title",
 ]

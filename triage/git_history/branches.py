@@ -40,11 +40,14 @@ class MatchedBy(StrEnum):
     PATCH = "same patch"
     SUBJECT = "same subject and author date"
     PULL_REQUEST = "its message names the pull request"
+    MERGE = "merged to the main line"
 
 
 @dataclass(frozen=True, slots=True)
 class BranchCommit:
-    """A commit of a branch. originals: the commits that it picks; matched_by: None for a commit of the branch only."""
+    """A commit of a branch. originals: the commits of the main line that it picks, or the merge by which that got it;
+    matched_by: None for a commit of the branch only.
+    """
 
     commit: Commit
     originals: tuple[Commit, ...] = ()
@@ -56,6 +59,8 @@ class BranchCommit:
         if not self.originals:
             return "not on the main line"
         shas = ", ".join(original.sha[:_SHORT] for original in self.originals)
+        if self.matched_by is MatchedBy.MERGE:
+            return f"{self.matched_by} by {shas}"
         return f"a cherry-pick of {shas} ({self.matched_by})"
 
 
@@ -74,7 +79,7 @@ class Branch:
         return next((own for own in self.commits if own.commit.sha == sha), None)
 
     def pick_of(self, sha: str) -> BranchCommit | None:
-        """The commit of the branch that is a cherry-pick of this one."""
+        """The commit of the branch that is a cherry-pick of this one, or that this one merged."""
         return next((own for own in self.commits if any(original.sha == sha for original in own.originals)), None)
 
 
@@ -84,8 +89,16 @@ def place_of(sha: str, branches: Iterable[Branch]) -> str | None:
         if own := branch.find(sha):
             return f"on the branch of {branch.name}, {own.origin}"
         if pick := branch.pick_of(sha):
+            if pick.matched_by is MatchedBy.MERGE:
+                return f"merges commits of the branch of {branch.name}"
             return f"cherry-picked to the branch of {branch.name} as {pick.commit.sha[:_SHORT]} ({pick.matched_by})"
     return None
+
+
+def same_change(sha: str, branches: Iterable[Branch]) -> frozenset[str]:
+    """A commit with those that it picks, or that merged it."""
+    known = (own for branch in branches if (own := branch.find(sha)))
+    return frozenset([sha, *(original.sha for own in known for original in own.originals)])
 
 
 def read_branches(timeline: Timeline, ends: Iterable[tuple[str, str]]) -> tuple[Branch, ...]:
@@ -144,11 +157,13 @@ class _Originals:
         alike = [other.sha for commit in own for other in subjects.get(title(commit.subject), ())]
         dates = {sha: message.date for sha, message in _messages(self.repository, alike).items()}
         numbers = {number: commit for commit in self.later if (number := pull_request(commit.subject))}
+        merges = self._merges(own)
         for commit in own:
             message = messages.get(commit.sha, _Message("", commit.subject))
             same = [other for other in subjects.get(title(commit.subject), ()) if dates.get(other.sha) == message.date]
             pulls = _pulls(message.text, pull_request(commit.subject))
             ways: Mapping[MatchedBy, Sequence[Commit]] = {
+                MatchedBy.MERGE: merges.get(commit.sha, ()),
                 MatchedBy.LINE: named.get(commit.sha, ()),
                 MatchedBy.PATCH: same_patch.get(commit.sha, ()),
                 MatchedBy.SUBJECT: same,
@@ -156,6 +171,16 @@ class _Originals:
             }
             known = (BranchCommit(commit, tuple(originals), way) for way, originals in ways.items() if originals)
             yield next(known, BranchCommit(commit))
+
+    def _merges(self, own: Sequence[Commit]) -> dict[str, Sequence[Commit]]:
+        """The first commit of the main line that contains each commit of a branch which was merged back."""
+        head = self.main.head
+        missing = self.repository.ask("rev-list", "--first-parent", own[-1].sha, f"^{head}", "--").decode().split()
+        merges: dict[str, Sequence[Commit]] = {}
+        for sha in (commit.sha for commit in own if commit.sha not in missing):
+            later = set(self.repository.ask("rev-list", "--ancestry-path", head, f"^{sha}", "--").decode().split())
+            merges[sha] = [next(commit for commit in self.main.commits if commit.sha in later)]
+        return merges
 
     def _named(self, text: str) -> tuple[Commit, ...]:
         """The original that a message names: of a pick of a pick the one on the main line; empty without such a line."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from triage.bisect.candidates import commit_revision
 from triage.git_history import Branch, BranchCommit
+from triage.git_history.branches import MatchedBy
 from triage.model.revision import Revision
 from triage.report.elements import plural
 from triage.report.shapes import Shape
@@ -18,7 +19,7 @@ _SHORT_SHA = 10  # digits of a sha that name a commit
 @dataclass(frozen=True)
 class BranchCommitShape(Revision):
     """A commit of a branch. `picked_from` are the commits that it picks; `matched_by` says how they were
-    recognised: line, patch, subject or pull_request.
+    recognised: line, patch, subject or pull_request; or the merge that brought it to the main line (merge).
     """
 
     picked_from: Sequence[Revision] = ()
@@ -48,7 +49,8 @@ def _commit(own: BranchCommit) -> BranchCommitShape:
 def branch_facts(branches: Iterable[Branch]) -> Iterable[tuple[str, str]]:
     """Yield a line for each branch, and its commits with what they are cherry-picks of."""
     for branch in branches:
-        start, picks = branch.start, sum(bool(own.originals) for own in branch.commits)
+        start, merge = branch.start, MatchedBy.MERGE
+        picks = sum(own.matched_by not in (None, merge) for own in branch.commits)
         lines = [
             f"{branch.name} left the main line at {start.sha[:_SHORT_SHA]} ({start.date[:10]}): "
             f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -51,7 +51,8 @@ class SuspectsShape(Shape):
 class SuspectsReport(Report):
     """Changes ranked by how suspicious the failure makes them, out of `total` commits between the two revisions.
 
-    `evidence` is what the passes of both ends showed; `branches` are those that the revisions lie on.
+    `evidence` is what the passes of both ends showed; `branches` are those that the revisions lie on; `lacking` has the commits
+    that only the good one has, with words that say so.
     """
 
     suspects: Sequence[Suspect]
@@ -59,13 +60,15 @@ class SuspectsReport(Report):
     total: int
     evidence: str | None = None
     branches: Sequence[Branch] = ()
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     def shape(self) -> SuspectsShape:
         ranked = [_ranked_commit(suspect, self._place(suspect)) for suspect in self.suspects]
         return SuspectsShape(optional_failure(self.failure), self.evidence, ranked, list(map(branch_shape, self.branches)))
 
     def _place(self, suspect: Suspect) -> str | None:
-        return place_of(suspect.commit.sha, self.branches)
+        sha = suspect.commit.sha
+        return "; ".join(filter(None, [place_of(sha, self.branches), self.lacking.get(sha)])) or None
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show a line for each commit, with the reasons for its rank."""

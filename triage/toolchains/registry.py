@@ -314,6 +314,12 @@ class ToolchainRegistry:
             known = self._obtained.get((ref.family, ref.revision.name))
         return known.revision if known else ref.revision
 
+    def reported_commit(self, family: str, root: Path) -> str | None:
+        """The commit that the compiler in a folder reports; None where it reports none."""
+        compiler = self._compiler(family)
+        program = compiler.locate(root)
+        return describe(self.workspace.state, compiler, program).description.commit if program else None
+
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Whether obtaining needs no download."""
         if ref.bring is not None:
