@@ -118,6 +118,7 @@ class Bisection:
     """The answer of a bisect and how it was found.
 
     before, after: the last revision of the old state and the first of the new one, where both are known.
+    undone: the new end lacks the suspects, so that `kind` is the opposite of what was searched: a fix is missing.
     suspects: revisions that may have brought the change, with probabilities that sum to 1; a culprit is the only one.
     confirmed: both revisions of the pair were probed again and agreed each time.
     reason: why it is inconclusive; cause: of the untestable end, where that is the reason.
@@ -153,6 +154,7 @@ class Bisection:
     branches: tuple[Branch, ...] = ()
     path: FailurePath = field(default_factory=FailurePath)
     command: str | None = None
+    undone: bool = False
 
     @property
     def halvings(self) -> int:

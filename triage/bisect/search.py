@@ -398,7 +398,8 @@ def answer(search: BisectSearch) -> Bisection:
     total = float(sum(chances[index] for index in indices))
     ranked = sorted(indices, key=lambda index: (-chances[index], index))
     kind, before, after = search.kind, search.range.revision(low), search.range.revision(high)
-    if all(map(search.range.is_undone, indices)):  # what the new end lacks: it changed the state the other way round
+    undone = all(map(search.range.is_undone, indices))
+    if undone:  # what the new end lacks: it changed the state the other way round
         kind, before, after = kind.opposite, after, before
     return replace(
         inconclusive,
@@ -406,6 +407,7 @@ def answer(search: BisectSearch) -> Bisection:
         answer=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
         before=before,
         after=after,
+        undone=undone,
         suspects=tuple((search.range.suspect(index), round(float(chances[index]) / total, 4)) for index in ranked),
         confirmed=confirmed,
         evidence=search.evidence.summary if search.evidence else None,

@@ -29,7 +29,7 @@ from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.result import NothingToRemedy
 from triage.remedy.workflow import RemedyRequest, find_remedies
 from triage.report.attribution import AttributionReport
-from triage.report.bisection import BisectShape, bisect_shape
+from triage.report.bisection import BisectShape, CommitSuspectShape, bisect_shape
 from triage.report.night_issue import issue_text
 from triage.report.night_record import AttributionRecord, ClusterRecord
 from triage.report.remedy import remedy_shape
@@ -214,7 +214,7 @@ class Narrow(InvestigationStep):
 
 
 class Confirm(InvestigationStep):
-    """Probe the other cases of a cluster before and at the culprit."""
+    """Probe the other cases of a cluster before and at the culprit, and before and at its fix in a newer release."""
 
     name = "confirm"
 
@@ -224,6 +224,11 @@ class Confirm(InvestigationStep):
     def run(self, setting: InvestigationSetting, cluster: ClusterInWork) -> ClusterRecord:
         others = [pair for pair in cluster.pairs if pair is not cluster.representative]
         confirmed = _changes_between(setting, cluster, others, _known_ends(setting, cluster))
+        if fix := _names(cluster.record.fix, is_fix=True):
+            refs = {ref.revision.name: ref for ref in setting.finder.fixes.refs}
+            fixed = [pair for pair in others if pair.name in confirmed]
+            is_known = set(fix) <= refs.keys()  # a release may have been yanked since
+            confirmed = _changes_between(setting, cluster, fixed, (refs[fix[0]], refs[fix[1]])) if is_known else []
         different = [pair.name for pair in others if pair.name not in confirmed]
         return replace(cluster.record, confirmed=confirmed, different=different)
 
@@ -261,9 +266,7 @@ class Attribute(InvestigationStep):
         return replace(cluster.record, attribution=answer)
 
     def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
-        culprit = cluster.record.culprit
-        pair = (culprit.before, culprit.after) if culprit else (None, None)
-        good, bad = (end.name if end else rev_text(ref) for end, ref in zip(pair, _night_ends(setting), strict=True))
+        good, bad = _names(cluster.record.culprit) or map(rev_text, _night_ends(setting))
         return setting.command("attribute", cluster.representative, "--good", good, "--bad", bad)
 
 
@@ -393,11 +396,9 @@ def _without_culprit(cluster: ClusterInWork) -> str | None:
 
 
 def _is_commit(cluster: ClusterInWork) -> bool:
-    """Return whether the culprit is one commit: revisions of commits are named by their shas."""
+    """Return whether the culprit is one commit, which may also be that of a release."""
     culprit = cluster.record.culprit
-    if culprit is None or culprit.status != Answer.CULPRIT or culprit.after is None:
-        return False
-    return bool(culprit.after.commit and culprit.after.commit.startswith(culprit.after.name))
+    return bool(culprit and culprit.status == Answer.CULPRIT and isinstance(culprit.suspects[0], CommitSuspectShape))
 
 
 def _known_ends(setting: InvestigationSetting, cluster: ClusterInWork) -> Ends:
@@ -422,9 +423,12 @@ def _ends_of(setting: InvestigationSetting, cluster: ClusterInWork) -> Ends | No
     return cluster.ends
 
 
-def _names(bisection: BisectShape | None) -> tuple[str, str] | None:
-    """Return the names of the revisions around a culprit."""
-    return (bisection.before.name, bisection.after.name) if bisection and bisection.before and bisection.after else None
+def _names(bisection: BisectShape | None, *, is_fix: bool = False) -> tuple[str, str] | None:
+    """Return the names of the revisions around a culprit, or around a fix, the one without the failure first."""
+    if bisection is None or bisection.before is None or bisection.after is None:
+        return None
+    before, after = bisection.before.name, bisection.after.name
+    return (after, before) if bisection.undone or is_fix else (before, after)
 
 
 def _releases_of(record: ClusterRecord) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # numpy is slow to import
     from triage.bisect.plan import BisectRequest
     from triage.bisect.search import BisectSearch
 
-Ends = tuple[ToolchainRef, ToolchainRef]  # the older one first
+Ends = tuple[ToolchainRef, ToolchainRef]  # the one in the state of the older end first
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,9 @@ class OriginFinder:
 
         bisection = search_change(search, changed) if changed else run_search(search)
         refs = {search.range.revision(index).name: search.range.ref(index) for index in range(len(search.range))}
-        before, after = (refs.get(revision.name) if revision else None for revision in (bisection.before, bisection.after))
-        return CaseOrigin(bisection, (before, after) if before and after else None)
+        pair = (bisection.after, bisection.before) if bisection.undone else (bisection.before, bisection.after)
+        old, new = (refs.get(revision.name) if revision else None for revision in pair)
+        return CaseOrigin(bisection, (old, new) if old and new else None)
 
 
 def finder_between(

@@ -130,7 +130,8 @@ def investigations(store: NightStore, nights: Iterable[StoredNight]) -> dict[str
                 of_cluster = entry(case["cluster"])
                 of_cluster["tracker"] = case.get("issue") or of_cluster["tracker"]
                 for bisection in case.get("bisections", ()):
-                    side = "culprit" if bisection["kind"] == "regression" else "fix"
+                    is_culprit = (bisection["kind"] == "regression") is not bisection.get("undone", False)
+                    side = "culprit" if is_culprit else "fix"
                     of_cluster[side] = of_cluster[side] or bisection
     for cluster_id, issue in store.issues().items():
         of_cluster = entry(cluster_id)

@@ -111,6 +111,7 @@ class BisectShape(Shape):
     obtained: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     seconds: float = field(default=0.0, kw_only=True)
     branches: Sequence[BranchShape] = field(default=(), kw_only=True)
+    undone: bool = field(default=False, kw_only=True)
 
 
 def bisect_shape(bisection: Bisection) -> BisectShape:
@@ -131,6 +132,7 @@ def bisect_shape(bisection: Bisection) -> BisectShape:
         obtained=bisection.obtained,
         seconds=round(bisection.seconds, 1),
         branches=list(map(branch_shape, bisection.branches)),
+        undone=bisection.undone,
         other_failures=[OtherFailureShape(revision, failure_shape(failure)) for revision, failure in bisection.other_failures],
         untestable=[UntestableShape(revision, reason) for revision, reason in bisection.untestable],
         reason=bisection.reason,

@@ -27,6 +27,7 @@ from triage.report.night_phrases import (
     run_name,
     run_verdict,
     slower_since,
+    span_text,
     stage_rows,
     suite_rows,
 )
@@ -108,7 +109,7 @@ def _culprit(cluster: ClusterRecord) -> str:
     bisection = cluster.culprit
     if bisection is None or bisection.before is None or bisection.after is None:
         return ""
-    return f"{bisection.before.name} and {bisection.after.name}"
+    return span_text(bisection)
 
 
 def _beside(path: str | None) -> Markdown:

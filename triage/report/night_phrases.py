@@ -122,15 +122,25 @@ def origin_text(bisection: BisectShape) -> str:
     if before is None or after is None:
         return f"{verb}: not found: {bisection.reason}"
     certainty = _doubt(bisection) or " (confirmed)"
+    if bisection.undone:
+        return f"lacks the fix between {revision_text(before)} and {revision_text(after)}{certainty}"
     return f"{verb} between {revision_text(before)} and {revision_text(after)}{certainty}"
 
 
 def releases_text(case: CaseRecord, kind: str) -> str:
     """Return the two revisions between which a change of this kind happened; empty when none was searched for."""
     for bisection in case.bisections:
-        if bisection.kind == kind and bisection.before and bisection.after:
-            return f"{bisection.before.name} and {bisection.after.name}{_doubt(bisection)}"
+        if (bisection.kind == kind) is not bisection.undone and bisection.before and bisection.after:
+            return f"{span_text(bisection)}{_doubt(bisection)}"
     return "not found" if kind == BisectKind.REGRESSION else ""
+
+
+def span_text(bisection: BisectShape) -> str:
+    """Return the two revisions between which a change happened. Precondition: they are known."""
+    assert bisection.before
+    assert bisection.after
+    missing = " (a fix that is missing)" if bisection.undone else ""
+    return f"{bisection.before.name} and {bisection.after.name}{missing}"
 
 
 def slower_since(row: SlowerShape | RunTimeShape) -> str:
@@ -140,7 +150,7 @@ def slower_since(row: SlowerShape | RunTimeShape) -> str:
     before, after = row.bisection.before, row.bisection.after
     if before is None or after is None:
         return f"not found: {row.bisection.reason}"
-    return f"{before.name} and {after.name}{_doubt(row.bisection)}"
+    return f"{span_text(row.bisection)}{_doubt(row.bisection)}"
 
 
 def _doubt(bisection: BisectShape) -> str:
