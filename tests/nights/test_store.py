@@ -16,6 +16,7 @@ from triage.model.revision import Revision
 from triage.nights.history import load_history
 from triage.nights.store import NightStore
 from triage.report.night_record import ClusterRecord
+from triage.report.site import Site
 from triage.report.stored_nights import record_in, stored_night
 
 HISTORIES = {"stable": "PPPPP", "breaks": "PPFFF", "mended": "FFFPP", "flips": "PGPGP", "late": "---PU", "known": "XXXXX"}
@@ -99,6 +100,15 @@ def test_a_damaged_night_is_left_out_with_a_warning(store: NightStore) -> None:
     history = load_history(NightStore(store.path.parent, warn=warnings.append))
     assert [night.number for night in history.nights] == [1, 2, 4, 5]
     assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("change", ["UPDATE texts SET text = '{' || id WHERE text LIKE '{%'", "DELETE FROM texts"])
+def test_damaged_texts_hide_no_night(store: NightStore, tmp_path: Path, change: str) -> None:
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute(change)
+    history = load_history(store)
+    assert (len(history.nights), len(history.cases)) == (5, len(HISTORIES))
+    assert Site(store, tmp_path / "public").write().nights == 5
 
 
 def test_a_damaged_database_is_set_aside(store: NightStore) -> None:

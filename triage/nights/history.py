@@ -165,10 +165,19 @@ def _aligned(nights: tuple[StoredNight, ...], columns: list[Columns], texts: Map
     used, kinds = np.unique(np.append(failures.ravel(), 0), return_inverse=True)
     return NightsHistory(
         nights=nights,
-        cases=tuple(texts[number] for number in cases),
+        cases=tuple(texts.get(number, f"unknown case {number}") for number in cases),
         states=states,
         failures=kinds[:-1].reshape(shape),
-        kinds=tuple(json.loads(texts[number]) if number else {} for number in used.tolist()),
-        facts=tuple(json.loads(texts[number]) if number else {} for number in facts.tolist()),
+        kinds=tuple(_parsed(texts, number) for number in used.tolist()),
+        facts=tuple(_parsed(texts, number) for number in facts.tolist()),
         metrics=metrics,
     )
+
+
+def _parsed(texts: Mapping[int, str], number: int) -> Json:
+    """Return the JSON of a text; empty for none and for a damaged one, which must not hide the others."""
+    try:
+        value = json.loads(texts[number]) if number else {}
+    except (KeyError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
