@@ -116,6 +116,15 @@ def test_a_journal_that_is_replaced_while_it_is_read_is_read_whole(
     assert (night.done, night.toolchain, len(night.ended)) == (True, "1.1.0", 6)
 
 
+@pytest.mark.parametrize(
+    "line", ['{"event": "end", "at": "2026-01-01T00:00:00Z"}', '{"event": "done", "at": "soon"}', "{", "[]"]
+)
+def test_a_damaged_line_of_a_journal_is_left_out(ended: Path, tmp_path: Path, line: str) -> None:
+    (tmp_path / JOURNAL).write_text(f"{line}\n{(ended / JOURNAL).read_text()}{line}\n")
+    state = watched(tmp_path)
+    assert (state["state"], state["cases"], len(state["failures"])) == ("ended", 3, 2)
+
+
 def test_a_new_journal_is_another_file_at_once(tmp_path: Path) -> None:
     """Who follows the older one recognises it by its inode, which a file that is removed first would leave to the new one."""
     journals = []

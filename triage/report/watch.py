@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,7 +99,8 @@ class WatchedNight:
         self._offset += len(whole)
         events = [event for line in whole.splitlines() if (event := _event(line))]
         for event in events:
-            self._take(event)
+            with suppress(KeyError, TypeError, ValueError):  # a damaged line, or one of another version
+                self._take(event)
         return events
 
     @property
