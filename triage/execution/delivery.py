@@ -66,7 +66,7 @@ class NotDelivered(Exception):
     """A probe that only this machine can make."""
 
 
-def keys_of(task: CompileTask, trial: Trial | None = None) -> tuple[str, ...]:
+def keys_of(task: CompileTask, trial: Trial | None) -> tuple[str, ...]:
     """Return the keys of the results that a task may have: of the compile, and of the run where there is one."""
     key = task.key(trial.mark) if trial else task.key()
     return (key, task.run.key(key)) if isinstance(task.run, RunTask) else (key,)

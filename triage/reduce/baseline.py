@@ -94,9 +94,7 @@ def baseline(
         task.finish()
 
 
-def _unusable(
-    probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None, same: Match | None = None
-) -> NotReproducible | None:
+def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None, same: Match | None) -> NotReproducible | None:
     """Why the pair is no start for a reduction; None when the bad toolchain fails and the good one compiles, or fails without
     being the `same`.
     """

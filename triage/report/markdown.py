@@ -69,11 +69,9 @@ def link(text: object, url: str | None) -> Markdown:
     return Markdown(f"[{shown}]({quote(url, safe=':/?#&=%+,;@~')})")
 
 
-def render_markdown(template: str, *, trim: bool = True, **values: object) -> Markdown:
+def render_markdown(template: str, **values: object) -> Markdown:
     """Return what a template makes of values. Every report's Markdown comes from here, so that nothing is left unescaped."""
-    environment = markdown_templates()
-    environment.trim_blocks = environment.lstrip_blocks = trim
-    return Markdown(environment.get_template(template).render(values))
+    return Markdown(markdown_templates().get_template(template).render(values))
 
 
 def bounded(render: Callable[[int], str], rows: Sequence[int], longest: int) -> str:
@@ -125,5 +123,10 @@ def _environment(escape: Callable[[str], str]) -> Environment:
         return escape(value) if isinstance(value, str) else value
 
     return Environment(  # noqa: S701 - finalize escapes
-        loader=PackageLoader("triage.report"), undefined=StrictUndefined, keep_trailing_newline=True, finalize=finalize
+        loader=PackageLoader("triage.report"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
     )

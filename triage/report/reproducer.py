@@ -122,8 +122,6 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     """Return the files of the folder by name. No text contains a local path or a time."""
     templates, pages_in_markdown = plain_templates(), markdown_templates()
     templates.filters["scalar"] = lambda text: json.dumps(str(text), ensure_ascii=False)
-    for environment in (templates, pages_in_markdown):
-        environment.trim_blocks = environment.lstrip_blocks = True
     reduced, failure = reproducer.reduced, reproducer.failure
     span = span_around(reproducer.probes, reproducer.bad, failure.signature)
     shared: dict[str, Any] = {
