@@ -73,7 +73,7 @@ def test_a_flipped_bit_never_escapes_as_an_error_of_a_library(original: Path, pa
             for number in place.sample(range(COUNT), 10):
                 assert store.find(f"key{number}") in (None, numbered(number))
                 store.last_peak_mb(f"case{number % 4}")
-            assert set(store.toolchains_of("case1")) <= {f"3.{number}.0" for number in range(5)}
+            assert {record.toolchain for record in store.newest_of("case1")} <= {f"3.{number}.0" for number in range(5)}
             store.load(list(intact)[:1], "file")
         assert set(lines_of(path)) <= intact
     except TriageError as error:
@@ -134,7 +134,7 @@ def test_numbers_about_a_case_survive_a_damaged_row(path: Path) -> None:
     store = Evidence(path)
     assert store.last_peak_mb("case3") is None
     assert store.last_peak_mb("case2") == 300.0
-    assert store.toolchains_of("case3") == ("3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0")
+    assert [record.toolchain for record in store.newest_of("case3")] == ["3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0"]
 
 
 DAMAGE = {

@@ -81,7 +81,7 @@ def suspects(
 
 def _last_failure(runner: ProbeRunner, case: Case) -> Failure | None:
     """Return the latest stored failure of the case. Names of cases are not unique, so its runs are found by content."""
-    for name in runner.evidence.toolchains_of(case.name):
+    for name in (record.toolchain for record in runner.evidence.newest_of(case.name)):
         try:
             ref = runner.registry.resolve(name, case.compiler)
             if not runner.registry.is_installed(ref):

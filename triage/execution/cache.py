@@ -211,22 +211,13 @@ class Evidence:
         rows = self._rows("SELECT id, digest, facts FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", name)
         return next((record.execution.peak_rss_mb for _, record in self._intact(rows) if record.case_name == name), None)
 
-    def toolchains_of(self, case_name: str) -> tuple[str, ...]:
-        """Return the names of the toolchains that a case of this name was run on, the latest first."""
-        names: list[str] = []
-        for number, name in self._rows(
-            "SELECT id, toolchain FROM probes WHERE case_name = ? ORDER BY id DESC", utf8(case_name)
-        ):
-            if name not in names and any(record.toolchain == name for _, record in self._intact(self._rows(_BY_ID, number))):
-                names.append(name)
-        return tuple(names)
-
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
         """Return the newest intact record of a case of this name on each toolchain, the latest first."""
-        rows = self._rows("SELECT id, digest, facts FROM probes WHERE case_name = ? ORDER BY id DESC", utf8(case_name))
-        records: dict[str, Record] = {}
-        for _, record in self._intact(rows):
-            records.setdefault(record.toolchain, record)
+        query, records = "SELECT id, toolchain FROM probes WHERE case_name = ? ORDER BY id DESC", dict[str, Record]()
+        for number, name in self._rows(query, utf8(case_name)):
+            if name not in records:
+                intact = (record for _, record in self._intact(self._rows(_BY_ID, number)))
+                records |= {record.toolchain: record for record in intact if record.toolchain == name}
         return tuple(records.values())
 
     def count(self) -> int:
