@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.toolchains.home import open_home
 from triage.toolchains.workspace import SCHEMA_VERSION, CostModel, StateSection, StateStore
 
 VALUES = [0, 1.5, "text", "nul \0 and ünïcödé 🙂", [1, [2]], {"a": None}, True]
@@ -217,3 +218,9 @@ def test_files_of_earlier_versions_are_imported_once(path: Path) -> None:
     assert failed.get("build-broken") is None
     (logs / "build-later.json").write_text(json.dumps({"reason": "x"}))
     assert section(path, "failed builds").get("build-later") is None
+
+
+def test_threads_may_open_a_home_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_HOME", str(tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: open_home(), range(400))) == {tmp_path}

@@ -57,7 +57,7 @@ def open_home() -> Path:
         home.mkdir(parents=True, exist_ok=True)
         probe = home / f".writable-{os.getpid()}"
         probe.write_bytes(b"x")
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another thread, or a container with the same number, may use the same name
     return home
 
 
