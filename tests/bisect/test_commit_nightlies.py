@@ -49,6 +49,7 @@ def nightlies(tmp_path: Path) -> Iterator[Nightlies]:
         assert program is not None
         if day != NOT_PUBLISHED:
             wheel_of(program, version).rename(web / f"iree_base_compiler-{version}-cp311-cp311-linux_x86_64.whl")
+    subprocess.run(["git", "-C", str(small.path), "tag", f"wip-202601{DAYS[-1]:02}", small.shas[3]], check=True)
     links = "".join(f"<a href={path.name}>{path.name}</a><br>" for path in sorted(web.glob("*.whl")))
     (web / "links.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
     with serve(web) as server:

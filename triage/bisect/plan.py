@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -371,16 +372,27 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
     toolchain = request.runner.registry.obtain(ref)
     commit = toolchain.revision.commit or tagged_commit(request.project, request.repository, ref.revision.name)
-    return RangeEnd(text, request.repository.resolve(commit), ref)
+    try:
+        return RangeEnd(text, request.repository.resolve(commit), ref)
+    except UnknownCommit as unknown:
+        raise UnknownCommit(f"{ref.revision.name} was built from {commit[:10]}, which the clone lacks: {unknown}") from unknown
 
 
 def _nightly(request: BisectRequest, text: str, day: str) -> RangeEnd:
-    """The newest tagged nightly of a day, or the newest commit of that day where there is no tag."""
+    """The newest tagged nightly of a day, or the newest commit of that day where there is no tag.
+
+    Tags that the project file describes come before others with that day in their names.
+    """
     timeline = Timeline(request.repository, request.runner.registry.workspace.histories, "HEAD")
     stamp = day.replace("-", "")
     if not (stamp.isdigit() and len(stamp) == 8):
         raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")
-    tagged = timeline.tags(f"*{stamp}*")
-    if tagged:
-        return RangeEnd(text, tagged[-1].sha)
+    patterns = request.project.nightlies.tags if request.project.nightlies else ()
+    tagged = [tag for pattern in patterns for tag in timeline.tags(pattern.format(version=f"*{stamp}*"))]
+    placed: dict[int, str] = {}
+    for tag in tagged or timeline.tags(f"*{stamp}*"):
+        with suppress(BadInput):  # a tag without common history
+            placed[timeline.place(tag.sha).index] = tag.sha
+    if placed:
+        return RangeEnd(text, placed[max(placed)])
     return RangeEnd(text, timeline.commits[timeline.newest_at(f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:]}")].sha)

@@ -117,6 +117,16 @@ def test_a_version_with_a_time_is_that_commit(workspace: Workspace, timeline: Ti
     assert offer.revision.commit == timeline.commits[3].sha
 
 
+def test_a_version_with_the_time_of_two_commits_is_none_of_them(
+    workspace: Workspace, history: History, timeline: Timeline, server: LoopbackIndex
+) -> None:
+    make_wheel(server.folder / "wheels", "3.5.0.post20250603120000")
+    publish(server.folder)
+    history.commit("of a merge queue", date="2025-06-03T12:00:00+00:00")
+    source = Nightlies(workspace, NAME, page(server))
+    assert not [one for one in source.offers(Timeline(history.path), range(6)) if "post" in one.item and one.position.exact]
+
+
 def test_missing_and_damaged_nightlies_are_unobtainable(
     nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex
 ) -> None:

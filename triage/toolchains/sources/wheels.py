@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,11 +169,11 @@ class Nightlies:
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """A nightly without a tag or time is placed by its day, which is not exact."""
-        # Some nightlies have their commit's time in UTC in the version, such as 20240716052845.
-        stamps = {
-            datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S"): index
-            for index, commit in enumerate(timeline.commits)
-        }
+        # Some nightlies have their commit's time in UTC in the version, such as 20240716052845. A merge queue makes several
+        # commits in one second, of which it names none.
+        times = [datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S") for commit in timeline.commits]
+        counts = Counter(times)
+        stamps = {time: index for index, time in enumerate(times) if counts[time] == 1}
         placed = ((version, self._position(version, timeline, stamps)) for version in self.listed())
         offers = [
             self._offer(version, position, timeline) for version, position in placed if position and position.index in indices
