@@ -259,7 +259,12 @@ def main() -> None:
     parser.add_argument("--half", choices=("training", "held out"))
     parser.add_argument("--wider", action="store_true", help="compare releases that lie further apart")
     parser.add_argument(
-        "--fit", type=float, nargs="?", const=STRENGTH, help="fit the weights of the evidence to the training half"
+        "--fit",
+        type=float,
+        nargs="?",
+        const=STRENGTH,
+        metavar="STRENGTH",
+        help="fit the weights of the evidence to the training half",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_args()
