@@ -340,6 +340,17 @@ def test_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["1-alive"]
 
 
+def test_a_folder_of_a_process_in_another_container_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = Scratch(tmp_path / "scratch")
+    monkeypatch.setattr("os.getpid", lambda: 4194305)  # no process has it here
+    with scratch.folder() as folder:
+        Scratch(tmp_path / "scratch")
+        assert folder.is_dir()
+    folder.mkdir()
+    Scratch(tmp_path / "scratch")
+    assert not folder.exists()
+
+
 def test_the_pass_of_a_record_is_kept(lab: Laboratory) -> None:
     lab.plan(NAMES_ITS_PASS)
     lab.prober.probe(lab.case(), lab.toolchain)
