@@ -153,6 +153,9 @@ def test_a_fix_of_a_release_branch_that_the_new_release_lacks(
         monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
         clone = ["--repo", small.path, "--project", command]
         done = triage("nightly", cases, "-b", "1.0.0", "-t", "1.1.0", *clone, "--investigate", "--out", "out")
+        bisected = json.loads(triage("bisect", cases / "attention.yaml", *clone, "--format", "json").stdout)
+    assert (bisected["undone"], bisected["after"]["commit"]) == (True, fix)
+    assert [bisected["broke"][side]["name"] for side in ("before", "after")] == ["1.0.0", "1.1.0"]
     assert done.returncode == 1, done.stderr
     night = json.loads((tmp_path / "work" / "out" / "nightly.json").read_text())
     assert len(night["clusters"]) == 2

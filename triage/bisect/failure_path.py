@@ -19,7 +19,7 @@ def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
     changes are searched: from compiling to failing in any way, and from another failure to the present one.
     """
     broke = bisection.transition()
-    if broke is None or bisection.failure is None:
+    if broke is None or bisection.failure is None or bisection.undone:
         return bisection
     hidden = _hidden(search, bisection)
     if not hidden:

@@ -349,7 +349,8 @@ def _commit_ends(
     pair = releases.path.broke or releases.transition()
     if pair is None or releases.kind is not request.kind:
         return releases
-    return range_end(request, pair.before.name), range_end(request, pair.after.name), replace(releases.path, broke=None)
+    path = replace(releases.path, broke=None if before and after else pair)
+    return range_end(request, pair.before.name), range_end(request, pair.after.name), path
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

@@ -214,7 +214,9 @@ def _verdict(bisection: Bisection) -> str:
     path, verb = bisection.path, "introduced by" if bisection.kind is BisectKind.REGRESSION else "fixed by"
     if bisection.answer is Answer.INCONCLUSIVE:
         return "inconclusive"
-    if path.broke and path.changed:
+    if bisection.undone:
+        verb = f"not in the new revision: {verb}"
+    if path.broke and path.changed and not bisection.undone:
         since = "failed in its last form since" if path.fixed else "fails as today since"
         verdict = f"{_came('broke with', path.broke)}; {_came(since, path.changed)}"
     elif bisection.answer is Answer.CULPRIT:
