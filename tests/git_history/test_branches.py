@@ -107,6 +107,24 @@ def test_a_fork_is_where_the_first_parents_part_even_after_merges(releases: Rele
     assert timeline.place("release/3.1.x").index == 8
 
 
+def test_a_branch_that_was_merged_back_twice(releases: Releases) -> None:
+    """Each commit is on the main line since the first merge that brought it; the last one never got there."""
+    git, history = releases.history.git, releases.history
+    merges = []
+    for number in range(2):
+        git("switch", "--quiet", "release/3.1.x")
+        history.commit("Of the branch", {f"branch{number}": "x"})
+        git("switch", "--quiet", "main")
+        merges.append(history.merge("release/3.1.x", "Merge release/3.1.x"))
+    git("switch", "--quiet", "release/3.1.x")
+    history.commit("Of the branch only", {"branch2": "x"})
+    branch = branch_at(history, "release/3.1.x")
+    assert branch is not None
+    first, second = ([[merge], MatchedBy.MERGE] for merge in merges)
+    originals = [[[one.sha for one in own.originals], own.matched_by] for own in branch.commits]
+    assert originals == [first, first, first, first, second, [[], None]]
+
+
 def test_merges_and_messages_in_other_encodings_on_a_branch(releases: Releases) -> None:
     """A merge of several commits is one commit of the branch; a message need not be UTF-8."""
     git = releases.history.git

@@ -45,7 +45,7 @@ class MatchedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BranchCommit:
-    """A commit of a branch. originals: the commits of the main line that it picks, or the merge by which that got it;
+    """A commit of a branch. originals: the commits of the main line that it picks, or the one that merged it there;
     matched_by: None for a commit of the branch only.
     """
 
@@ -174,13 +174,20 @@ class _Originals:
 
     def _merges(self, own: Sequence[Commit]) -> dict[str, Sequence[Commit]]:
         """The first commit of the main line that contains each commit of a branch which was merged back."""
-        head = self.main.head
-        missing = self.repository.ask("rev-list", "--first-parent", own[-1].sha, f"^{head}", "--").decode().split()
-        merges: dict[str, Sequence[Commit]] = {}
-        for sha in (commit.sha for commit in own if commit.sha not in missing):
-            later = set(self.repository.ask("rev-list", "--ancestry-path", head, f"^{sha}", "--").decode().split())
-            merges[sha] = [next(commit for commit in self.main.commits if commit.sha in later)]
+        main, merges = self.main.commits, dict[str, Sequence[Commit]]()
+        missing = self._listed("--first-parent", own[-1].sha, f"^{self.main.head}")
+        left = [commit.sha for commit in own if commit.sha not in missing]
+        while left:
+            later = self._listed("--ancestry-path", self.main.head, f"^{left[-1]}")
+            index = next(index for index, commit in enumerate(main) if commit.sha in later)
+            merged = self._listed("--first-parent", left[-1], *(f"^{commit.sha}" for commit in main[index - 1 : index]))
+            merges |= {sha: [main[index]] for sha in left if sha in merged}
+            left = [sha for sha in left if sha not in merged]
         return merges
+
+    def _listed(self, *words: str) -> set[str]:
+        """The commits that `git rev-list` prints."""
+        return set(self.repository.ask("rev-list", *words, "--").decode().split())
 
     def _named(self, text: str) -> tuple[Commit, ...]:
         """The original that a message names: of a pick of a pick the one on the main line; empty without such a line."""
