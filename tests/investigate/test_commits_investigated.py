@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,22 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
     assert counted(calls) == compiles
 
 
+@contextmanager
+def released(small: SmallCompiler, releases: dict[str, str], folder: Path, patched: pytest.MonkeyPatch) -> Iterator[None]:
+    """Publish releases, by their versions and commits, on an index of their own."""
+    index = folder / "index"
+    index.mkdir()
+    for version, sha in releases.items():
+        program = compile_commit(small, sha, folder / version)
+        assert program is not None
+        wheel = wheel_of(program, version)
+        wheel.rename(index / wheel.name)
+    with serve(index) as served:
+        served.publish()
+        patched.setenv("TRIAGE_INDEX_URL", served.url)
+        yield
+
+
 @pytest.mark.slow
 def test_a_pair_of_releases_is_narrowed_to_the_commit(
     repository: SmallCompiler, command: Path, triage: Triage, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -101,16 +118,7 @@ def test_a_pair_of_releases_is_narrowed_to_the_commit(
     monkeypatch.setenv("SMALL_REPO", str(repository.path))
     (tmp_path / "m.mlir").write_text(PROGRAM)
     (tmp_path / "attention.yaml").write_text(RECIPE)
-    index = tmp_path / "index"
-    index.mkdir()
-    for version, number in (("1.0.0", 0), ("1.1.0", COUNT - 1)):
-        program = compile_commit(repository, repository.shas[number], tmp_path / version)
-        assert program is not None
-        wheel = wheel_of(program, version)
-        wheel.rename(index / wheel.name)
-    with serve(index) as served:
-        served.publish()
-        monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
+    with released(repository, {"1.0.0": repository.shas[0], "1.1.0": repository.shas[-1]}, tmp_path, monkeypatch):
         clone = ["--repo", repository.path, "--project", command]
         words = ["nightly", tmp_path / "attention.yaml", "-b", "1.0.0", "-t", "1.1.0", *clone, "--investigate", "--out", "out"]
         done = triage(*words, "--budget", "10m")
@@ -141,16 +149,7 @@ def test_a_fix_of_a_release_branch_that_the_new_release_lacks(
         (cases / f"{name}.mlir").write_text(f"// {words}\nfunc.func @main() {{ return }}\n")
         recipe = RECIPE.replace("name: attention", f"name: {name}").replace("m.mlir", f"{name}.mlir")
         (cases / f"{name}.yaml").write_text(recipe)
-    index = tmp_path / "index"
-    index.mkdir()
-    for version, sha in (("1.0.0", fix), ("1.1.0", small.shas[8])):
-        program = compile_commit(small, sha, tmp_path / version)
-        assert program is not None
-        wheel = wheel_of(program, version)
-        wheel.rename(index / wheel.name)
-    with serve(index) as served:
-        served.publish()
-        monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
+    with released(small, {"1.0.0": fix, "1.1.0": small.shas[8]}, tmp_path, monkeypatch):
         clone = ["--repo", small.path, "--project", command]
         done = triage("nightly", cases, "-b", "1.0.0", "-t", "1.1.0", *clone, "--investigate", "--out", "out")
         bisected = json.loads(triage("bisect", cases / "attention.yaml", *clone, "--format", "json").stdout)
