@@ -428,7 +428,7 @@ def _names(bisection: BisectShape | None, *, is_fix: bool = False) -> tuple[str,
     if bisection is None or bisection.before is None or bisection.after is None:
         return None
     before, after = bisection.before.name, bisection.after.name
-    return (after, before) if bisection.undone or is_fix else (before, after)
+    return (before, after) if bisection.undone is is_fix else (after, before)
 
 
 def _releases_of(record: ClusterRecord) -> tuple[str, str] | None:

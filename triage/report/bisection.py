@@ -215,7 +215,7 @@ def _verdict(bisection: Bisection) -> str:
     if bisection.answer is Answer.INCONCLUSIVE:
         return "inconclusive"
     if bisection.undone:
-        verb = f"not in the new revision: {verb}"
+        verb = f"the new revision lacks the {bisection.kind}:"
     if path.broke and path.changed and not bisection.undone:
         since = "failed in its last form since" if path.fixed else "fails as today since"
         verdict = f"{_came('broke with', path.broke)}; {_came(since, path.changed)}"

@@ -210,10 +210,10 @@ class Site:
         }
 
     def _age(self, night: int) -> str:
-        """Return how long ago a night was, counted from the last one."""
+        """Return how long ago a night was, counted from the last one; empty where one of them has no valid time."""
         last, then = (timestamp(self.history.nights[number].at) for number in (-1, night))
         days = int((last - then) // 86400)
-        return plural(days, "day") if days else "new"
+        return (plural(days, "day") if days else "new") if last and then else ""
 
 
 def site_report(shape: SiteShape) -> HousekeepingReport:
