@@ -319,8 +319,8 @@ class CommitCandidates(BisectRange):
         """
         reported = None if _is_made(offer) else self.reported(root)
         if reported and not any(sha.startswith(reported) for sha in (candidate.commit.sha, *candidate.others)):
-            was, said = candidate.commit.sha[:_SHORT_SHA], reported[:_SHORT_SHA]
-            raise Unobtainable(f"{offer.revision.name[:40]} reports that it was built from {said}, not from {was}")
+            name, expected = offer.revision.name[:40], candidate.commit.sha[:_SHORT_SHA]
+            raise Unobtainable(f"{name} reports that it was built from {reported[:_SHORT_SHA]}, not from {expected}")
 
 
 def commit_revision(commit: Commit) -> Revision:

@@ -405,19 +405,19 @@ def _waited(span: _FeatureRange, i: int) -> bool:
 
 
 def _reverted_later(span: _FeatureRange) -> list[float]:
-    undone: list[tuple[int, frozenset[int], str]] = []
+    reverts: list[tuple[int, frozenset[int], str]] = []
     for index, subject in enumerate(span.subjects):
-        if found := _REVERT.search(title(subject)):
-            numbers = frozenset(int(number) for number in re.findall(r"#(\d+)", found[1]))
-            undone.append((index, numbers, _NUMBER.sub("", found[1]).strip(' "')[:40]))
+        if revert := _REVERT.search(title(subject)):
+            numbers = frozenset(int(number) for number in re.findall(r"#(\d+)", revert[1]))
+            reverts.append((index, numbers, _NUMBER.sub("", revert[1]).strip(' "')[:40]))
 
-    def is_undone(i: int) -> bool:
+    def is_reverted(i: int) -> bool:
         return any(
-            index > i and (span.numbers[i] in numbers or (len(title) > 15 and span.subjects[i].startswith(title)))
-            for index, numbers, title in undone
+            index > i and (span.numbers[i] in numbers or (len(words) > 15 and span.subjects[i].startswith(words)))
+            for index, numbers, words in reverts
         )
 
-    return span.each(is_undone)
+    return span.each(is_reverted)
 
 
 # The features that are computed for one commit of a range, by its index.
