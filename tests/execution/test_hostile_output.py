@@ -101,7 +101,7 @@ def test_an_error_in_one_case_is_an_untestable_outcome_of_that_case() -> None:
             raise ZeroDivisionError(case.name)
 
     runner = ProbeRunner.__new__(ProbeRunner)
-    runner.prober, runner.threshold, runner.observer = Prober(), None, None  # type: ignore[assignment]
+    runner.prober, runner.threshold = Prober(), None  # type: ignore[assignment]
     runner.progress = SimpleNamespace(error=notes.append)  # type: ignore[assignment]
     runner.stop = threading.Event()
     case, revision = SimpleNamespace(name="one"), SimpleNamespace(name="1.0")

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 TOKEN = "secret-token"
+LOGIN = "triage-bot"
 LIMIT = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
 
 
@@ -47,9 +48,9 @@ class LoopbackIssues:
 
     def writes(self) -> list[str]:
         """Return the requests that change something."""
-        return [request for request in self.requests if not request.startswith("GET")]
+        return [request for request in self.requests if not request.startswith("GET") and "graphql" not in request]
 
-    def add(self, body: str, *, title: str = "title", labels: list[str] | None = None) -> dict[str, Any]:
+    def add(self, body: str, *, title: str = "title", labels: list[str] | None = None, author: str = LOGIN) -> dict[str, Any]:
         """Open an issue."""
         number = len(self.issues) + 1
         names = labels if labels is not None else ["triage"]
@@ -63,16 +64,17 @@ class LoopbackIssues:
             "closed_at": None,
             "labels": [{"id": 1, "name": name, "url": f"{self.url}/label"} for name in names],
             "comments": 0,
+            "user": {"login": author},
             "url": f"{self.url}/repos/o/r/issues/{number}",
             "html_url": f"https://github.com/o/r/issues/{number}",
         }
         self.comments[number] = []
         return self.issues[number]
 
-    def say(self, number: int, body: str, association: str = "MEMBER") -> dict[str, Any]:
+    def say(self, number: int, body: str, author: str = LOGIN) -> dict[str, Any]:
         """Comment on an issue."""
         count = sum(map(len, self.comments.values()))
-        comment = {"id": 5000 + count, "body": body, "author_association": association, "url": f"{self.url}/comment/{count}"}
+        comment = {"id": 5000 + count, "body": body, "user": {"login": author}, "url": f"{self.url}/comment/{count}"}
         self.comments[number].append(comment)
         self.issues[number]["comments"] = len(self.comments[number])
         return comment
@@ -88,10 +90,12 @@ class LoopbackIssues:
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], sent: dict[str, Any]) -> tuple[Any, int]:
         """Return what a request answers, and its status."""
+        if path == "/graphql":
+            return {"data": {"viewer": {"login": LOGIN}}}, 200
         if match := re.fullmatch(r"/repos/o/r/issues(?:/(\d+)(/comments)?)?", path):
             number = int(match[1] or 0)
             if match[2]:
-                return (self.say(number, sent["body"], "NONE"), 201) if method == "POST" else (self.comments[number], 200)
+                return (self.say(number, sent["body"]), 201) if method == "POST" else (self.comments[number], 200)
             if method == "POST":
                 labels = sent.get("labels", []) if self.labels_allowed else []
                 return self.add(sent["body"], title=sent["title"], labels=labels), 201

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
 from triage.issues.github import GitHubIssues
 from triage.issues.plan import Action, ActionKind, NightFailure, NightResult, plan
-from triage.issues.tracked import TrackedIssue
+from triage.issues.tracked import Marker, TrackedIssue, hidden
 from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Revision
 
@@ -153,9 +153,21 @@ def test_only_labelled_issues_with_a_marker_are_read_and_comments_where_they_are
     synchronise(hub, night(1, "s"))
     hub.add("an issue of somebody else")
     hub.add(hub.issues[1]["body"], labels=["other"])
-    hub.say(1, "#triage invalid")
-    hub.say(1, "#triage undo", "NONE")
-    is_needed: list[Callable[[TrackedIssue], bool]] = [everything, lambda _: False]
-    read = [client(hub).read(needed) for needed in is_needed]
-    assert [[issue.number for issue in issues] for issues in read] == [[1], [1]]
-    assert [issues[0].standing.is_invalid for issues in read] == [True, False]
+    hub.say(1, hidden({"event": "fixed 3.4.0"}))
+    needed = [client(hub).read(needed) for needed in (everything, lambda _: False)]
+    assert [[(issue.number, set(issue.events)) for issue in issues] for issues in needed] == [
+        [(1, {"fixed 3.4.0"})],
+        [(1, set())],
+    ]
+
+
+def test_markers_of_other_authors_are_not_believed(hub: LoopbackIssues) -> None:
+    """A copied marker must not close the issue of a failure, nor stand for it."""
+    forged = Marker("s", ("case-s",), Revision("0.1", None, "2025-01-01")).text()
+    hub.add(forged, author="stranger")
+    synchronise(hub, night(1, "s"))
+    assert [issue["state"] for issue in hub.issues.values()] == ["open", "open"]
+    hub.say(2, hidden({"event": "fixed nightly:2025-07-02"}), "stranger")
+    synchronise(hub, night(2, passing=("case-s",)))
+    assert [issue["state"] for issue in hub.issues.values()] == ["open", "closed"]
+    assert len(hub.comments[2]) == 2, "the copied event does not replace our comment"

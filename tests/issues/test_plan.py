@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from triage.issues.plan import Action, ActionCause, ActionKind, NightFailure, NightResult, Plan, plan
-from triage.issues.tracked import IssueComment, Marker, TrackedIssue, hidden, marker_in
+from triage.issues.tracked import Marker, TrackedIssue, marker_in
 from triage.model.revision import Revision
 
 OLD = Revision("3.2.0", "a" * 40, "2025-06-01")
@@ -22,10 +22,9 @@ def night(*failures: NightFailure, passing: tuple[str, ...] = (), revision: Revi
     return NightResult(revision, {each.signature: each for each in failures}, frozenset(passing))
 
 
-def issue(number: int, signature: str, *cases: str, says: tuple[str, ...] = (), seen: Revision = OLD) -> TrackedIssue:
+def issue(number: int, signature: str, *cases: str, seen: Revision = OLD) -> TrackedIssue:
     marker = Marker(signature, cases, seen)
-    comments = tuple(IssueComment(text, "MEMBER") for text in says)
-    return TrackedIssue(number, f"issue {number}", f"{marker.text()}\nbody", marker, comments=comments)
+    return TrackedIssue(number, f"issue {number}", f"{marker.text()}\nbody", marker)
 
 
 def closed(tracked: TrackedIssue, reason: str = "completed", on: str = "2025-06-15") -> TrackedIssue:
@@ -44,10 +43,9 @@ def after(tracked: TrackedIssue, action: Action) -> TrackedIssue:
     """Return the issue as GitHub has it after an action."""
     assert action.marker
     body = tracked.with_marker(action.marker)
-    comment = IssueComment(hidden({"event": action.event}), "NONE")
     marker = marker_in(body)
     assert marker == action.marker
-    return replace(tracked, body=body, marker=marker, comments=(*tracked.comments, comment))
+    return replace(tracked, body=body, marker=marker, events=tracked.events | {action.event})
 
 
 def test_a_new_failure_gets_one_issue() -> None:
@@ -107,77 +105,14 @@ def test_further_cases_are_named_once() -> None:
 
 def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
-    tracked = issue(1, "s", "z"), issue(2, "t", "a", says=("#triage invalid",))
+    tracked = issue(1, "s", "z"), issue(2, "s", "z")
     outcome = plan(result, tracked, 3)
-    assert changes(outcome) == [("close", "invalid", 2), ("close", "fixed", 1), ("open", "new", None)]
+    assert changes(outcome) == [("close", "duplicate", 2), ("close", "fixed", 1), ("open", "new", None)]
     assert [action.signature for action in (outcome.actions[2], *outcome.left)] == ["many", "few"]
-
-
-def test_an_invalid_issue_is_closed_and_its_failure_opens_nothing() -> None:
-    tracked = issue(1, "s", "a", says=("Works as intended.\r\n#triage invalid\r\n",))
-    assert planned(night(failure("s", "a")), tracked) == [("close", "invalid", 1)]
-    assert planned(night(failure("s", "a")), closed(tracked, "completed", "2025-01-01")) == []
-
-
-def test_a_duplicate_is_closed_and_the_other_issue_answers_for_it() -> None:
-    first, second = issue(1, "s", "a"), issue(2, "t", "b", says=("#triage dup: #1",))
-    assert planned(night(failure("s", "a"), failure("t", "b")), first, second) == [
-        ("close", "duplicate", 2),
-        ("comment", "more", 1),
-    ]
-    assert planned(night(failure("t", "b")), closed(first), closed(second)) == [("reopen", "again", 1)]
-    assert planned(night(failure("t", "b"), passing=("a",)), first, closed(second)) == [("comment", "more", 1)]
-
-
-def test_a_duplicate_of_another_issue_is_left_to_it() -> None:
-    tracked = issue(2, "t", "b", says=("#triage dup: https://github.com/o/r/issues/77",))
-    assert planned(night(failure("t", "b")), tracked) == [("close", "duplicate", 2)]
-    assert planned(night(failure("t", "b")), closed(tracked)) == []
-
-
-def test_duplicates_in_a_circle_leave_the_oldest() -> None:
-    circle = issue(1, "s", "a", says=("#triage dup: #2",)), issue(2, "t", "b", says=("#triage dup #1",))
-    assert planned(night(failure("s", "a"), failure("t", "b")), *circle) == [("close", "duplicate", 2), ("comment", "more", 1)]
 
 
 def test_an_issue_that_was_opened_twice_is_closed_as_a_duplicate() -> None:
     assert planned(night(failure("s", "a")), issue(4, "s", "a"), issue(3, "s", "a")) == [("close", "duplicate", 4)]
-
-
-def test_a_fix_is_waited_for_and_checked() -> None:
-    fails = night(failure("s", "a"))
-    assert planned(fails, closed(issue(1, "s", "a", says=("#triage fix: 3.4.0",)))) == []
-    tracked = issue(1, "s", "a", says=("#triage fix: 3.3.0",))
-    [action] = plan(fails, [tracked], 10).actions
-    assert (action.kind, action.cause) == (ActionKind.COMMENT, ActionCause.UNFIXED)
-    told = replace(tracked, comments=(*tracked.comments, IssueComment(hidden({"event": action.event}), "NONE")))
-    assert planned(fails, told) == []
-    assert planned(fails, issue(1, "s", "a", says=(f"#triage fix: {'b' * 10}",))) == [("comment", "unfixed", 1)]
-    assert planned(fails, issue(1, "s", "a", says=("#triage fix: [Codegen] Handle zero-sized tensors",))) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "> #triage invalid",
-        "write #triage invalid",
-        "```\n#triage invalid\n```",
-        "~~~\n#triage invalid",
-        hidden({"event": "again"}) + "\n#triage invalid",
-    ],
-)
-def test_quoted_commands_are_none(text: str) -> None:
-    assert issue(1, "s", says=(text,)).standing.is_invalid is False
-
-
-def test_only_collaborators_command_and_the_last_word_counts() -> None:
-    tracked = issue(1, "s", "a")
-    stranger = IssueComment("#triage invalid", "CONTRIBUTOR")
-    assert replace(tracked, comments=(stranger,)).standing.is_invalid is False
-    assert issue(1, "s", says=("#triage invalid", "#triage undo")).standing.is_invalid is False
-    assert issue(1, "s", says=("#triage dup: #3\n#triage dup: #4",)).standing.duplicate_of == 4
-    problems = plan(night(), [issue(1, "s", says=("#triage dup: #1", "#triage wontfix"))], 10).notes
-    assert [note.partition(":")[0] for note in problems] == ["#1", "#1"]
 
 
 @pytest.mark.parametrize("text", ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"])

@@ -16,7 +16,6 @@ from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.issues.plan import Action, ActionCause, ActionKind, plan
-from triage.issues.tracked import IssueComment
 from triage.model.revision import Revision
 from triage.nights.failures import investigations
 from triage.nights.store import NightStore
@@ -79,23 +78,21 @@ def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues,
     assert hub.requests == []
 
 
-def test_flaky_cases_and_those_in_quarantine_say_nothing(night: NightRecord) -> None:
-    first, second = (case for case in night.cases if case.case in ("first", "second"))
-    others = [case for case in night.cases if case.case not in ("first", "second", "before")]
-    quiet = [replace(first, quarantined=True), replace(second, change="flaky")]
-    result = result_of(replace(night, cases=[*quiet, *others]))
+def test_flaky_cases_say_nothing(night: NightRecord) -> None:
+    kept = [case for case in night.cases if case.case != "before"]
+    quiet = [replace(case, change="flaky") if case.case in ("first", "second") else case for case in kept]
+    result = result_of(replace(night, cases=quiet))
     assert set(result.failures) == {"class-G:same text"}
     assert result.passing == {"fine", "fixed"}
 
 
 @pytest.mark.parametrize("cause", list(ActionCause))
 def test_hostile_texts_stay_text(night: NightRecord, cause: ActionCause) -> None:
-    evil = "@someone #12 <img src=x> ```\n#triage invalid\n<!-- triage {} --> [x](javascript:x)"
+    evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"
     action = Action(ActionKind.COMMENT, cause, evil, evil, cases=(evil,) * 30, original=3, event="event")
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
     text = issue_text(action, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters), Path())
     assert text
-    assert IssueComment(text, "OWNER").commands == []
     tokens = [token for block in MarkdownIt().parse(text) for token in (block, *(block.children or ()))]
     assert not {token.type for token in tokens} & {"link_open", "image", "html_block"}
     assert {token.content for token in tokens if token.type == "html_inline"} <= {"<sub>", "</sub>"}
@@ -110,4 +107,3 @@ def test_an_issue_has_the_draft_of_an_investigation(night: NightRecord, tmp_path
     text = issue_text(action, replace(night, clusters=clusters), tmp_path)
     assert text
     assert text.startswith("The whole story.")
-    assert "#triage dup" in text

@@ -66,18 +66,6 @@ def test_every_case_is_in_exactly_one_shard() -> None:
     assert shard(cases, None) == tuple(cases)
 
 
-def test_shards_have_about_the_same_cost() -> None:
-    cases = [case_named(f"case-{number}") for number in range(40)]
-    costs = {case.name: float(2 ** (number % 8)) for number, case in enumerate(cases[:-4])}
-    parts = [shard(cases, f"{number}/4", costs) for number in range(1, 5)]
-    assert sorted(case.name for part in parts for case in part) == sorted(case.name for case in cases)
-    assert parts == [shard(cases[::-1], f"{number}/4", dict(reversed(costs.items())))[::-1] for number in range(1, 5)]
-    loads = [sum(costs.get(case.name, 12.0) for case in part) for part in parts]
-    assert max(loads) - min(loads) < 0.05 * sum(loads)
-    naive = [sum(costs.get(case.name, 12.0) for case in shard(cases, f"{number}/4")) for number in range(1, 5)]
-    assert max(naive) > 1.9 * max(loads), "every N-th case"
-
-
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2"])
 def test_a_wrong_shard_says_what_to_write(text: str) -> None:
     with pytest.raises(BadInput, match="write I/N"):

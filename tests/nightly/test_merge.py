@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,30 +25,24 @@ from triage.report.registry import rendered
 FOUND_OUT = InvestigationRecord(budget_seconds=60.0, seconds=12.0)
 HISTORIES = {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "PP", "f": "FP", "g": "UU"}
 CASES = [case_named(name) for name in HISTORIES]
-COSTS = {"a": 1.0, "b": 90.0, "c": 30.0, "d": 30.0, "e": 20.0, "f": 15.0}
 
 
 def whole() -> NightRecord:
     return record_of(night_of(HISTORIES, old=0, new=1))
 
 
-def shards(count: int = 3, costs: Mapping[str, float] = {}) -> list[ShardResult]:
+def shards(count: int = 3) -> list[ShardResult]:
     """Return what the shards of a nightly report, the last one first."""
     results = []
     for number in range(count, 0, -1):
-        names = [case.name for case in shard(CASES, f"{number}/{count}", costs)]
+        names = [case.name for case in shard(CASES, f"{number}/{count}")]
         night = record_of(night_of({name: HISTORIES[name] for name in names}, old=0, new=1))
-        positions = {name: list(HISTORIES).index(name) for name in names} if costs else {}
-        total = len(positions) and len(CASES)
-        results.append(
-            ShardResult(Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}", positions=positions, total=total))
-        )
+        results.append(ShardResult(Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}")))
     return results
 
 
-@pytest.mark.parametrize("costs", [{}, COSTS])
-def test_merged_shards_are_the_night_of_one_machine(costs: Mapping[str, float]) -> None:
-    merged, expected = merge(shards(costs=costs)), whole()
+def test_merged_shards_are_the_night_of_one_machine() -> None:
+    merged, expected = merge(shards()), whole()
     assert merged.cases == expected.cases, "in the order of the recipes"
     assert [(cluster.signature, set(cluster.cases)) for cluster in merged.clusters] == [
         (cluster.signature, set(cluster.cases)) for cluster in expected.clusters
@@ -83,20 +77,6 @@ def change(number: int, alter: Callable[[NightRecord], NightRecord]) -> list[Sha
 def test_what_does_not_belong_together_is_refused(results: list[ShardResult], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         merge(results)
-
-
-def test_shards_of_machines_with_different_costs_are_refused() -> None:
-    own, other = shards(costs=COSTS), shards(costs={**COSTS, "f": 200.0})
-    with pytest.raises(BadInput, match="the same --costs"):
-        merge([other[0], *own[1:]])
-    lost = [replace(result, night=replace(result.night, cases=result.night.cases[:1])) for result in own]
-    lost = [
-        replace(result, night=replace(result.night, positions={case.case: result.night.positions[case.case]}))
-        for result in lost
-        for case in result.night.cases
-    ]
-    with pytest.raises(BadInput, match="4 cases are in no shard"):
-        merge(lost)
 
 
 def test_a_missing_or_stopped_shard_makes_the_night_partial() -> None:

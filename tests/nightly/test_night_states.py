@@ -1,10 +1,9 @@
-"""Every state of a case in every report: strictness, quarantine, flaky cases, and the limits of sizes."""
+"""Every state of a case in every report: strictness, flaky cases, and the limits of sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -13,10 +12,8 @@ from tests.bisect.letters import HistoryRunner, case_named, release_refs
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
 from triage.model.case import Expectation
-from triage.model.errors import BadInput
 from triage.nightly.compare import Night
 from triage.nightly.night import NightRun
-from triage.nightly.quarantine import quarantined
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
 from triage.report.night_issue import LONGEST as LONGEST_ISSUE
@@ -25,12 +22,11 @@ from triage.report.night_markdown import night_markdown
 from triage.report.night_record import ClusterRecord, NightRecord
 from triage.report.registry import rendered
 
-HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF", "apart": "PF"}
+HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF"}
 
 
 def night(
     unsteady: Collection[tuple[str, int]] = (),
-    apart: frozenset[str] = frozenset(),
     flaky: Collection[str] = (),
     **histories: str,
 ) -> Night:
@@ -38,7 +34,7 @@ def night(
     runner.unsteady = set(unsteady)
     old, new = release_refs(2)
     cases = [case_named(name, *([Expectation("class-F")] if name == "healed" else [])) for name in runner.histories]
-    run = NightRun(runner, cases, new, old, quarantined=apart, is_flaky=flaky.__contains__)  # type: ignore[arg-type]
+    run = NightRun(runner, cases, new, old, is_flaky=flaky.__contains__)  # type: ignore[arg-type]
     run.compare()
     return run.night()
 
@@ -60,11 +56,11 @@ def results(record: NightRecord) -> dict[str, str]:
 def test_a_case_that_earlier_nights_call_flaky_begins_nothing() -> None:
     record = record_of(night(flaky={"worse", "fine"}))
     assert (changes(record)["worse"], changes(record)["fine"]) == ("flaky", "passing")
-    assert {name for cluster in record.clusters for name in cluster.cases} == {"other", "unsteady", "apart"}
+    assert {name for cluster in record.clusters for name in cluster.cases} == {"other", "unsteady"}
 
 
-def test_flaky_cases_and_those_in_quarantine_are_apart_and_begin_nothing() -> None:
-    found = night({("unsteady", 0)}, frozenset({"apart"}))
+def test_flaky_cases_begin_nothing() -> None:
+    found = night({("unsteady", 0)})
     record = record_of(found)
     assert changes(record) == {
         "worse": "regressed",
@@ -73,7 +69,6 @@ def test_flaky_cases_and_those_in_quarantine_are_apart_and_begin_nothing() -> No
         "fine": "passing",
         "healed": "unexpected-pass",
         "unsteady": "flaky",
-        "apart": "regressed",
     }
     assert [pair.name for pair in found.new_failures] == ["worse", "other"]
     assert {name for cluster in record.clusters for name in cluster.cases} == {"worse", "other"}
@@ -85,30 +80,27 @@ def test_flaky_cases_and_those_in_quarantine_are_apart_and_begin_nothing() -> No
         "fine": "passed",
         "healed": "passed",
         "unsteady": "skipped",
-        "apart": "skipped",
     }
 
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_each_case_that_does_not_pass_is_named_in_text_and_markdown(name: str) -> None:
-    record = record_of(night({("unsteady", 0)}, frozenset({"apart"})))
+    record = record_of(night({("unsteady", 0)}))
     for text in (rendered(NightReport(record), "text"), night_markdown(record)):
         assert (name in text) is (name != "fine")
 
 
 @pytest.mark.parametrize(
-    ("histories", "apart", "strict", "code"),
+    ("histories", "strict", "code"),
     [
-        ({"worse": "PF"}, frozenset(), False, Exit.FOUND),
-        ({"worse": "PF", "fine": "PP"}, frozenset({"worse"}), False, Exit.OK),
-        ({"same": "FF"}, frozenset(), False, Exit.OK),
-        ({"healed": "PP"}, frozenset(), False, Exit.OK),
-        ({"healed": "PP"}, frozenset(), True, Exit.FOUND),
-        ({"healed": "PP", "fine": "PP"}, frozenset({"healed"}), True, Exit.OK),
+        ({"worse": "PF"}, False, Exit.FOUND),
+        ({"same": "FF"}, False, Exit.OK),
+        ({"healed": "PP"}, False, Exit.OK),
+        ({"healed": "PP"}, True, Exit.FOUND),
     ],
 )
-def test_the_exit_code_of_a_night(histories: dict[str, str], apart: frozenset[str], strict: bool, code: Exit) -> None:
-    record = replace(record_of(night(apart=apart, **histories)), strict=strict)
+def test_the_exit_code_of_a_night(histories: dict[str, str], strict: bool, code: Exit) -> None:
+    record = replace(record_of(night(**histories)), strict=strict)
     assert exit_of(record) is code
 
 
@@ -116,17 +108,6 @@ def test_strictness_makes_an_unexpected_pass_a_failure_in_junit() -> None:
     record = record_of(night(healed="PP"))
     assert results(record) == {"healed": "passed"}
     assert results(replace(record, strict=True)) == {"healed": "failure"}
-
-
-def test_a_list_of_cases_in_quarantine(tmp_path: Path) -> None:
-    cases = [case_named(name) for name in ("matmul[dtype=f16]", "matmul[dtype=f32]", "softmax")]
-    path = tmp_path / "quarantine.txt"
-    path.write_text("# unsteady\nmatmul[dtype=f16]  # a comment\n\nsoft*\ngone\n")
-    names, [problem] = quarantined(path, cases)
-    assert names == {"matmul[dtype=f16]", "softmax"}
-    assert (problem.path, problem.line) == (str(path), 5)
-    with pytest.raises(BadInput, match=r"missing\.txt"):
-        quarantined(tmp_path / "missing.txt", cases)
 
 
 def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> None:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,6 @@ def stop_when(
 def continued(tmp_path: Path, releases: FakeReleases, message: str) -> subprocess.CompletedProcess[str]:
     """Run the line that an interrupted command printed, as a shell does."""
     [line] = [line for line in message.splitlines() if line.startswith("  triage ")]
-    assert "--fresh" not in line
     env = environment(releases, tmp_path / "home")
     return subprocess.run(line, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
 
@@ -86,20 +84,6 @@ def test_a_stopped_comparison_is_reported_as_partial(releases: FakeReleases, tmp
     assert (answer["partial"], answer["stopped"], answer["not_compared"]) == (False, None, [])
     assert partial_property(tmp_path) is None
     assert len(releases.events("start")) <= 2 * len(CASES) + 1  # one compile was in flight
-
-
-def test_a_fresh_nightly_is_continued_without_compiling_finished_work_again(releases: FakeReleases, tmp_path: Path) -> None:
-    env = environment(releases, tmp_path / "home")
-    assert subprocess.run(NIGHTLY, cwd=tmp_path, env=env, capture_output=True, check=False).returncode == 1
-    first = Counter(releases.events("start"))
-    assert sum(first.values()) == 2 * len(CASES)
-    message = stop_when(tmp_path, releases, (*NIGHTLY, "--fresh"), lambda: len(releases.events("start")) >= 8 + 4)
-    stopped = len(releases.events("end")) - 8
-    done = continued(tmp_path, releases, message)
-    assert done.returncode == 1, done.stderr
-    assert json.loads((tmp_path / "out" / "nightly.json").read_text())["cached"] == stopped
-    ends = Counter(releases.events("end"))
-    assert ends == Counter({key: 2 * count for key, count in first.items()})
 
 
 @pytest.mark.slow

@@ -62,11 +62,6 @@ def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(night: NightRecor
     assert len(annotation_lines(replace(night, clusters=many[:10]), tmp_path)) == 10
 
 
-def test_a_failure_of_cases_in_quarantine_is_no_error(night: NightRecord, tmp_path: Path) -> None:
-    cases = [replace(case, quarantined=True) for case in night.cases]
-    assert annotation_lines(replace(night, cases=cases), tmp_path) == []
-
-
 def test_a_partial_night_is_a_warning(night: NightRecord, tmp_path: Path) -> None:
     *_, last = annotation_lines(replace(night, stopped="interrupted", not_compared=["x"]), tmp_path)
     assert parsed(last)[0] == "warning"

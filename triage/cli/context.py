@@ -37,13 +37,12 @@ def open_runner(
     jobs: int | None = None,
     *,
     fresh: bool = False,
-    after: int = 0,
     delivered: Path | None = None,
 ) -> Iterator[ProbeRunner]:
     """Open TRIAGE_HOME and yield a runner. On exit, compilers are stopped and the result store is closed.
 
-    `cases` are those to compile; their recipes may describe further compiler families. after: number of the last cached
-    result to ignore; fresh: ignore all that are there now; delivered: the folder of inputs that another machine prepared.
+    `cases` are those to compile; their recipes may describe further compiler families. fresh: ignore all
+    results that are cached now; delivered: the folder of inputs that another machine prepared.
     """
     stop = threading.Event()
     home = open_home()
@@ -52,16 +51,14 @@ def open_runner(
     evidence.shared = shared_evidence(stop)
     evidence.trusted = app.trust
     try:
-        app.after = after = evidence.last_number() if fresh else after
+        after = evidence.last_number() if fresh else 0
         with app.progress() as progress, ExitStack() as closing:
             registry = ToolchainRegistry(home, families, progress, stop)
             onnx = onnx_family()
             assert onnx.onnx_importer
             roots = partial(registry.python_roots, onnx.name)
             importers = OnnxImporters(onnx.onnx_importer, roots, stop)
-            inputs = Inputs(
-                home / "inputs", stop, fresh=after > 0 or fresh, onnx=importers, evidence=evidence, delivered=delivered
-            )
+            inputs = Inputs(home / "inputs", stop, fresh=fresh, onnx=importers, evidence=evidence, delivered=delivered)
             closing.callback(inputs.close)
             prober = Prober(
                 home,

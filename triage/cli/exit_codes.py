@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import ParamSpec, cast
+from typing import ParamSpec
 
 import typer
 
@@ -52,8 +52,7 @@ def command(function: Callable[P, Exit]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         def words() -> list[str]:
             resume = ["--resume"] if kwargs.get("resume") is False else []
-            after = cast(typer.Context, kwargs["context"]).obj.after if kwargs.get("fresh") else None
-            return _continuing(sys.argv[1:], resume, after)
+            return _continuing(sys.argv[1:], resume)
 
         with printed_streams():
             code = int(_exit_code(lambda: function(*args, **kwargs), words))
@@ -62,17 +61,10 @@ def command(function: Callable[P, Exit]) -> Callable[P, None]:
     return run
 
 
-def _continuing(words: Sequence[str], resume: Sequence[str], after: int | None) -> list[str]:
-    """Return the words of the command line that continues this one.
-
-    --fresh would compile again what is finished, and becomes --after-result. after: number of the last cached result that the
-    command ignores; None when it has compiled nothing yet.
-    """
+def _continuing(words: Sequence[str], resume: Sequence[str]) -> list[str]:
+    """Return the words of the command line that continues this one."""
     end = words.index("--") if "--" in words else len(words)  # what follows are paths
-    options = list(words[:end])
-    if after is not None:
-        options = [*(word for word in options if word != "--fresh"), "--after-result", str(after)]
-    return ["triage", *options, *resume, *words[end:]]
+    return ["triage", *words[:end], *resume, *words[end:]]
 
 
 def _exit_code(call: Callable[[], Exit], continuing: Callable[[], Sequence[str]]) -> int:

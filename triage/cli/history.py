@@ -12,7 +12,6 @@ from triage.bisect.history import History, histories
 from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import (
-    AfterOption,
     CasesOption,
     ExecutorOption,
     ForecastOption,
@@ -47,7 +46,6 @@ def history(
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     fresh: FreshOption = False,
-    after: AfterOption = 0,
     dry_run: ForecastOption = False,
     repo: Annotated[
         Path | None,
@@ -64,7 +62,7 @@ def history(
     """
     cases = cases_named(load_cases(paths, suite_config), case)
     context.obj.executor = executor
-    with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
         families = []

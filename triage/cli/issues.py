@@ -45,9 +45,8 @@ def sync(
     """Open, comment, reopen and close the issues of a repository by the failures of a night.
 
     Each failure signature has one issue, known by its label and a hidden marker. A new failure opens it, a comment adds
-    further cases, and a night in which all of its cases pass closes it. Lines `#triage fix: REV`, `#triage dup: NUMBER`,
-    `#triage invalid` and `#triage undo` in comments of collaborators are followed. The token comes from
-    GITHUB_TOKEN, the address of another server from GITHUB_API_URL.
+    further cases, and a night in which all of its cases pass closes it. The token comes
+    from GITHUB_TOKEN, the address of another server from GITHUB_API_URL.
 
     - `triage issues sync out --repo iree-org/iree` lists what would be changed
 
@@ -57,15 +56,17 @@ def sync(
         from triage.issues.github import PUBLIC_API, GitHubIssues
     except ModuleNotFoundError as error:
         raise EnvironmentFailure("this command needs PyGithub; install it with `pip install 'iree-triage[github]'`") from error
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+    if not re.fullmatch(r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII):
         raise BadInput(f"--repo {repository!r}: write OWNER/NAME, for example iree-org/iree")
-    token = os.environ.get("GITHUB_TOKEN")
+    token = os.environ.get("GITHUB_TOKEN", "").strip()
+    if not re.fullmatch("[!-~]*", token):
+        raise BadInput("GITHUB_TOKEN has characters that no token has; set it to the token alone")
     if apply and not token:
         raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
     source = read_night(report)
     result = result_of(source.night)
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
-    hub = GitHubIssues(repository, label, token, api)
+    hub = GitHubIssues(repository, label, token or None, api)
     planned = plan(result, hub.read(lambda issue: issue.is_open or issue.marker.signature in result.failures), limit)
     if not apply:
         dry = tuple((action, action.issue.number if action.issue else None) for action in planned.actions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,11 @@ from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
-    AfterOption,
     ExecutorOption,
     ForecastOption,
     FreshOption,
     GitHubOption,
     JobsOption,
-    NotifyOption,
     ProjectOption,
     RecipePaths,
     RepoOption,
@@ -30,21 +29,17 @@ from triage.cli.options import (
     format_option,
     rev_option,
 )
-from triage.cli.publish import Publisher
 from triage.cli.screen import print_stderr
 from triage.execution.runner import ProbeJob
 from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.outcome import Cause
-from triage.nightly.journal import NightJournal
 from triage.nightly.night import NightRun
-from triage.nightly.quarantine import quarantined
 from triage.nightly.shards import shard
 from triage.report.forecast import forecast
 from triage.report.night import NightReport, write_reports
 from triage.report.night_building import record_of, with_logs
-from triage.report.night_merge import read_night
 from triage.report.night_record import NightRecord
 from triage.report.registry import write_report
 
@@ -76,10 +71,6 @@ def nightly(
         str | None,
         typer.Option(metavar="DURATION", help="With --investigate: spend at most this long, such as 45m (default: no limit)."),
     ] = None,
-    quarantine: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="List of cases, a name or pattern a line, that are run but never fail the night."),
-    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 when a case passes that its recipe expects to fail.")
     ] = False,
@@ -99,19 +90,10 @@ def nightly(
         Path | None, typer.Option(metavar="DIR", help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
     ] = None,
     part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N shards.")] = None,
-    costs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="REPORT",
-            help="With --shard: balance by the times in this nightly.json of an earlier night (default: every N-th case).",
-        ),
-    ] = None,
     github: GitHubOption = False,
-    notify: NotifyOption = None,
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     fresh: FreshOption = False,
-    after: AfterOption = 0,
     trust: TrustOption = False,
     dry_run: ForecastOption = False,
     output: Annotated[str, format_option(NightReport)] = "text",
@@ -129,56 +111,60 @@ def nightly(
     - `triage nightly merge DIR... --out out` joins the results of shards
     """
     context.obj.trust = trust
-    publisher = Publisher(output, github, notify)
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
-    cases, positions = _shard_of(selection.cases, part, costs)
+    cases, positions = _shard_of(selection.cases, part)
     if investigate or reduce:
         _check_out(cases, out)
     bench_seconds = duration_of("--bench-time", bench_time)
     seconds = None if budget is None else duration_of("--budget", budget)
     if seconds is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
-    apart, problems = quarantined(quarantine, selection.cases) if quarantine else (frozenset(), ())
-    for problem in problems:
-        print_stderr(str(problem))
     context.obj.executor = executor
-    with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:
             planned = [ProbeJob(case, ref, fresh, after=runner.after) for case in cases for ref in (new, old)]
             later = "then those of --bisect, --reduce and --investigate for each new failure"
             write_report(forecast(runner, planned, what=later if bisect or reduce or investigate else None), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, apart, flaky_in_nights())
+        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, flaky_in_nights())
         run.positions, run.total = positions, len(selection.cases) if part else 0
-        reports = NightReports(run, out, publisher)
+        reports = NightReports(run, out, output, github)
         with reports.partial():
             run.compare()
             reports.write()
             if bench:
-                reports.begin("run times")
+                run.phase = "run times"
                 run.bench(threshold, bench_seconds)
             if bisect:
-                reports.begin("bisects")
+                run.phase = "bisects"
                 run.bisect(run.finder(repo, project), bench_seconds)
             report = reports.write()
             if out and (investigate or reduce):
                 from triage.cli.investigate import investigation
 
-                reports.begin("investigation" if investigate else "reductions")
+                run.phase = "investigation" if investigate else "reductions"
                 suite = paths, suite_config
                 steps = investigation(run, out, seconds, suite=suite, repo=repo, project=project, only_reduce=not investigate)
-                steps.started = reports.step
-                steps.open(run.night(), record_of(run.night()), fresh=fresh or after > 0)
+                steps.open(run.night(), record_of(run.night()), fresh=fresh)
                 reports.add = steps.added_to
                 # The reports are rewritten after each step, so that they are complete whenever the run is killed.
                 for _ in steps.run():
                     reports.write()
                 report = reports.write()
     store_night(report.night, out, cases)
-    publisher.publish(report)
+    publish(report, output, github=github)
     return Exit.FOUND if run.night().new_failures else exit_of(report.night)
+
+
+def publish(report: NightReport, output: str, *, github: bool) -> None:
+    """Print the report of a night, and show it in GitHub Actions."""
+    write_report(report, output)
+    if github:
+        from triage.report.github_actions import show_on_github
+
+        show_on_github(report, os.environ)
 
 
 def exit_of(night: NightRecord) -> Exit:
@@ -188,7 +174,7 @@ def exit_of(night: NightRecord) -> Exit:
         return Exit.FOUND
     if night.strict and night.unexpected():
         return Exit.FOUND
-    results = (result for case in night.cases if not case.quarantined for result in (case.baseline, case))
+    results = (result for case in night.cases for result in (case.baseline, case))
     code = exit_for_results((result.status, Cause(result.cause) if result.cause else None) for result in results)
     return Exit.OK if code is Exit.FOUND else code
 
@@ -197,39 +183,21 @@ def exit_of(night: NightRecord) -> Exit:
 class NightReports:
     """The reports of a nightly in progress.
 
-    out: their folder, if any; publisher: shows a report; journal: what `triage watch` follows; add: adds what is known
-    beyond the comparison.
+    out: their folder, if any; output, github: as the options; add: adds what is known beyond the comparison.
     """
 
     run: NightRun
     out: Path | None
-    publisher: Publisher
-    journal: NightJournal | None = None
+    output: str
+    github: bool
     add: Callable[[NightRecord], NightRecord] = lambda night: night
-
-    def __post_init__(self) -> None:
-        """Open the journal where there is a folder."""
-        if self.out:
-            run = self.run
-            names = (run.toolchain.revision.name, run.baseline.revision.name)
-            self.journal = run.runner.observer = NightJournal(run.runner, self.out, [case.name for case in run.cases], names)
-
-    def begin(self, phase: str) -> None:
-        """Note that a phase begins."""
-        self.run.phase = phase
-        if self.journal:
-            self.journal.phase(phase)
-
-    def step(self, name: str, case: str) -> None:
-        """Note that a step of an investigation begins."""
-        if self.journal:
-            self.journal.step(name, case)
 
     def write(self, stopped: str | None = None) -> NightReport:
         """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
         night = self.add(record_of(self.run.night(stopped), self.run.runner.internal_error))
-        night = with_logs(night, self.journal.log_of) if self.journal else night
-        return write_reports(night, self.out) if self.out else NightReport(night)
+        if self.out is None:
+            return NightReport(night)
+        return write_reports(with_logs(night, self.run.write_logs(self.out)), self.out)
 
     @contextmanager
     def partial(self) -> Iterator[None]:
@@ -244,13 +212,10 @@ class NightReports:
             try:
                 report = self.write(stopped)
                 store_night(report.night, self.out, self.run.cases)
-                self.publisher.publish(report)
+                publish(report, self.output, github=self.github)
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
             raise
-        finally:
-            if self.journal:
-                self.journal.done(stopped)
 
 
 def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
@@ -260,11 +225,9 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
     return revs[0] if revs else default
 
 
-def _shard_of(cases: Sequence[Case], part: str | None, costs: Path | None) -> tuple[Sequence[Case], dict[str, int]]:
-    """Return the cases of a shard and their positions among all. Raises BadInput for a shard or costs that cannot be used."""
-    if costs and part is None:
-        raise BadInput("--costs balances shards; pass --shard I/N")
-    chosen = shard(cases, part, read_night(costs).night.costs() if costs else {})
+def _shard_of(cases: Sequence[Case], part: str | None) -> tuple[Sequence[Case], dict[str, int]]:
+    """Return the cases of a shard and their positions among all. Raises BadInput for a shard that cannot be used."""
+    chosen = shard(cases, part)
     names = {case.name for case in chosen} if part else set()
     return chosen, {case.name: position for position, case in enumerate(cases) if case.name in names}
 

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from triage.cli.exit_codes import Exit, command
-from triage.cli.nightly import exit_of
+from triage.cli.nightly import exit_of, publish
 from triage.cli.nights import store_night
-from triage.cli.options import GitHubOption, NotifyOption, format_option
-from triage.cli.publish import Publisher
+from triage.cli.options import GitHubOption, format_option
 from triage.report.night import NightReport, write_reports
 from triage.report.night_merge import merge, move_files, read_night
 
@@ -25,7 +24,6 @@ def nightly_merge(
         bool, typer.Option("--allow-missing", help="Report a night with missing shards, marked as partial.")
     ] = False,
     github: GitHubOption = False,
-    notify: NotifyOption = None,
     output: Annotated[str, format_option(NightReport)] = "text",
 ) -> Exit:
     """Join the results of a nightly's shards into one report, as one machine would have written it.
@@ -35,10 +33,9 @@ def nightly_merge(
 
     - `triage nightly merge shards/* --out out --github`
     """
-    publisher = Publisher(output, github, notify)
     shards = [read_night(folder) for folder in folders]
     night = merge(shards, allow_missing=allow_missing)
     report = write_reports(move_files(shards, night, out), out) if out else NightReport(night)
     store_night(report.night, out)
-    publisher.publish(report)
+    publish(report, output, github=github)
     return exit_of(report.night)

@@ -1,4 +1,4 @@
-"""`triage nights`: list, show, compare, prune and import stored nights."""
+"""`triage nights`: list, show and prune stored nights."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from triage.nights.store import NightStore
 from triage.report.elements import plural
 from triage.report.housekeeping import HousekeepingReport
 from triage.report.night import NightReport
-from triage.report.night_merge import read_night
 from triage.report.night_record import NightRecord
-from triage.report.nights import ImportedNightsShape, NightsComparisonReport, PrunedNightsShape, StoredNightsReport
+from triage.report.nights import PrunedNightsShape, StoredNightsReport
 from triage.report.registry import write_report
 from triage.report.stored_nights import record_in, stored_night
 from triage.toolchains.home import open_home
@@ -31,7 +30,7 @@ from triage.toolchains.home import open_home
 if TYPE_CHECKING:  # numpy is slow to import
     from triage.nights.history import NightsHistory
 
-app = typer.Typer(no_args_is_help=True, help="List, compare, import and prune stored nights.")
+app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
 _NIGHT = "A night's number, its date, `latest` or `previous`"
 
 
@@ -90,21 +89,6 @@ def show_night(
     return Exit.OK
 
 
-@app.command("compare")
-@command
-def compare_nights(
-    before: Annotated[str, typer.Argument(metavar="[BEFORE]", help=f"{_NIGHT}.")] = "previous",
-    after: Annotated[str, typer.Argument(metavar="[AFTER]", help=f"{_NIGHT}.")] = "latest",
-    output: Annotated[str, format_option(NightsComparisonReport)] = "text",
-) -> Exit:
-    """List the cases whose results differ between two nights. Exit 1 when a case regressed or fails in a different way."""
-    store = open_nights()
-    nights = whole_night(store, before), whole_night(store, after)
-    report = NightsComparisonReport(*nights, *map(record_in, nights))
-    write_report(report, output)
-    return Exit.FOUND if report.has_regressed else Exit.OK
-
-
 @app.command("prune")
 @command
 def prune_nights(
@@ -127,31 +111,6 @@ def prune_nights(
     store.remove(doomed)
     shape = PrunedNightsShape(sorted(doomed), len(heads) - len(doomed))
     write_report(HousekeepingReport(shape, [Text(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")]), output)
-    return Exit.OK
-
-
-@app.command("import")
-@command
-def import_nights(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files `nightly.json`, or folders with one.")],
-    output: Annotated[str, format_option(HousekeepingReport)] = "text",
-) -> Exit:
-    """Store the nights of earlier reports, also those of other machines.
-
-    A file without the time of its night counts from the time when the file was written. A night that is stored already is
-    skipped.
-    """
-    read = [(path, read_night(path).night) for path in files]  # all of them before anything is stored
-    store = open_nights()
-    added, known = [], []
-    for path, night in read:
-        folder = path if path.is_dir() else path.parent
-        written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        number = store.add(stored_night(night, folder, written))
-        known += [str(path)] if number is None else []
-        added += [] if number is None else [number]
-    text = f"{plural(len(added), 'night')} added, {len(known)} known already"
-    write_report(HousekeepingReport(ImportedNightsShape(added, known), [Text(text)]), output)
     return Exit.OK
 
 

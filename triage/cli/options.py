@@ -59,15 +59,6 @@ JobsOption = Annotated[
     typer.Option("--jobs", "-j", min=1, help="Compiles to run at once (default: one per core, as memory allows)."),
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Compile again instead of using cached results.")]
-AfterOption = Annotated[
-    int,
-    typer.Option(
-        "--after-result",
-        metavar="N",
-        min=0,
-        help="Use only cached results after number N (default: all); an interrupted --fresh prints this to continue.",
-    ),
-]
 ExecutorOption = Annotated[
     str | None,
     typer.Option(
@@ -91,16 +82,6 @@ GitHubOption = Annotated[
     bool,
     typer.Option(
         "--github", help="Print annotations for GitHub Actions, and append to GITHUB_STEP_SUMMARY and GITHUB_OUTPUT where set."
-    ),
-]
-NotifyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--notify",
-        metavar="URL",
-        envvar="TRIAGE_NOTIFY",
-        show_envvar=False,
-        help="Send a short message to this apprise URL; repeatable (default: the URLs in TRIAGE_NOTIFY).",
     ),
 ]
 ProjectOption = Annotated[

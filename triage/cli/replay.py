@@ -10,7 +10,7 @@ import typer
 
 from triage.cli.context import check_compilers, failure_names, open_runner, select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import AfterOption, FreshOption, JobsOption, format_option, rev_option
+from triage.cli.options import FreshOption, JobsOption, format_option, rev_option
 from triage.model.outcome import Untestable
 from triage.reduce.reproducer import Replay, open_reproducers
 from triage.reduce.reproducer import replay as replay_all
@@ -28,7 +28,6 @@ def replay(
     ] = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
-    after: AfterOption = 0,
     output: Annotated[str, format_option(ReplayReport)] = "text",
 ) -> Exit:
     """Compile reproducers again and report whether each still fails in the same way.
@@ -47,7 +46,7 @@ def replay(
     cases = [reproducer.case for reproducer in reproducers]
     check_compilers(cases)
     revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
-    with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         replays = replay_all(runner, reproducers, revs_of, after=runner.after)
     write_report(ReplayReport(replays), output)
     return _exit_of(replays)

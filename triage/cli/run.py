@@ -9,7 +9,6 @@ import typer
 from triage.cli.context import cases_named, load_cases, open_runner, refs_of, select_families
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import (
-    AfterOption,
     CasesOption,
     DryRunOption,
     ExecutorOption,
@@ -38,7 +37,6 @@ def run(
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     fresh: FreshOption = False,
-    after: AfterOption = 0,
     dry_run: DryRunOption = False,
     output: Annotated[str, format_option(RunReport)] = "text",
 ) -> Exit:
@@ -54,7 +52,7 @@ def run(
     """
     cases = cases_named(load_cases(paths, suite_config), case)
     context.obj.executor = executor
-    with open_runner(context.obj, cases, jobs, fresh=fresh, after=after) as runner:
+    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         selections = [
             (selection.cases, refs_of(runner, selection.family, selection.revs))
             for selection in select_families(cases, toolchain or ["installed"])

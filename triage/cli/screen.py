@@ -146,12 +146,11 @@ def _fit(text: str) -> str:
 
 @dataclass(slots=True)
 class AppContext:
-    """The options that hold for every command. `after`: number of the last cached result that --fresh ignores; `trust`: results
-    of other machines count as this machine's own; executor: where compiles run, None for TRIAGE_EXECUTOR or this machine.
+    """The options that hold for every command. `trust`: results of other machines count as this machine's
+    own; executor: where compiles run, None for TRIAGE_EXECUTOR or this machine.
     """
 
     quiet: bool = False
-    after: int | None = None
     trust: bool = False
     executor: str | None = None
 

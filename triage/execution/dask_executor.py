@@ -230,9 +230,6 @@ class DaskExecutor:
         """Send jobs to one worker, which makes them in turn."""
         files = {digest: path for sent in jobs for digest, path in sent.files.items()}
         needs = {name: max(sent.needs.get(name, 0.0) for sent in jobs) for sent in jobs for name in sent.needs}
-        for sent in jobs:
-            if self.runner.observer and not sent.job.trial:
-                self.runner.observer.started(sent.job)
         avoid = {worker for sent in jobs for worker in sent.problems}
         future = self.cluster.submit([sent.remote for sent in jobs], files, needs, avoid)
         running[future] = jobs
@@ -270,8 +267,6 @@ class DaskExecutor:
                 if probe is None:
                     self._send([sent], running, done)
                     continue
-                if self.runner.observer and not sent.job.trial:
-                    self.runner.observer.ended(sent.job, probe)
                 yield probe
 
     def _judged(self, sent: _Sent, future: Future, answer: RemoteAnswer | None, records: Sequence[Record]) -> Probe | None:

@@ -81,16 +81,6 @@ class RunJudge(Protocol):
         """Return the probe of a compile as the run of its program judges it."""
 
 
-class ProbeObserver(Protocol):
-    """Hears of every probe. Calls come from several threads."""
-
-    def started(self, job: ProbeJob) -> None:
-        """A probe starts."""
-
-    def ended(self, job: ProbeJob, probe: Probe) -> None:
-        """A probe has ended."""
-
-
 class CaseProber(Protocol):
     """Makes the probes of a search."""
 
@@ -211,7 +201,6 @@ class ProbeRunner:
         self.memory_mb = memory().available * _USABLE / (1 << 20)
         self._installed: set[tuple[str, str]] = set()
         self.compiles = 0  # made so far, cached answers not counted
-        self.observer: ProbeObserver | None = None
         self.connect: Callable[[], Cluster] | None = None  # to a cluster, when the first job needs it
         self.build_workers: Callable[[], BuildWorkers] | None = None  # the same one, also where probes are made here
 
@@ -247,7 +236,7 @@ class ProbeRunner:
             return self.prober.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled)
         job = ProbeJob(case, ref, trial=Trial(naming, attempt), cancelled=cancelled)
         # A stop signal of its own, because the end of one trial does not end the others.
-        local = Scheduler(self.registry.obtain, self._guarded, self._reservation, threading.Event(), 1, self.memory_mb)
+        local = Scheduler(self.registry.obtain, self._probe, self._reservation, threading.Event(), 1, self.memory_mb)
         [probe] = self.connect().executor(self, local).run([job])
         return probe
 
@@ -310,9 +299,6 @@ class ProbeRunner:
                 unknown.append(job)
                 continue
             recalled += 1
-            if self.observer:
-                self.observer.started(job)
-                self.observer.ended(job, probe)
             yield probe
         if unknown and self.connect and not all(job.here for job in unknown):
             yield from self.connect().executor(self, scheduler).run(unknown)
@@ -341,14 +327,6 @@ class ProbeRunner:
 
     def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
-        if self.observer:
-            self.observer.started(job)
-        probe = self._guarded(job, toolchain)
-        if self.observer:
-            self.observer.ended(job, probe)
-        return probe
-
-    def _guarded(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         try:
             return self._judged(job, toolchain)
         except (TriageError, OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,14 +23,11 @@ _SLOWER = 5.0  # seconds that a case may fail later than the fastest and still r
 
 @dataclass
 class Investigation:
-    """An investigation in progress. steps: those to do, in this order; started: is called with the step and the case when a
-    step begins.
-    """
+    """An investigation in progress. steps: those to do, in this order."""
 
     setting: InvestigationSetting
     budget: Budget
     steps: Sequence[InvestigationStep] = STEPS
-    started: Callable[[str, str], None] = lambda _step, _case: None
     clusters: list[ClusterInWork] = field(default_factory=list)
 
     def open(self, night: Night, record: NightRecord, *, fresh: bool = False) -> None:
@@ -132,7 +129,6 @@ class Investigation:
             return False
         began = time.monotonic()
         self.setting.runner.progress.note(f"{step.name}: {cluster.case.name}")
-        self.started(step.name, cluster.case.name)
         cluster.allowance = self._allowance(step)
         status, reason = self._attempt(cluster, step)
         self._note(cluster, step, status, reason, began)

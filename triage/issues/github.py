@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
 from github import Auth, Github, GithubException, GithubRetry
 from github.GithubException import BadAttributeException
 from github.Issue import Issue
-from github.IssueComment import IssueComment as GitHubComment
 from requests import RequestException
 from urllib3.exceptions import HTTPError
 
 from triage.issues.plan import Action, ActionCause, ActionKind
-from triage.issues.tracked import IssueComment, Marker, TrackedIssue, hidden, marker_in
+from triage.issues.tracked import Marker, TrackedIssue, event_in, hidden, marker_in
 from triage.model.errors import EnvironmentFailure
 
 PUBLIC_API = "https://api.github.com"
@@ -50,7 +50,10 @@ class _Retry(GithubRetry):
 
 
 class GitHubIssues:
-    """The issues of one repository that carry a label and a marker."""
+    """The issues of one repository that carry a label and a marker, and that the owner of the token wrote.
+
+    Anybody can copy a marker into an issue or a comment of their own, so only texts by the token's own login count.
+    """
 
     def __init__(self, repository: str, label: str, token: str | None, api: str = PUBLIC_API, pause: float = 1.0) -> None:
         """api: base URL; pause: seconds between two changes, and before a look whether a failed one was made."""
@@ -60,7 +63,7 @@ class GitHubIssues:
         self._label = label
         self._pause = pause
         self._repository_name = repository
-        self._repository = Github(
+        self._github = Github(
             base_url=api,
             auth=auth,
             retry=retry,
@@ -68,21 +71,26 @@ class GitHubIssues:
             lazy=True,
             seconds_between_requests=None,
             seconds_between_writes=pause,
-        ).get_repo(repository)
+        )
+        self._repository = self._github.get_repo(repository)
+        self._has_token = token is not None
         self._issues: dict[int, Issue] = {}  # those that `read` returned, by number
 
     def read(self, needs_comments: Callable[[TrackedIssue], bool]) -> list[TrackedIssue]:
-        """Return all issues with label and marker. needs_comments: the issues whose comments are read, too."""
+        """Return all issues with label and marker that the token's owner wrote; without a token those of all authors.
+
+        needs_comments: the issues whose comments are read, too.
+        """
         with self._errors("read the issues"):
             tracked = []
             for issue in _each(self._repository.get_issues(state="all", labels=[self._label])):
                 marker = None if "/pull/" in issue.html_url else marker_in(issue.body or "")
-                if marker is None:
+                if marker is None or not self._is_ours(issue):
                     continue
                 self._issues[issue.number] = issue
                 without = _tracked(issue, marker)
-                comments = map(_comment, _each(issue.get_comments())) if issue.comments and needs_comments(without) else ()
-                tracked.append(replace(without, comments=tuple(comments)))
+                events = self._events(issue) if issue.comments and needs_comments(without) else frozenset[str]()
+                tracked.append(replace(without, events=events))
             return tracked
 
     def apply(self, action: Action, text: str | None) -> int:
@@ -97,7 +105,7 @@ class GitHubIssues:
                 body = f"{hidden({'event': action.event})}\n{text}"
                 self._once(
                     lambda: issue.create_comment(body),
-                    lambda: any(_comment(comment).event == action.event for comment in _each(issue.get_comments())),
+                    lambda: action.event in self._events(issue),
                 )
             changes: dict[str, Any] = {}
             if action.kind is ActionKind.CLOSE:
@@ -121,7 +129,7 @@ class GitHubIssues:
             newest = self._repository.get_issues(state="all", labels=[self._label], sort="created", direction="desc")
             for issue in newest.get_page(0):
                 marker = marker_in(issue.body or "")
-                if marker and marker.signature == action.signature:
+                if marker and marker.signature == action.signature and self._is_ours(issue):
                     return issue
             return None
 
@@ -148,6 +156,22 @@ class GitHubIssues:
             if written := existing():
                 return written
         raise AssertionError
+
+    @cached_property
+    def _login(self) -> str | None:
+        """The login of the token's owner. Tokens of GitHub Actions can ask for it only through GraphQL."""
+        if not self._has_token:
+            return None
+        _, answer = self._github.requester.graphql_query("query { viewer { login } }", {})
+        return str(answer["data"]["viewer"]["login"]).lower()
+
+    def _is_ours(self, written: Any) -> bool:
+        """Return whether the token's owner wrote an issue or a comment."""
+        return self._login is None or (written.user is not None and str(written.user.login).lower() == self._login)
+
+    def _events(self, issue: Issue) -> frozenset[str]:
+        events = (event_in(comment.body or "") for comment in _each(issue.get_comments()) if self._is_ours(comment))
+        return frozenset(event for event in events if event)
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:
@@ -186,7 +210,3 @@ def _tracked(issue: Issue, marker: Marker) -> TrackedIssue:
         state_reason=issue.state_reason,
         closed_at=issue.closed_at.date().isoformat() if issue.closed_at else None,
     )
-
-
-def _comment(comment: GitHubComment) -> IssueComment:
-    return IssueComment(comment.body or "", comment.author_association)

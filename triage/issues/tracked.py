@@ -1,22 +1,18 @@
-"""An issue that stands for a failure signature: its hidden marker, and the commands in the comments of collaborators."""
+"""An issue that stands for a failure signature: its hidden marker, and the events in its comments."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from triage.model.revision import Revision
 
-COLLABORATORS = ("OWNER", "MEMBER", "COLLABORATOR")
 _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_COMMAND = re.compile(r"^#triage[ \t]+(\w+)[ \t]*:?[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_NUMBER = re.compile(r"(?:#|/issues/|^)(\d{1,9})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +45,10 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
-class IssueComment:
-    """A comment. association: the author's, as GitHub names it; event: of this program's own comments."""
-
-    body: str
-    association: str
-
-    @property
-    def event(self) -> str | None:
-        return _hidden_in(self.body).get("event")
-
-    @property
-    def commands(self) -> list[tuple[str, str]]:
-        """The commands outside of code blocks, with their arguments. Other people's have none."""
-        if self.association not in COLLABORATORS or self.event is not None:
-            return []
-        return _COMMAND.findall(_FENCE.sub("", self.body.replace("\r\n", "\n")))
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What collaborators say of an issue. fix: the revision or commit that fixes it; problems: commands that say nothing."""
-
-    fix: str | None = None
-    duplicate_of: int | None = None
-    is_invalid: bool = False
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class TrackedIssue:
-    """An issue with the marker of this program. state_reason, closed_at: as GitHub has them, of a closed issue."""
+    """An issue with the marker of this program. state_reason, closed_at: as GitHub has them, of a closed issue; events: what
+    this program has commented on.
+    """
 
     number: int
     title: str
@@ -88,31 +57,7 @@ class TrackedIssue:
     is_open: bool = True
     state_reason: str | None = None
     closed_at: str | None = None
-    comments: tuple[IssueComment, ...] = ()
-
-    @property
-    def standing(self) -> Standing:
-        """What all commands together say; a later one overrides an earlier one."""
-        standing = Standing()
-        for verb, argument in (command for comment in self.comments for command in comment.commands):
-            number = _NUMBER.search(argument)
-            match verb:
-                case "fix" if argument:
-                    standing = replace(standing, fix=argument)
-                case "dup" if number and int(number[1]) != self.number:
-                    standing = replace(standing, duplicate_of=int(number[1]))
-                case "invalid":
-                    standing = replace(standing, is_invalid=True)
-                case "undo":
-                    standing = Standing(problems=standing.problems)
-                case _:
-                    standing = replace(standing, problems=(*standing.problems, f"#triage {verb} {argument}".rstrip()))
-        return standing
-
-    @property
-    def events(self) -> set[str]:
-        """The events that this program has commented on."""
-        return {comment.event for comment in self.comments if comment.event}
+    events: frozenset[str] = frozenset()
 
     def with_marker(self, marker: Marker) -> str:
         """Return the body with another marker."""
@@ -142,6 +87,12 @@ def is_older(name: str, other: str) -> bool:
         return Version(name) < Version(other)
     except InvalidVersion:
         return False
+
+
+def event_in(body: str) -> str | None:
+    """Return the event that a comment of this program is about."""
+    event = _hidden_in(body).get("event")
+    return event if isinstance(event, str) else None
 
 
 def _hidden_in(body: str) -> Mapping[str, Any]:

@@ -76,7 +76,7 @@ class Pair:
     """One case on both toolchains.
 
     bisections: the changes that introduced and, in newer releases, fixed its failure; compiles: the times of its compile,
-    where they were measured again; runs: the times of its functions; quarantined: it never fails the night.
+    where they were measured again; runs: the times of its functions.
     """
 
     baseline: Probe
@@ -85,7 +85,6 @@ class Pair:
     bisections: tuple[Bisection, ...] = ()
     compiles: CompileTimes | None = None
     runs: tuple[RunTimes, ...] = ()
-    quarantined: bool = False
 
     @property
     def name(self) -> str:
@@ -103,7 +102,7 @@ class Pair:
     @property
     def is_new_failure(self) -> bool:
         """Whether the case fails the night."""
-        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED) and not self.quarantined
+        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
     @property
     def changed(self) -> Failure | None:
@@ -155,8 +154,7 @@ class Night:
     @property
     def new_failures(self) -> tuple[Pair, ...]:
         """The pairs that fail the night: those that regressed, then those with another failure than before."""
-        pairs = (*self.of(CaseChangeKind.REGRESSED), *self.of(CaseChangeKind.CHANGED))
-        return tuple(pair for pair in pairs if not pair.quarantined)
+        return (*self.of(CaseChangeKind.REGRESSED), *self.of(CaseChangeKind.CHANGED))
 
     def compiled(self, pace: Pace) -> tuple[tuple[str, CompileTimes], ...]:
         """Return the cases whose compile times were measured again with this verdict, the slowest first."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
@@ -13,10 +15,11 @@ from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import Probe
+from triage.model.outcome import Failed, Probe
 from triage.nightly.compare import CaseChangeKind, Night, Pair, RunTimes, pair_up
 from triage.nightly.origin import OriginFinder, finder_between
 from triage.nightly.times import compile_times, run_times
+from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -25,8 +28,7 @@ class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
     phase: what is being done; after: number of the last cached result to ignore; fail_on_slower, shard, strict, scope,
-    positions, total: as in `Night`; quarantined: names of cases that never fail the night; is_flaky: whether earlier
-    nights show that a case is flaky.
+    positions, total: as in `Night`; is_flaky: whether earlier nights show that a case is flaky.
     """
 
     runner: ProbeRunner
@@ -37,7 +39,6 @@ class NightRun:
     fail_on_slower: bool = False
     shard: str | None = None
     strict: bool = False
-    quarantined: frozenset[str] = frozenset()
     is_flaky: Callable[[str], bool] = lambda _: False
     phase: str = "comparison"
     scope: str | None = None
@@ -45,6 +46,7 @@ class NightRun:
     total: int = 0
     _probes: list[Probe] = field(default_factory=list)
     _pairs: tuple[Pair, ...] | None = None  # None until every case is compared
+    _logs: dict[tuple[str, str], str] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -59,7 +61,6 @@ class NightRun:
         toolchain, baseline = self.toolchain.revision, self.baseline.revision
         names = [case.name for case in self.cases]
         pairs = self._pairs if self._pairs is not None else pair_up(self._probes, toolchain.name, baseline.name, names)
-        pairs = tuple(replace(pair, quarantined=pair.name in self.quarantined) for pair in pairs)
         revisions = {probe.revision.name: probe.revision for probe in self._probes}
         known = {pair.name for pair in pairs}
         return Night(
@@ -94,6 +95,23 @@ class NightRun:
                 replace(pair, compiles=compile_times(self.runner, pair.probe.case, *refs)) if pair.is_suspicious else pair
             )
         )
+
+    def write_logs(self, out: Path) -> Mapping[tuple[str, str], str]:
+        """Write the output of each failure that has no file yet; return all paths below the folder by case and revision."""
+        refs = {ref.revision.name: ref for ref in (self.baseline, self.toolchain)}
+        for probe in self._probes:
+            key = probe.case.name, probe.revision.name
+            if key in self._logs or not isinstance(probe.outcome, Failed):
+                continue
+            text = self.runner.prober.output(probe.case, self.runner.registry.obtain(refs[probe.revision.name]))
+            if not text:
+                continue
+            stem = f"logs/{_file_name(probe.revision.name)}/{_file_name(probe.case.name)}"
+            numbers = (f"-{number}" if number > 1 else "" for number in count(1))
+            self._logs[key] = next(path for number in numbers if (path := f"{stem}{number}.log") not in self._logs.values())
+            with disk_errors("write a log"):
+                write_whole(out / self._logs[key], text)
+        return self._logs
 
     def _steady(self, pair: Pair) -> Pair:
         """Return a pair whose change is flaky where a result, or the case in earlier nights, changed with nothing changed."""
@@ -163,3 +181,7 @@ class NightRun:
         for index, pair in enumerate(pairs):
             pairs[index] = change(pair)
             self._pairs = tuple(pairs)
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[-100:] or "case"

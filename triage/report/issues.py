@@ -27,17 +27,15 @@ _REASONS = {
     ActionCause.NEW: "{cases} regressed",
     ActionCause.AGAIN: "{cases} failed again",
     ActionCause.MORE: "{cases} more",
-    ActionCause.UNFIXED: "still fails with the fix",
     ActionCause.FIXED: "{cases} passed",
-    ActionCause.INVALID: "called invalid",
     ActionCause.DUPLICATE: "duplicate of #{original}",
 }
 
 
 @dataclass(frozen=True)
 class ActionShape(Shape):
-    """A change. action: open, comment, reopen or close; issue: null where it is to be opened; cause: new, again, more, unfixed,
-    fixed, invalid or duplicate.
+    """A change. action: open, comment, reopen or close; issue: null where it is to be opened; cause: new, again, more, fixed
+    or duplicate.
     """
 
     action: str
@@ -51,7 +49,7 @@ class ActionShape(Shape):
 @dataclass(frozen=True)
 class IssuesShape(Shape):
     """JSON of `triage issues sync`. applied: Whether the changes were made; left: those that --limit leaves for the next time;
-    notes: issues that are left alone, and commands that are not understood.
+    notes: issues that are left alone.
     """
 
     repository: str
@@ -87,8 +85,8 @@ class IssuesReport(Report):
 
 
 def result_of(night: NightRecord) -> NightResult:
-    """Return what a night says of failures. Flaky cases and those in quarantine say nothing."""
-    cases = [case for case in night.cases if not case.quarantined and case.change != CaseChangeKind.FLAKY]
+    """Return what a night says of failures. Flaky cases say nothing."""
+    cases = [case for case in night.cases if case.change != CaseChangeKind.FLAKY]
     groups: dict[str, list[CaseRecord]] = {}
     for case in cases:
         if case.failure and case.status in FAILING:

@@ -17,7 +17,6 @@ from triage.nightly.compare import CaseChangeKind
 from triage.report.bisection import BisectShape
 from triage.report.elements import failure_text, numbers_text, plural
 from triage.report.night_phrases import (
-    QUARANTINE,
     TITLES,
     case_failure,
     cluster_lines,
@@ -161,7 +160,6 @@ class NightReport(MarkdownReport, SuiteReport):
                     yield from _case_lines(case, clusters.get(case.case))
         yield from _short_section(TITLES[CaseChangeKind.FAILING], night.of(CaseChangeKind.FAILING), "red")
         yield from _short_section(TITLES[CaseChangeKind.FLAKY], night.of(CaseChangeKind.FLAKY), "yellow")
-        yield from _short_section(QUARANTINE, [case for case in night.cases if case.quarantined], "dim")
         if passes := night.unexpected():
             yield Text(
                 f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
@@ -329,8 +327,6 @@ def _suite_case(night: NightRecord, case: CaseRecord, cluster: ClusterRecord | N
     """Report regressions and different failures as failures, and other failures and untestable cases as skipped."""
     name, group, seconds = case.case, case.recipe, case.metrics.get("compile_seconds", 0.0)
     failure = case_failure(case)
-    if case.quarantined:
-        return SuiteCase(name, group, seconds, skipped=f"in quarantine: {failure_text(failure) if failure else case.status}")
     if case.counts and failure:
         example = example_text(cluster, name) if cluster else None
         known = [*([example] if example else []), *(cluster_lines(cluster) if cluster else ())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from triage.execution.benchmark import Series
@@ -57,11 +57,11 @@ def record_of(night: Night, explain: Callable[[str, Exception], Untestable] | No
     )
 
 
-def with_logs(night: NightRecord, log_of: Callable[[str, str], str | None]) -> NightRecord:
-    """Return the record with the paths of logs. log_of: from a case and a revision to a path, None where there is none."""
+def with_logs(night: NightRecord, logs: Mapping[tuple[str, str], str]) -> NightRecord:
+    """Return the record with the paths of logs. logs: paths by case and revision."""
     names = night.toolchain.name, night.baseline.name
     cases = [
-        replace(case, log=log_of(case.case, names[0]), baseline=replace(case.baseline, log=log_of(case.case, names[1])))
+        replace(case, log=logs.get((case.case, names[0])), baseline=replace(case.baseline, log=logs.get((case.case, names[1]))))
         for case in night.cases
     ]
     return replace(night, cases=cases)
@@ -102,7 +102,6 @@ def case_record(pair: Pair) -> CaseRecord:
         pace=_pace(pair),
         baseline_status=baseline.status,
         baseline=baseline,
-        quarantined=pair.quarantined,
         issue=expectation.issue if expectation else None,
         cluster=cluster_id(failure.signature) if failure else None,
         bisections=list(map(bisect_shape, pair.bisections)),

@@ -11,7 +11,6 @@ from triage.report.benchmark import time_text
 from triage.report.elements import headline_text, numbers_text, plural
 from triage.report.markdown import Markdown, bounded, link, plain, render_markdown
 from triage.report.night_phrases import (
-    QUARANTINE,
     TITLES,
     case_failure,
     effort_text,
@@ -36,14 +35,13 @@ from triage.report.night_record import ClusterRecord, NightRecord
 LONGEST = 1_000_000  # bytes; GitHub accepts summaries of 1 MiB
 _ROWS = (1_000_000, 3000, 1000, 300, 100, 30, 10)
 _NAMES = 20  # of the cases of a cluster
-_COLLAPSED = (TITLES[CaseChangeKind.KNOWN], TITLES[CaseChangeKind.FAILING], QUARANTINE)
+_COLLAPSED = (TITLES[CaseChangeKind.KNOWN], TITLES[CaseChangeKind.FAILING])
 
 
 def night_markdown(night: NightRecord, longest: int = LONGEST) -> Markdown:
     """Return the report. Where it would be longer than `longest` bytes, tables end early and say what they leave out."""
     clusters = night.clusters_by_case()
     counts = [(change.value, len(night.of(change))) for change in CaseChangeKind]
-    quarantined = [case for case in night.cases if case.quarantined]
     sections = [(title, night.of(change)) for change, title in TITLES.items() if change is not CaseChangeKind.REGRESSED]
     step_rows = [
         (cluster.representative or cluster.cases[0], step)
@@ -64,7 +62,7 @@ def night_markdown(night: NightRecord, longest: int = LONGEST) -> Markdown:
             total=len(night.cases) + night.unlisted,
             counts=[(name, count) for name, count in counts if count or name == CaseChangeKind.REGRESSED],
             regressed=night.of(CaseChangeKind.REGRESSED),
-            sections=[*sections, (QUARANTINE, quarantined)],
+            sections=sections,
             collapsed=_COLLAPSED,
             untestable=night.of(CaseChangeKind.UNTESTABLE),
             steps=step_rows,

@@ -19,7 +19,7 @@ from triage.report.night_record import ClusterRecord, InvestigationRecord, Night
 from triage.toolchains.home import disk_errors
 
 T = TypeVar("T")
-_SAME = "the same recipes and the same --costs to all shards"
+_SAME = "the same recipes to all shards"
 
 
 @dataclass(frozen=True, slots=True)

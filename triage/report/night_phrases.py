@@ -29,7 +29,6 @@ TITLES = {
     CaseChangeKind.KNOWN: "Known failures",
     CaseChangeKind.FAILING: "Failing as before",
 }
-QUARANTINE = "In quarantine"
 
 
 def partial_text(night: NightRecord) -> str:

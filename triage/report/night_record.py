@@ -65,7 +65,7 @@ class CaseRecord(ResultRecord):
     suite: A folder of recipes, or the recipe or config that many cases come from. stages: Those that it has.
     change: regressed, fixed, changed (another failure than before), known (an expected failure), failing (as before),
     passing, unexpected-pass, flaky or untestable. pace: slower or faster than on the baseline, where that was measured.
-    quarantined: Listed as one that never fails a night. cluster: Id of its failure, see `cluster_id`.
+    cluster: Id of its failure, see `cluster_id`.
     source: The recipe's file, relative to the folder in which triage ran where it is inside.
     """
 
@@ -81,7 +81,6 @@ class CaseRecord(ResultRecord):
     target: TargetRecord | None = None
     stages: list[str] = field(default_factory=list)
     pace: str | None = None
-    quarantined: bool = False
     issue: str | None = None
     cluster: str | None = None
     bisections: list[BisectShape] = field(default_factory=list)
@@ -94,7 +93,7 @@ class CaseRecord(ResultRecord):
     @property
     def counts(self) -> bool:
         """Whether it is a new failure that fails the night."""
-        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED) and not self.quarantined
+        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
 
 @dataclass(frozen=True)
@@ -260,22 +259,13 @@ class NightRecord(Shape):
     fail_on_slower: bool = False
     reports: dict[str, str] = field(default_factory=dict)
 
-    def of(self, *changes: str, quarantined: bool = False) -> list[CaseRecord]:
-        """Return the cases with these kinds of change, in the order of the recipes; by default those not in quarantine."""
-        return [case for case in self.cases if case.change in changes and case.quarantined == quarantined]
+    def of(self, *changes: str) -> list[CaseRecord]:
+        """Return the cases with these kinds of change, in the order of the recipes."""
+        return [case for case in self.cases if case.change in changes]
 
     def unexpected(self) -> list[str]:
         """Cases that pass on the new toolchain although a failure is expected there."""
-        return [case.case for case in self.cases if case.status == Status.XPASS and not case.quarantined]
-
-    def costs(self) -> dict[str, float]:
-        """Return the seconds that each case took on both toolchains, where that is known."""
-        times = ("compile_seconds", "run_seconds")
-        seconds = {
-            case.case: sum(result.metrics.get(name, 0.0) for result in (case.baseline, case) for name in times)
-            for case in self.cases
-        }
-        return {name: total for name, total in seconds.items() if total > 0}
+        return [case.case for case in self.cases if case.status == Status.XPASS]
 
     def clusters_by_case(self) -> dict[str, ClusterRecord]:
         """Return the cluster of each case with a new failure, by the case's name."""

@@ -75,7 +75,7 @@ class Site:
         """Write all pages. Raises BadInput when there are no nights, or the folder has other files."""
         self.history = load_history(self.store)
         if not self.history.nights:
-            raise BadInput("no nights are stored; run `triage nightly`, or `triage nights import` with older reports")
+            raise BadInput("no nights are stored; run `triage nightly`")
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
             missing = self._assets()

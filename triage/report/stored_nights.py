@@ -47,7 +47,7 @@ def record_in(stored: StoredNight) -> NightRecord:
 
 
 def _only_passed(case: CaseRecord) -> bool:
-    return case.change == CaseChangeKind.PASSING and not (case.warnings or case.bisections or case.pace or case.quarantined)
+    return case.change == CaseChangeKind.PASSING and not (case.warnings or case.bisections or case.pace)
 
 
 def _stored_case(case: CaseRecord) -> StoredCase:
