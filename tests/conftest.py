@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.browser import CHROMIUM, launched
+from triage.cli.app import app
 from triage.toolchains.workspace import SCHEMA_VERSION
 
 # How long an example takes says nothing on a machine that does other work.
@@ -49,10 +51,45 @@ def shared_home(home: Path) -> Path:
 
 
 @pytest.fixture
-def triage(tmp_path: Path) -> Triage:
-    """Runs the program as a user does, in an empty folder."""
-    workplace = tmp_path / "work"
-    workplace.mkdir()
+def workplace(tmp_path: Path) -> Path:
+    """The empty folder in which the program runs."""
+    place = tmp_path / "work"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def triage(workplace: Path) -> Triage:
+    """Runs a command in this process, with streams, environment, folder and exit code of its own."""
+
+    def call(*words: object, input: str = "", env: Mapping[str, str] | None = None, cwd: Path = workplace, **_: object) -> Any:
+        arguments = list(map(str, words))
+        stdin = io.TextIOWrapper(io.BytesIO(input.encode()), encoding="utf-8")
+        stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+        with pytest.MonkeyPatch.context() as patch:
+            if env is not None:
+                for name in [name for name in os.environ if name not in env]:
+                    patch.delenv(name)
+                for name, value in env.items():
+                    patch.setenv(name, value)
+            patch.chdir(cwd)
+            patch.setattr(sys, "argv", ["triage", *arguments])
+            for name, stream in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
+                patch.setattr(sys, name, stream)
+            try:
+                app(arguments, prog_name="triage")
+                code = 0
+            except SystemExit as exit:
+                code = exit.code if isinstance(exit.code, int) else 1
+        printed = [stream.buffer.getvalue().decode(errors="replace") for stream in (stdout, stderr)]
+        return subprocess.CompletedProcess(["triage", *arguments], code, *printed)
+
+    return call
+
+
+@pytest.fixture
+def triage_process(workplace: Path) -> Triage:
+    """Runs the program as a user does, for what needs a process: signals, pipes, what a start costs."""
 
     def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", "from triage.cli import main; main()", *map(str, words)]
