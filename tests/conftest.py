@@ -62,9 +62,9 @@ def workplace(tmp_path: Path) -> Path:
 def triage(workplace: Path) -> Triage:
     """Runs a command in this process, with streams, environment, folder and exit code of its own."""
 
-    def call(*words: object, input: str = "", env: Mapping[str, str] | None = None, cwd: Path = workplace, **_: object) -> Any:
+    def call(*words: object, env: Mapping[str, str] | None = None, cwd: Path = workplace, **options: object) -> Any:
         arguments = list(map(str, words))
-        stdin = io.TextIOWrapper(io.BytesIO(input.encode()), encoding="utf-8")
+        stdin = io.TextIOWrapper(io.BytesIO(str(options.get("input", "")).encode()), encoding="utf-8")
         stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
         with pytest.MonkeyPatch.context() as patch:
             if env is not None:
@@ -79,8 +79,8 @@ def triage(workplace: Path) -> Triage:
             try:
                 app(arguments, prog_name="triage")
                 code = 0
-            except SystemExit as exit:
-                code = exit.code if isinstance(exit.code, int) else 1
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 1
         printed = [stream.buffer.getvalue().decode(errors="replace") for stream in (stdout, stderr)]
         return subprocess.CompletedProcess(["triage", *arguments], code, *printed)
 
