@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import Triage
-from triage.compilers.iree.pasted_text import read_text
+from triage.compilers.pasted_text import missing_in
+from triage.compilers.pasted_text import read_mlir as read_text
 
 FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
 SECOND = FIRST.replace("first", "second")
@@ -122,3 +124,99 @@ def test_a_text_without_a_command_line_needs_a_backend(home: Path, triage: Triag
     assert done.returncode == 2
     assert "--backend" in done.stderr
     assert triage(*words, "--backend", "vmvx", input=WHOLE).returncode == 0
+
+
+CUT_START = "  %0 = arith.addf %a, %b : f32\n  func.return %0 : f32\n}\n"
+CUT_END = WHOLE.rstrip().rstrip("}")
+KERNEL = """import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def add(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+add[(1,)](torch.rand(10).cuda(), torch.rand(10).cuda(), 10, BLOCK=64)
+"""
+LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "missing"),
+    [
+        (WHOLE, None),
+        (FIRST.replace("return", 'util.optimization_barrier "(" // }\n  return'), None),
+        (CUT_START, "line 1"),
+        (CUT_END, "line 2"),
+        (WHOLE.replace("  return", "  ...\n  return"), "line 4"),
+        (FIRST.replace("return %a", "return {x = #map} %a"), "#map"),
+        ("}\n" + FIRST, "line 1"),
+    ],
+)
+def test_a_program_that_was_cut_is_told_from_a_whole_one(program: str, missing: str | None) -> None:
+    answer = missing_in(program)
+    assert missing is None if answer is None else missing is not None and missing in answer
+
+
+@pytest.mark.parametrize("program", [CUT_START, CUT_END])
+@pytest.mark.parametrize("fence", ["```mlir\n{}```\n", "{}"])
+def test_a_program_that_was_cut_is_refused(home: Path, triage: Triage, tmp_path: Path, program: str, fence: str) -> None:
+    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
+    assert triage(*words, input=f"{fence.format(program)}\n{COMMAND}\n").returncode == 2
+    assert not [*tmp_path.glob("mine.*")]
+
+
+@pytest.mark.parametrize(
+    ("version", "revs"),
+    [
+        ("IREE compiler version 3.3.0 @ abc", ["3.3.0"]),
+        ("### Version information\n\n3.3.0\n", ["3.3.0"]),
+        ("iree-base-compiler==3.4.0rc20250312, but iree-base-compiler 3.2.0 is fine", ["nightly:2025-03-12", "3.2.0"]),
+        ("Python 3.11.2", []),
+    ],
+)
+def test_the_reported_versions_and_failure_are_kept(
+    home: Path, triage: Triage, tmp_path: Path, version: str, revs: list[str]
+) -> None:
+    error = "a.mlir:3:8: error: 'func.func' op uses 81920 bytes of shared memory; exceeded the limit of 65536 bytes"
+    recipe = tmp_path / "mine.yaml"
+    done = triage("recipe", "new", recipe, "--from-text", "-", "--format", "json", input=f"{ISSUE}\n{error}\n\n{version}\n")
+    answer = json.loads(done.stdout)
+    assert (answer["reported_for"], answer["reported_failure"]) == (revs, "shared-memory-overflow")
+    next_line = done.stderr.splitlines()[-1]
+    assert [word for word in next_line.split() if word in revs] == revs
+    assert "failure: shared-memory-overflow" in recipe.read_text()
+    assert triage("recipe", "validate", recipe).returncode == 0
+
+
+def test_a_kernel_in_a_python_block_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
+    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-", "--no-try"]
+    done = triage(*words, input=f"Fails with triton 3.2.0:\n```python\n{KERNEL}```\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.rstrip().endswith("-t 3.2.0")
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "compiler: triton" in text
+    assert "BLOCK: 64" in text
+    assert "def add" in (tmp_path / "mine.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "flags"),
+    [
+        (LLVM, "llc -O2 -mtriple=x86_64 a.ll -o -", ["-O2", "-mtriple=x86_64"]),
+        (LLVM, "`opt-19 -passes=instcombine -S < a.ll`", ["-passes=instcombine", "-S"]),
+        (WHOLE, "$ mlir-opt --canonicalize a.mlir | FileCheck a.mlir", ["--canonicalize"]),
+        (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
+    ],
+)
+def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
+    home: Path, triage: Triage, tmp_path: Path, program: str, line: str, flags: list[str]
+) -> None:
+    recipe = tmp_path / "mine.yaml"
+    done = triage("recipe", "new", recipe, "--from-text", "-", input=f"```\n{program}```\n{line}\n")
+    assert done.returncode == 0, done.stderr
+    values = yaml.safe_load(recipe.read_text())
+    assert values["flags"] == flags
+    assert (tmp_path / values["input"]).read_text() == program
+    assert triage("recipe", "validate", recipe).returncode == 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,12 +15,12 @@ from rich.text import Text
 from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import RecipePaths, format_option, rev_option
+from triage.cli.recipe_text import check_file, start_from_file, start_from_text
 from triage.cli.recipe_trial import TriedStart, try_start
 from triage.cli.screen import print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
-from triage.model.case import Target
+from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, starting_families
 from triage.model.errors import BadFiles, BadInput
-from triage.recipes.family import PastedText, RecipeStart, TextExcerpt
+from triage.recipes.family import RecipeStart
 from triage.recipes.schema import recipe_schema
 from triage.recipes.starter import new_recipe
 from triage.report.elements import plural
@@ -35,8 +33,6 @@ from triage.report.housekeeping import (
 )
 from triage.report.registry import write_report
 from triage.toolchains.home import disk_errors
-
-_SHOWN = 160  # characters of a choice
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 
@@ -139,10 +135,16 @@ def new(
     """
     if path.exists():
         raise BadInput(f"{path} exists; nothing was changed")
+    reported: tuple[str, ...] = ()
     if from_text:
-        start = _start_from_text(path, from_text, (block, line), source, backend)
+        read = start_from_text(path, from_text, (block, line), source, backend, chip, kernel)
+        start, reported = read.start, read.toolchains
+    elif command and kernel is None:
+        start = _from_command(path, command, backend, source)
+    elif source is None or command:
+        raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
     else:
-        start = _start(path, command, source, backend, chip, kernel)
+        start = start_from_file(path, source, backend, chip, kernel)
     if chip and start.target:
         start = replace(start, target=replace(start.target, chip=chip))
     tried = try_start(context, start, path.stem, toolchain or ()) if try_ and start.guessed else TriedStart(start)
@@ -157,7 +159,9 @@ def new(
             start.input.write_text(start.copied, "utf-8")
         with path.open("x", encoding="utf-8") as file:  # never over a file that was written meanwhile
             file.write(text)
-    values = NewRecipeShape(str(path), str(start.input), list(start.left_out), list(start.notes), list(tried.results))
+    values = NewRecipeShape(
+        str(path), str(start.input), list(start.left_out), list(start.notes), list(tried.results), list(reported), *start.expect
+    )
     write_report(HousekeepingReport(values, [Text(str(path))]), output)
     if start.copied is not None:
         print_stderr(f"the program was copied into {start.input}")
@@ -166,105 +170,17 @@ def new(
     results = (f"{each.toolchain}: {each.status}{f', {each.reason}' if each.reason else ''}" for each in tried.results)
     for note in (*start.notes, *results, *filter(None, [tried.note])):
         print_stderr(note)
-    print_stderr(f"next: triage run {path}{'' if start.family == DEFAULT_FAMILY else f' -t {start.family}:latest'}")
+    newest = [] if start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
+    revs = [start.toolchain] if start.toolchain else list(reported) or newest
+    print_stderr(" ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)]))
     return Exit.OK
 
 
-def _start(
-    recipe: Path, command: list[str] | None, source: Path | None, backend: str | None, chip: str | None, kernel: str | None
-) -> RecipeStart:
-    """What the new recipe contains: read from a command line or a source file by the first family that understands it."""
-    families = Families()
-    if command and kernel is None:
-        start = _from_command(recipe, command, backend, source)
-        if start is None:
-            raise BadInput(f"no compiler family reads command lines of {command[0]}; name the model with --input")
-        return start
-    if command or source is None:
-        raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
-    _check_file(source)
-    # The default family accepts any input, so that it comes last.
-    by_priority = sorted(families.values(), key=lambda family: family.name == DEFAULT_FAMILY)
-    starts = (family.start_from_source(recipe, source, backend, chip, kernel) for family in by_priority)
-    start = next(filter(None, starts), None)
+def _from_command(recipe: Path, words: list[str], backend: str | None, source: Path | None) -> RecipeStart:
+    start = next(filter(None, (family.start_from_command(words, backend, source) for family in starting_families())), None)
     if start is None:
-        raise BadInput(f"{source} has no kernel; --kernel names one in a Python file")
-    return start
-
-
-def _from_command(recipe: Path, words: list[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-    starts = (family.start_from_command(words, backend, source) for family in Families().values())
-    start = next(filter(None, starts), None)
-    if start is None or start.copied is not None:
-        return start
-    _check_file(start.input)
+        raise BadInput(f"no compiler family reads command lines of {words[0]}; name the model with --input")
+    check_file(start.input)
     if recipe_families()[start.family].kind_of(start.input.suffix) is None:  # a compiler reads a file of any name
         return replace(start, input=recipe.with_suffix(".mlir"), copied=start.input.read_text("utf-8", "replace"))
     return start
-
-
-def _start_from_text(
-    recipe: Path, source: Path, chosen: tuple[int | None, int | None], program: Path | None, backend: str | None
-) -> RecipeStart:
-    """What the new recipe contains: a program and a command line of a text."""
-    try:
-        text = sys.stdin.read() if str(source) == "-" else source.read_text("utf-8", "replace")
-    except OSError as error:
-        raise BadInput(f"{source} cannot be read: {error.strerror}") from error
-    pasted = next(
-        (found for family in Families().values() if (found := family.read_text(text)).programs or found.commands), PastedText()
-    )
-    block = None if program else _choose("program", pasted.programs, chosen[0], "--block")
-    if program is None and block is None:
-        raise BadInput(f"{source} contains no program; name it with --input")
-    file = program or recipe.with_suffix(".mlir")
-    if program:
-        _check_file(program)
-    call = _choose("command line", pasted.commands, chosen[1], "--line")
-    if call is None and backend is None:
-        raise BadInput(f"{source} contains no command line of a compiler; name what to compile for with --backend")
-    start = (
-        _from_command_of_text(call.text, backend, file)
-        if call
-        else _start(recipe, None, file, backend, None, None)
-        if program
-        else RecipeStart(DEFAULT_FAMILY, file, Target(backend or ""))
-    )
-    runs = tuple(f"The text also runs: {line}" for line in pasted.runs)
-    return replace(start, copied=block.text if block else None, notes=(*start.notes, *runs))
-
-
-def _from_command_of_text(line: str, backend: str | None, file: Path) -> RecipeStart:
-    start = next(filter(None, (family.start_from_command([line], backend, file) for family in Families().values())), None)
-    assert start  # a family found the line
-    return start
-
-
-def _choose(noun: str, excerpts: Sequence[TextExcerpt], number: int | None, option: str) -> TextExcerpt | None:
-    """The excerpt that is meant; None where there is none. Asks on a terminal.
-
-    Raises:
-        BadInput: There are several and nobody can be asked, or there is no such number.
-    """
-    if number is not None and number > len(excerpts):
-        raise BadInput(f"there is no {noun} {number}: the text has {plural(len(excerpts), noun)}")
-    if len(excerpts) < 2 or number is not None:
-        return excerpts[(number or 1) - 1] if excerpts else None
-    choices = "\n".join(
-        f"  {index}  line {excerpt.line}: {' '.join(excerpt.text.split())[:_SHOWN]}"
-        for index, excerpt in enumerate(excerpts, 1)
-    )
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise BadInput(f"the text has {plural(len(excerpts), noun)}; choose one with {option} N:\n{choices}")
-    print_stderr(choices)
-    answer: int = typer.prompt(f"Which {noun}?", type=int, default=1, err=True)
-    return _choose(noun, excerpts, max(1, answer), option)
-
-
-def _check_file(path: Path) -> None:
-    try:
-        is_there = path.is_file()
-    except OSError:  # its name is too long
-        is_there = False
-    if not is_there:
-        raise BadInput(f"there is no input {path}")

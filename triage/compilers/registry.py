@@ -86,6 +86,11 @@ def recipe_families() -> RecipeFamilies:
     return _RecipeFamilies()
 
 
+def starting_families() -> tuple[Compiler, ...]:
+    """The families that can begin a recipe; the default one accepts any input, so that it comes last."""
+    return tuple(_family(name) for name in (*[name for name in _CLASSES if name != DEFAULT_FAMILY], DEFAULT_FAMILY))
+
+
 def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]) -> tuple[Case, ...]:
     """The cases of a compiler's own test suite; see `Compiler.suite_cases`."""
     answers = (family.suite_cases(folder, configs, downloads, note) for family in map(_family, _CLASSES))

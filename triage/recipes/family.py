@@ -60,7 +60,8 @@ class RecipeStart:
     """The contents of a new recipe. family: of its compiler; target: None for a family that needs none; keys: YAML lines of
     the keys that only this family has; left_out: words of a command line that a recipe does not need; copied: the text to
     write to `input`, None when it exists; notes: sentences for the user, which the recipe holds as comments; env: variables
-    that a command line sets; guessed: whether a compile can correct some of the values.
+    that a command line sets; guessed: whether a compile can correct some of the values; expect: the class of
+    the failure that was reported; toolchain: what to run it with, None for the newest release.
     """
 
     family: str
@@ -74,14 +75,17 @@ class RecipeStart:
     notes: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     guessed: bool = False
+    expect: Sequence[str] = ()
+    toolchain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TextExcerpt:
-    """A part of a text. line: the number of its first line, from 1."""
+    """A part of a text. line: the number of its first line, from 1; lacks: what a program that was cut lacks."""
 
     line: int
     text: str
+    lacks: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

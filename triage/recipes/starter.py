@@ -40,6 +40,7 @@ def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: Rec
     if start.phase is not None:
         lines.append(f"phase: {yaml_text(start.phase)}")
     lines.append("limits: {timeout: 120s, memory: 8GiB}")
+    lines += ["expect:", *(f"  - {{failure: {failure}}}" for failure in start.expect)] if start.expect else []
     text = "\n".join([*lines, *(f"\n{comment}" for comment in _comments(family, start)), ""])
     problems = check_recipe(families, "new recipe", text)
     if problems:
@@ -55,7 +56,7 @@ def _comments(family: RecipeFamily, start: RecipeStart) -> list[str]:
         *([_FLAGS] if family.flags and not start.flags else []),
         *([_PHASE.format(phase=family.phases[len(family.phases) // 2])] if family.phases and start.phase is None else []),
         _MATRIX.format(key=key, values=values, places=", ".join(places)),
-        _EXPECT,
+        *([] if start.expect else [_EXPECT]),
     ]
 
 

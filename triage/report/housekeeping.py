@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import RenderableType
 
@@ -129,6 +129,9 @@ class NewRecipeShape(Shape):
     left_out: list[str]
     notes: list[str]
     tried: list[TriedShape]
+    reported_for: list[str] = field(default_factory=list)
+    """Toolchains that the text names."""
+    reported_failure: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from triage.compilers.base import Compiler, Description, Environment, Packaging, StandaloneCall, StandaloneCompile
 from triage.compilers.command import layout
-from triage.compilers.command.spec import CommandSpec, VersionRule, command_keys, shell_call
+from triage.compilers.command.spec import CommandSpec, VersionRule, command_keys, shell_call, start_of_tool
 from triage.compilers.invocation import Invocation
 from triage.model.case import Case
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes import flag_applies
-from triage.recipes.family import RecipeFamily
+from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
 
 _PACKAGES = "command:"
 
@@ -72,6 +74,17 @@ class Command(Compiler):
     def for_case(self, case: Case) -> Compiler:
         spec = case.spec
         return Command(case.compiler, spec.packages, spec.version) if isinstance(spec, CommandSpec) else self
+
+    def read_text(self, text: str) -> PastedText:
+        from triage.compilers.pasted_text import read_llvm
+
+        return read_llvm(text)
+
+    def start_from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
+        from triage.compilers.shell_words import llvm_commands_in
+
+        call = next(llvm_commands_in(" ".join(words) if len(words) == 1 else shlex.join(words)), None)
+        return start_of_tool(call.tool, call.words, source or call.stdin) if call else None
 
     def recipe_keys(self, case: Case) -> tuple[str, ...]:
         return ("compiler: command", *(command_keys(case) if case.spec else ()))

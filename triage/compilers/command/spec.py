@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from triage.compilers.base import RULES_FILE, StandaloneCall, StandaloneCompile
 from triage.compilers.invocation import fill_placeholders
 from triage.model.case import Case, CaseSpec
+from triage.model.errors import BadInput
+from triage.recipes.family import RecipeStart
 
+_PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -54,6 +58,33 @@ def command_keys(case: Case) -> Iterator[str]:
         yield f"parse_errors: {'fail' if spec.strict else 'untestable'}"
     if case.rules is not None:
         yield f"rules: {RULES_FILE}"
+
+
+def start_of_tool(tool: str, words: Sequence[str], source: Path | str | None) -> RecipeStart:
+    """A recipe for a call of one of LLVM's or MLIR's tools in a folder. BadInput when nothing names the input.
+
+    source: the input, instead of the one among the words.
+    """
+    inputs = [Path(word) for word in words if _PROGRAM.search(word)]
+    rest = iter(words)
+    flags = []
+    for word in rest:
+        if word == "-o":
+            next(rest, None)
+        elif word.startswith("-") and word != "-" and not word.startswith("-o="):
+            flags.append(word)
+        elif not _PROGRAM.search(word) and word not in ("-", "%s", "/dev/stdin"):
+            flags[-1:] = [f"{flags[-1]}={word}" if flags else word]
+    if source is None and not inputs:
+        raise BadInput(f"the command line of {tool} names no program; name it with --input")
+    program = f"{{toolchain}}/bin/{tool}"
+    command = json.dumps([program, "{flags}", "{input}", "-o", "{output}"])
+    version = f'version: {{run: ["{program}", "--version"], pattern: \'version (\\d+\\.\\d+\\.\\d+)\'}}'
+    note = f"The toolchain is a folder that holds bin/{tool}."
+    keys = (f"command: {command}", version)
+    return RecipeStart(
+        "command", Path(source or inputs[0]), None, tuple(flags), keys=keys, notes=(note,), toolchain="path:FOLDER"
+    )
 
 
 def is_mlir(input_name: str) -> bool:

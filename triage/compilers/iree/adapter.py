@@ -97,9 +97,9 @@ class Iree(Compiler):
         return read_command(words, backend, source)
 
     def read_text(self, text: str) -> PastedText:
-        from triage.compilers.iree.pasted_text import read_text
+        from triage.compilers.pasted_text import read_mlir
 
-        return read_text(text)
+        return read_mlir(text)
 
     def start_from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triage.compilers.iree.devices import CHIP_FLAGS, DEVICE_NAMES, STARTS_LATE, device_flags, target_of
 from triage.compilers.iree.recipe import IREE
-from triage.compilers.iree.shell_words import ShellCommand, command_of, expand_response_files
+from triage.compilers.shell_words import ShellCommand, command_of, expand_response_files
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -105,7 +105,7 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
 def _iree_opt(path: Path, flags: Sequence[str]) -> RecipeStart:
     words = [_IREE_OPT, "{input}", "{flags}", "-o", "{output}"]
     keys = ("package: iree-base-compiler", f"command: {json.dumps(words)}")
-    return RecipeStart("command", path, None, tuple(flags), keys=keys)
+    return RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
 
 
 def _current(flag: str, notes: list[str]) -> str:

@@ -29,7 +29,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.family import RecipeFamily, RecipeStart
+from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
@@ -117,6 +117,11 @@ class Triton(Compiler):
         from triage.compilers.triton.kernel_import import start_from_kernel
 
         return start_from_kernel(recipe, source, backend, chip, kernel) if source.suffix == ".py" else None
+
+    def read_text(self, text: str) -> PastedText:
+        from triage.compilers.pasted_text import read_kernels
+
+        return read_kernels(text)
 
     def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
         from triage.compilers.triton.kernel_import import KernelStart

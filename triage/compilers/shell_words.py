@@ -11,11 +11,16 @@ from pathlib import PurePath
 from triage.model.errors import BadInput
 
 _PROGRAM = re.compile(r"(?:.*[\\/])?(iree-compile|iree-opt|ireec)(?:-[\d.]+)?(?:\.exe)?\Z", re.DOTALL)
+# LLVM's tools; their short names are words of English too, so that they count only where a command begins.
+_LLVM_TOOL = re.compile(
+    r"(?:^\s*|[`|;&]\s*|[$%]\s+|RUN:\s*)(?:[^\s`\"']*/)?(?P<tool>mlir-opt|circt-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
+)
 _MODULE = re.compile(r"iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?\Z")
 _IN_TEXT = re.compile(
     r"(?<![\w.-])(?:[^\s\"'`()|;&<>=]*[\\/])?(?:iree-compile|iree-opt|ireec)(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
     r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
 )
+_IREE = re.compile(r"iree-|ireec|iree\.compiler")
 _RUNNERS = re.compile(r"(?:\S*/)?iree-(?:run|benchmark|check)-module(?:\.exe)?(?=\s|$)")
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ENDS = frozenset({"|", "||", "&&", ";", "&", "|&", ";;"})
@@ -26,7 +31,7 @@ _MOST_LINES = 100  # of a quoted text
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
-    """A call of the compiler. tool: `iree-compile` or `iree-opt`; words: its arguments; env: variables set for it;
+    """A call of the compiler. tool: `iree-compile`, `iree-opt`, `llc`, ...; words: its arguments; env: variables set for it;
     stdin: the file that is its standard input, if one is named; line: its number in the text, from 1.
     """
 
@@ -69,20 +74,30 @@ def commands_in(text: str) -> Iterator[ShellCommand]:
                 yield _command(tool[1] if tool else "iree-compile", _split(before) or [], words, number)
 
 
+def llvm_commands_in(text: str) -> Iterator[ShellCommand]:
+    """Yield the calls of LLVM's and MLIR's tools in a text."""
+    for number, line in _logical_lines(text, _LLVM_TOOL):
+        for match in _LLVM_TOOL.finditer(line):
+            after = line[match.end() :]
+            if line[: match.end()].count("`") % 2:
+                after = after.partition("`")[0]
+            yield _command(match["tool"], [], _split(after) or after.split(), number)
+
+
 def runs_in(text: str) -> list[str]:
     """The lines of a text that run a compiled module."""
     lines = (line for _, line in _logical_lines(text))
     return [line[match.start() :].strip() for line in lines if (match := _RUNNERS.search(line))]
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+def _logical_lines(text: str, programs: re.Pattern[str] = _IREE) -> Iterator[tuple[int, str]]:
     """Join lines that a backslash continues, that are inside quotes, and that hold only further options."""
     lines = text.splitlines(keepends=True)
     index = 0
     while index < len(lines):
         first, joined = index, lines[index]
         index += 1
-        if "iree-" not in joined and "ireec" not in joined and "iree.compiler" not in joined:
+        if not programs.search(joined):
             yield first + 1, joined
             continue
         while index < len(lines) and index - first < _MOST_LINES:
@@ -130,9 +145,8 @@ def _command(tool: str, before: Sequence[str], after: Sequence[str], line: int) 
             stdin = target if redirection[1] == "<" else stdin
         else:
             words.append(word)
-    return ShellCommand(
-        "iree-opt" if tool == "iree-opt" else "iree-compile", tuple(words), tuple(_settings(before)), stdin, line
-    )
+    tool = "iree-compile" if tool == "ireec" else tool
+    return ShellCommand(tool, tuple(words), tuple(_settings(before)), stdin, line)
 
 
 def _settings(before: Sequence[str]) -> Iterator[tuple[str, str]]:
