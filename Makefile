@@ -23,8 +23,7 @@ KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
 .PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
-  fuzz torture bench bench-classify bench-reduce bench-remedies bench-attribution bench-culprits bench-changes bench-commits bench-histories \
-  bench-pace bench-site bench-cluster test-browser clean
+  fuzz torture bench size test-browser clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on a few recipes, bisect and reduce regressions; reports in $(OUT)/"
@@ -40,20 +39,8 @@ help:
 	@echo "make package        build the sdist and the wheel into dist/ and check them"
 	@echo "make recordings     record the terminal sessions in docs/assets/ again"
 	@echo "make reproducers    reduce the cases in reproducers/orders.txt on all releases"
-	@echo "make bench          measure overhead, classification speed and a small commit bisect, beside other tools"
-	@echo "make bench-classify                     classes and signatures of failures from public threads, and false alarms (seconds)"
-	@echo "make bench-reduce SUITE=DIR CONFIG=FILE reduce a hundred failing programs of iree-test-suites' onnx_ops"
-	@echo "make bench-reduce WORDS=...             triage reduce beside C-Vise, Shrink Ray and picire (hours; WORDS='--lines 1000' for less)"
-	@echo "make bench-remedies                     lint on planted faults, remedies for failures with a known flag"
-	@echo "make bench-attribution                  triage attribute on random pairs of releases, checked independently"
-	@echo "make bench-culprits CASES=... COMMITS=...  the commit search beside git bisect and git-bayesect"
-	@echo "make bench-changes REPO=...             known changes of IREE: does their IR lead to the commit, and what does finding it cost?"
-	@echo "make bench-commits REPO=...             a commit bisect on a clone of IREE beside git bisect run"
-	@echo "make bench-histories                    20,000 simulated histories: wrong answers that are called confirmed"
-	@echo "make bench-suite SUITE=DIR CONFIG=FILE  iree-test-suites' onnx_ops with its own harness, triage and the native binaries"
-	@echo "make bench-pace                         equal compilers over 200 programs: false verdicts on run time (about an hour)"
-	@echo "make bench-site                         the site of 10,000 cases and 365 nights: time and size (minutes)"
-	@echo "make bench-cluster                      simulated clusters, a million cached results, overhead of Dask workers (minutes)"
+	@echo "make bench          print what triage costs next to xargs, grep, git bisect, other reducers and a local pool"
+	@echo "make size           print the lines, tokens and files of triage/"
 	@echo "make fuzz SECONDS=60                    feed damaged inputs to every parser; what fails is saved in tests/fuzz/corpus/"
 	@echo "make clean          remove $(VENV), $(OUT), site, dist and caches; toolchains stay (triage toolchains prune)"
 
@@ -120,68 +107,13 @@ recordings: setup
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
 	$(BIN)/python docs/build/screenshots.py
 
+# On small inputs; the modules in benchmarks/ take arguments for more.
 bench: setup
-	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python -m benchmarks.classify_speed
-	$(BIN)/python -m benchmarks.small_bisect
+	$(BIN)/python -m benchmarks
 
-# Failures of public threads in texts of our own; the held-out half was not used to write rules. Results are in docs/research.md.
-bench-classify: setup
-	$(BIN)/python -m benchmarks.classify_corpus --held-out
-
-# A hundred failing programs of a suite that SUITE and CONFIG name; without them, large models with one failing part each.
-# WORDS are options of benchmarks.reduce_suite or benchmarks.reduce.
-bench-reduce: setup
-ifdef SUITE
-	$(BIN)/python -m benchmarks.reduce_suite $(SUITE) $(if $(CONFIG),--suite-config $(CONFIG)) $(WORDS)
-else
-	$(BIN)/python -m benchmarks.reduce --large $(WORDS)
-endif
-
-# Programs that the rules and recipes were not written with; results are in docs/research.md.
-bench-remedies: setup
-	$(BIN)/python -m benchmarks.held_out_lint
-	$(BIN)/python -m benchmarks.held_out_remedies
-
-# Random pairs of releases, checked by compiling the output of one compiler with the other; results are in docs/explanation/attribution.md.
-bench-attribution: setup
-	$(BIN)/python -m benchmarks.held_out_attribution
-
-# Real regressions with known culprits, which are not part of the project: CASES and COMMITS name the two files.
-bench-culprits: setup
-	$(BIN)/python benchmarks/culprit_search.py $(CASES) $(COMMITS)
-
-# REPO names a clone of iree-org/iree; results are in docs/research.md.
-bench-changes: setup
-	$(BIN)/python benchmarks/known_changes.py --repo $(REPO)
-	$(BIN)/python benchmarks/real_history.py --repo $(REPO)
-
-# REPO names a clone of iree-org/iree.
-bench-commits: setup
-	$(BIN)/python benchmarks/commit_bisect.py --repo $(REPO)
-
-# About 10 minutes on two cores. Exit code 1 means that a cell has too many wrong answers.
-bench-histories: setup
-	$(BIN)/python -m benchmarks.histories
-
-# Bounded by a time for each case; WORDS='--cases 20 --time 10' for less. Exit code 1 means that a verdict is false.
-bench-pace: setup
-	$(BIN)/python -m benchmarks.pace $(WORDS)
-
-# Exit code 1 means that a limit is exceeded. WORDS='--cases 1000 --nights 100' for less. Figures are in docs/research.md.
-bench-site: setup
-	$(BIN)/python -m benchmarks.site $(WORDS)
-
-# Exit code 1 means that a simulated cluster of 1,000 workers is not busy enough. Figures are in docs/scaling.md.
-bench-cluster: setup
-	$(BIN)/python -m benchmarks.cluster simulate $(WORDS)
-	$(BIN)/python -m benchmarks.cluster rows
-	$(BIN)/triage toolchains install latest
-	$(BIN)/python -m benchmarks.cluster overhead
-
-# Both cores for a quarter of an hour with all 1,156 tests. WORDS are options of benchmarks.suite; results are in docs/research.md.
-bench-suite: setup
-	$(BIN)/python -m benchmarks.suite $(SUITE) --suite-config $(CONFIG) $(WORDS)
+# Tokens without layout and comments, so that denser lines gain nothing.
+size:
+	@$(PYTHON) benchmarks/size.py triage tests benchmarks
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)

@@ -1,111 +1,127 @@
-"""What a case costs beyond the compiler's own time, beside `xargs -P` running the same command lines.
+"""What triage costs beyond the compiler: next to `xargs -P` with the same command lines, and `grep` on the same logs.
 
-Run: `python benchmarks/overhead.py [--cases N] [--format json]`. Both sides compile the same programs with the same
-options, as many at once as there are cores. The start of either program is measured apart, with one case.
+Run: `python -m benchmarks.overhead [--cases N] [--megabytes N] [--nights N]`. `--nights` also writes the site of 10,000
+simulated cases in so many nights. CPU times count all child processes, so that other work on the machine changes them little.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import resource
-import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-RUN = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet", "run"]
+from benchmarks.common import TRIAGE, Ratio, cost_of, new_home
 
-
-def program(number: int) -> str:
-    return f"""func.func @f(%a: tensor<{number + 4}xf32>, %b: tensor<{number + 4}xf32>) -> tensor<{number + 4}xf32> {{
-  %0 = arith.mulf %a, %b : tensor<{number + 4}xf32>
-  return %0 : tensor<{number + 4}xf32>
-}}
-"""
+ERROR = b"model.mlir:%d:8: error: function 'd' uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
+NOTE = b"model.mlir:%d:8: note: see current operation: "
+SHORT = b"    %12345 = linalg.generic {indexing_maps = [#map, #map1]} ins(%1, %2 : tensor<4096x4096xf32>) outs(%3) {\n"
+DENSE = b"model.mlir:%d:8: error: 'linalg.generic' op has %d loops, expected %d\n"
+SITE_SECONDS, SITE_MEGABYTES = 60.0, 60.0
 
 
 def write_cases(folder: Path, count: int) -> None:
+    """Write `count` recipes with small programs that differ in their shapes."""
     folder.mkdir()
     for number in range(count):
-        (folder / f"m{number}.mlir").write_text(program(number))
-        (folder / f"m{number}.yaml").write_text(
-            f"name: m{number}\ninput: m{number}.mlir\ntarget: {{backend: llvm-cpu}}\nphase: flow\n"
+        kind = f"tensor<{number + 4}xf32>"
+        (folder / f"m{number}.mlir").write_text(
+            f"func.func @f(%a: {kind}, %b: {kind}) -> {kind} {{\n  %0 = arith.mulf %a, %b : {kind}\n  return %0 : {kind}\n}}\n"
         )
+        recipe = f"name: m{number}\ninput: m{number}.mlir\ntarget: {{backend: llvm-cpu}}\nphase: flow\n"
+        (folder / f"m{number}.yaml").write_text(recipe)
 
 
-def times(command: list[str], **options: object) -> tuple[float, float]:
-    """Wall time and CPU time, that of all child processes included. Other work on the machine changes only the first."""
-    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.perf_counter() - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def with_triage(folder: Path, home: Path, jobs: int) -> tuple[float, float]:
-    return times([*RUN, str(folder), "--fresh", "--jobs", str(jobs)], env={**os.environ, "TRIAGE_HOME": str(home)})
-
-
-def with_xargs(folder: Path, home: Path, jobs: int, scratch: Path) -> tuple[float, float]:
-    lines = subprocess.run(
-        [*RUN, str(folder), "--dry-run"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TRIAGE_HOME": str(home)},
-    ).stdout
-    commands = scratch / f"commands-{folder.name}"
-    commands.write_text(lines.replace(os.devnull, str(scratch / "out")))
-    return times(["xargs", "-P", str(jobs), "-d", "\n", "-a", str(commands), "-I", "{}", "sh", "-c", "{}"])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=60)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--format", choices=("text", "json"), default="text")
-    options = parser.parse_args()
+def compile_ratios(cases: int, rounds: int = 3) -> Iterator[Ratio]:
+    """Compile small programs with triage and with xargs, in turn; the best round of each counts."""
+    jobs = str(os.cpu_count() or 1)
     with TemporaryDirectory() as place:
-        scratch = Path(place)
-        write_cases(scratch / "one", 1)
-        write_cases(scratch / "all", options.cases)
-        home = scratch / "home"
-        with_triage(scratch / "one", home, 1)  # the toolchain is asked what it can do, once
-        best: dict[str, tuple[float, float]] = {}
-        for _ in range(options.rounds):
-            for name, folder in (("one", scratch / "one"), ("all", scratch / "all")):
-                for who, measured in (
-                    ("triage", with_triage(folder, home, options.jobs)),
-                    ("xargs", with_xargs(folder, home, options.jobs, scratch)),
-                ):
-                    known = best.get(f"{who} {name}", measured)
-                    best[f"{who} {name}"] = (min(known[0], measured[0]), min(known[1], measured[1]))
-    more = options.cases - 1
-    each = {who: (best[f"{who} all"][1] - best[f"{who} one"][1]) / more for who in ("triage", "xargs")}
-    answer = {
-        "cases": options.cases,
-        "jobs": options.jobs,
-        "triage_seconds": round(best["triage all"][0], 3),
-        "xargs_seconds": round(best["xargs all"][0], 3),
-        "ratio": round(best["triage all"][0] / best["xargs all"][0], 3),
-        "triage_start_seconds": round(best["triage one"][1] - best["xargs one"][1], 3),
-        "xargs_ms_per_case": round(each["xargs"] * 1000, 1),
-        "overhead_ms_per_case": round((each["triage"] - each["xargs"]) * 1000, 1),
-    }
-    if options.format == "json":
-        print(json.dumps(answer))
-        return
-    print(f"{options.cases} small compiles, {options.jobs} at once, best of {options.rounds}")
-    print(f"  triage run   {answer['triage_seconds']:7.2f} s")
-    print(f"  xargs -P     {answer['xargs_seconds']:7.2f} s   ratio {answer['ratio']}")
-    print(
-        f"  CPU time: start of the program {answer['triage_start_seconds']:.2f} s, then {answer['overhead_ms_per_case']} ms "
-        f"a case beyond the compiler's own {answer['xargs_ms_per_case']} ms"
-    )
+        env = new_home(Path(place, "home"))
+        best: dict[tuple[str, int], tuple[float, float]] = {}
+        for count in (1, cases):
+            write_cases(Path(place, str(count)), count)
+        cost_of([*TRIAGE, "run", str(Path(place, "1"))], env=env)  # the toolchain is asked what it can do, once
+        for _ in range(rounds):
+            for count in (1, cases):
+                folder = Path(place, str(count))
+                ours = cost_of([*TRIAGE, "run", str(folder), "--fresh", "--jobs", jobs], env=env)
+                lines = cost_of([*TRIAGE, "run", str(folder), "--dry-run"], env=env).stdout
+                script = Path(place, "lines")
+                script.write_text(lines.replace(os.devnull, str(Path(place, "out"))))
+                words = ["xargs", "-P", jobs, "-d", "\n", "-a", str(script), "-I", "{}", "sh", "-c", "{}"]
+                for who, cost in (("triage", ours), ("xargs", cost_of(words))):
+                    wall, cpu = best.get((who, count), (cost.wall, cost.cpu))
+                    best[who, count] = min(wall, cost.wall), min(cpu, cost.cpu)
+        known = min(cost_of([*TRIAGE, "run", str(folder)], env=env).cpu for _ in range(rounds))
+    each = {who: 1000 * (best[who, cases][1] - best[who, 1][1]) / (cases - 1) for who in ("triage", "xargs")}
+    yield Ratio(f"{cases} small compiles, wall time", best["triage", cases][0], "xargs -P", best["xargs", cases][0], "s")
+    yield Ratio("the same, CPU time of each beyond the first", each["triage"], "xargs -P", each["xargs"], "ms")
+    yield Ratio(f"{cases} known results, CPU time", known, "xargs -P", best["xargs", cases][1], "s")
+    start = min(cost_of([*TRIAGE, "--help"]).cpu for _ in range(rounds))
+    python = min(cost_of([sys.executable, "-c", ""]).cpu for _ in range(rounds))
+    yield Ratio("--help, CPU time", start, "python -c ''", python, "s")
+
+
+def write_log(path: Path, size: int, dense: bool) -> None:
+    """Write a log with an error in each line, or with four errors, each followed by IR on short lines and one long line."""
+    with path.open("wb") as log:
+        if dense:
+            log.writelines(DENSE % (number, number % 977, number % 31) for number in range(size // 72))
+            return
+        for part in range(4):
+            log.write(ERROR % part + NOTE % part + b'dense<"0x' + b"0123456789ABCDEF" * (size // 128) + b'">\n')
+            for _ in range(size // 8 // len(SHORT)):
+                log.write(SHORT)
+
+
+def classify_ratios(megabytes: int) -> Iterator[Ratio]:
+    """Classify two logs and let grep count the errors in them."""
+    with TemporaryDirectory() as place:
+        for dense, size, what in ((False, megabytes, "4 errors"), (True, megabytes / 10, "an error in each line")):
+            log = Path(place, "huge.log")
+            write_log(log, int(size * 1e6), dense)
+            ours = cost_of([*TRIAGE, "classify", str(log), "--format", "json"], codes=(0, 1))
+            grep = cost_of(["grep", "-c", "-a", "error:", str(log)])
+            yield Ratio(f"classify {size:g} MB, {what}, CPU time", ours.cpu, "grep -c error:", grep.cpu, "s")
+
+
+def site(cases: int, nights: int) -> bool:
+    """Write the site of simulated nights; return whether it took no more time and space than allowed."""
+    from tests.nights.simulated_nights import simulated_nights
+    from triage.nights.store import NightStore
+    from triage.report.site import Site
+
+    with TemporaryDirectory() as scratch:
+        store = NightStore(Path(scratch, "home"))
+        for night in simulated_nights(cases, nights):
+            store.add(night)
+        started = time.process_time()
+        made = Site(store, Path(scratch, "public")).write()
+        seconds = time.process_time() - started
+    print(f"site of {cases} cases and {nights} nights: {seconds:.1f} s of CPU time, {made.bytes / 1e6:.1f} MB")
+    return seconds <= SITE_SECONDS and made.bytes <= SITE_MEGABYTES * 1e6
+
+
+def ratios(cases: int = 40, megabytes: int = 100) -> Iterator[Ratio]:
+    """Yield all figures that have a peer."""
+    yield from compile_ratios(cases)
+    yield from classify_ratios(megabytes)
+
+
+def main() -> int:
+    """Print the figures; exit code 1 means that the site exceeded its limits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=60)
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--nights", type=int, default=0)
+    options = parser.parse_args()
+    for ratio in ratios(options.cases, options.megabytes):
+        print(ratio, flush=True)
+    return 0 if not options.nights or site(10_000, options.nights) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

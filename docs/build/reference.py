@@ -86,7 +86,7 @@ def corpus_page() -> str:
         parts = ", ".join(names.split("|")[0] for names in snippet.names).replace("|", "\\|")
         rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} | {snippet.part} |\n")
     return (
-        "# Classified public failures\n\nThe facts of public threads that `make bench-classify` measures classes and "
+        "# Classified public failures\n\nThe facts of public threads that the tests measure classes and "
         "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for it "
         "in the format of the diagnostics. The parts were held out as [What was tried](../research.md) "
         "says, with the figures."

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # benchmarks are no installed package
+sys.path.insert(0, str(ROOT))  # tests are not an installed package
 
-from benchmarks.simulated_nights import simulated_nights  # noqa: E402
+from tests.nights.simulated_nights import simulated_nights  # noqa: E402
 from triage.nights.store import NightStore  # noqa: E402
 from triage.report.site import Site  # noqa: E402
 

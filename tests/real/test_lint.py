@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reduce_inputs import model
 from tests.conftest import ROOT, Triage
+from tests.reduce.large_models import model
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes"

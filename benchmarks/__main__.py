@@ -1,0 +1,12 @@
+"""Print what triage costs next to its peers, on small inputs: `python -m benchmarks`, about five minutes.
+
+The modules take arguments for more: `python -m benchmarks.reduce --help`.
+"""
+
+from __future__ import annotations
+
+from benchmarks import cluster, culprits, overhead, reduce
+
+for module in (overhead, culprits, reduce, cluster):
+    for ratio in module.ratios():
+        print(ratio, flush=True)
