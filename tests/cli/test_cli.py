@@ -107,7 +107,6 @@ def test_all_mistakes_are_printed_and_nothing_is_run(home: Path, triage: Triage,
         (["nightly", "{good}", "--shard", "9/4"], 2, "write I/N"),
         (["run", "{good}", "--executor", "slurm"], 2, "--executor"),
         (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
-        (["evidence", "import", "nothing.jsonl"], 2, "nothing.jsonl"),
         (["bisect", "{good}", "--import-log", "nothing.log"], 2, "nothing.log"),
         (["frobnicate"], 2, "frobnicate"),
         (["nightly", "{good}", "-t", "3.2.0", "-t", "3.3.0"], 2, "--toolchain"),
@@ -212,16 +211,6 @@ def test_an_onnx_model_is_imported(home: Path, triage: Triage, tmp_path: Path) -
     assert done.returncode == 1
     failure = json.loads(done.stdout)["results"][0]["failure"]
     assert (failure["class"], failure["stage"]) == ("import-error", "import")
-
-
-def test_evidence_is_exported_and_imported(triage: Triage, tmp_path: Path) -> None:
-    path = recipe(tmp_path, "good", GOOD)
-    one, other = ({**os.environ, "TRIAGE_HOME": str(tmp_path / name)} for name in ("one", "other"))
-    triage("run", path, env=one)
-    triage("evidence", "export", tmp_path / "all.jsonl", env=one)
-    assert "1 added" in triage("evidence", "import", tmp_path / "all.jsonl", env=other).stdout
-    assert "1 known already" in triage("evidence", "import", tmp_path / "all.jsonl", env=other).stdout
-    assert json.loads(triage("run", path, "--format", "json", env=other).stdout)["results"][0]["cached"]
 
 
 def test_classify_reads_logs_and_standard_input(home: Path, triage: Triage, tmp_path: Path) -> None:

@@ -203,7 +203,6 @@ CALLS = [
     ("remedy HERE/cases/message.yaml -t AFTER --budget 1", "text json", 3),
     ("variants HERE/cases/message.yaml -t AFTER --vary devices=1,2", "text json", 0),
     ("lint HERE/cases -t AFTER", "text json sarif", 2),
-    ("evidence export", "text", 0),
     ("recipe list HERE/cases", "text json", 0),
 ]
 
@@ -223,7 +222,7 @@ def call(place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> tup
     ("line", "form", "code"), [(line, form, code) for line, forms, code in CALLS for form in forms.split()]
 )
 def test_compiler_output_is_only_text(place: Place, monkeypatch: pytest.MonkeyPatch, line: str, form: str, code: int) -> None:
-    words = [*line.split(), *(() if line.startswith("evidence") else ("--format", form))]
+    words = [*line.split(), "--format", form]
     status, shown, errors = call(place, monkeypatch, place.words(*words))
     assert status == code, shown + errors
     if shown and form in CHECKS:

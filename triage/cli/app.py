@@ -76,7 +76,6 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "issues": CommandEntry("triage.cli.issues", "app", "Keep the issues of a GitHub repository in step with nights."),
     "expect": CommandEntry("triage.cli.expect", "app", "Update the lists of known failures."),
     "recipe": CommandEntry("triage.cli.recipe", "app", "Write, validate and list recipes."),
-    "evidence": CommandEntry("triage.cli.evidence", "app", "Export, import, share or check cached results."),
     "doctor": CommandEntry("triage.cli.doctor", "doctor", "Check what this machine has and what it lacks."),
 }
 

@@ -48,7 +48,8 @@ def open_runner(
     home = open_home()
     evidence = Evidence(home / "evidence.db", print_stderr, stop)
     families = Families(cases)
-    evidence.shared = shared_evidence(stop)
+    if url := os.environ.get("TRIAGE_EVIDENCE"):
+        evidence.shared = SharedEvidence(url, print_stderr, stop)
     evidence.trusted = app.trust
     try:
         after = evidence.last_number() if fresh else 0
@@ -109,12 +110,6 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
             return connected[0]
 
     return connect
-
-
-def shared_evidence(stop: threading.Event, url: str | None = None) -> SharedEvidence | None:
-    """Return the results that machines share at a URL, or at TRIAGE_EVIDENCE; None without one."""
-    url = url or os.environ.get("TRIAGE_EVIDENCE")
-    return SharedEvidence(url, print_stderr, stop) if url else None
 
 
 def _download(workspace: Workspace, url: str, target: Path) -> None:

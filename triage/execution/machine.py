@@ -16,10 +16,9 @@ from tempfile import TemporaryDirectory
 from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, Importer
-from triage.execution.cache import Evidence
+from triage.execution.cache import Evidence, set_aside_files
 from triage.execution.containment import missing_containment, own_cgroup
 from triage.execution.environment import Purpose
-from triage.execution.evidence_recovery import set_aside_files
 from triage.execution.process import capture, memory, run
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
@@ -163,7 +162,7 @@ def _evidence(home: Path) -> MachineCheck:
     count = store.count()
     store.close()
     damaged = set_aside_files(home / "evidence.db")
-    advice = "a damaged file was set aside; recover it with `triage evidence check --repair`" if damaged else ""
+    advice = f"set aside as damaged, may be removed: {', '.join(path.name for path in damaged)}" if damaged else ""
     return MachineCheck("evidence", Grade.WEAK if damaged else Grade.GOOD, f"{count} results", advice)
 
 

@@ -6,21 +6,18 @@ Only facts are read from it, with their checksum and the types of all fields; no
 from __future__ import annotations
 
 import threading
+import time
 import zlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from queue import Empty, Queue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from triage.execution.cache import Evidence, Record, parse_record, record_json, verified
+from triage.execution.cache import Record, record_json, verified
 from triage.execution.judge import RUN_MS
-from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.model.errors import BadInput, Interrupted
 from triage.model.execution import Ending
 from triage.toolchains.home import write_whole
 
@@ -34,20 +31,9 @@ _READ_ONLY = ("http", "https")
 _EXTRAS = {"file": "shared", "s3": "s3", "gs": "gcs", "http": "shared", "https": "shared"}
 _PATIENCE = 20.0  # seconds for one object
 _TICK = 0.1  # seconds between looks at the stop signal
-_LISTING = 600.0  # seconds for the list of all objects
-_AT_ONCE = 16  # objects that are read at once
-_KEY = 64  # characters
 _LARGEST = 16 << 20  # bytes of an object; a result with all that a compiler may print has less
 _PART = 1 << 16  # bytes that are read at once
 _FAILURES = 3  # in a row, after which the store is not asked again
-
-
-class DamagedResult(ValueError):
-    """An object that does not fit its checksum or its name."""
-
-
-class Unreachable(EnvironmentFailure):
-    """The shared results cannot be read or written now."""
 
 
 def is_portable(record: Record) -> bool:
@@ -91,178 +77,86 @@ class SharedEvidence:
             raise BadInput(f"{self.scheme}:// needs an extra: pip install 'iree-triage[{extra}]' ({error})") from error
         self._root = f"{self.url if self.scheme in _READ_ONLY else place}".rstrip("/") + f"/{_FOLDER}"
 
-    @property
-    def read_only(self) -> bool:
-        return self.scheme in _READ_ONLY
-
     def find(self, key: str) -> Record | None:
         """Return the result of a key; None when there is none, it is damaged, or the store cannot be reached."""
-        try:
-            return self._asked(lambda: self.read(key))
-        except FileNotFoundError:
+        content = self._asked(lambda: self._content(key))
+        if not content:
             return None
-        except DamagedResult as error:
-            if not self._damaged:
-                self.warn(f"a result in {self.url} is damaged and counts as unknown: {error}")
-            self._damaged.add(key)
-            return None
-        except Unreachable:
-            return None
-
-    def publish(self, record: Record) -> bool:
-        """Write a result that other machines can use, unless there is one; return whether it was written."""
-        if self.read_only or record.origin or not is_portable(record):
-            return False
+        digest, _, facts = content.partition(b"\n")
         try:
-            return self._asked(lambda: self.write(record))
-        except Unreachable:
-            return False
-        except FileNotFoundError as error:  # there is no such bucket
-            self._failed(error)
-            return False
-
-    def read(self, key: str) -> Record:
-        """Return the result of a key. Raises FileNotFoundError, DamagedResult, and what the store raises."""
-        digest, _, facts = self._content(self._path(key)).partition(b"\n")
-        try:
-            _, record = verified(digest.decode("ascii", "replace"), facts)
+            record = verified(digest.decode("ascii", "replace"), facts)
+            problem = "" if record.key == key else f"the object {key} holds the result of {record.key}"
         except ValueError as error:
-            raise DamagedResult(str(error)) from error
-        if record.key != key:
-            raise DamagedResult(f"the object {key} holds the result of {record.key}")
-        return replace(record, origin=self.url)
+            problem = str(error)
+        if not problem:
+            return replace(record, origin=self.url)
+        if not self._damaged:
+            self.warn(f"a result in {self.url} is damaged and counts as unknown: {problem}")
+        self._damaged.add(key)
+        return None
 
-    def _content(self, path: str) -> bytes:
-        """Return the bytes of an object. Raises DamagedResult when they are more than any result has."""
-        if self.read_only:  # a server may ignore the range, and go on for ever
-            content = bytearray()
-            with self._files.open(path, block_size=0, size=1) as source:
-                while len(content) <= _LARGEST and (part := source.read(_PART)):
-                    content += part
-        else:
-            content = self._files.cat_file(path, start=0, end=_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise DamagedResult(f"{path} has more than {_LARGEST >> 20} MiB")
-        return bytes(content)
+    def publish(self, record: Record) -> None:
+        """Write a result that other machines can use in one step, where there is none or a damaged one."""
+        if self.scheme not in _READ_ONLY and not record.origin and is_portable(record):
+            self._asked(lambda: self._write(record.key, packed(record)))
 
-    def write(self, record: Record) -> bool:
-        """Write the result in one step where there is none, or a damaged one; return whether it was written.
-
-        Raises OSError when the folder does not exist, which may be a disk that is not mounted, and what the store raises.
-        """
-        path = self._path(record.key)
-        if record.key not in self._damaged and self._files.exists(path):
-            return False
-        if self.scheme == "file":
-            if not Path(self._root).parent.is_dir():
-                raise NotADirectoryError(f"there is no folder {Path(self._root).parent}")
-            write_whole(Path(path), packed(record))
-        else:  # a bucket shows an object only when all of it is there
-            self._files.pipe_file(path, packed(record))
-        self._damaged.discard(record.key)
-        return True
-
-    def keys(self) -> dict[str, datetime | None]:
-        """Return the key of every object and when it was written.
-
-        Raises:
-            BadInput: it is a web server, which has no list.
-            EnvironmentFailure: the store cannot be reached.
-        """
-        if self.read_only:
-            raise BadInput(f"{self.url} cannot be listed; name the folder or bucket behind it")
-        listed = self._asked(lambda: self._files.find(self._root, detail=True), _LISTING)
-        names = {name.rpartition("/")[2]: _written(info) for name, info in listed.items()}
-        return {key: written for key, written in names.items() if len(key) == _KEY}  # no file that is still being written
-
-    def push(self, evidence: Evidence) -> Iterator[bool]:
-        """Publish the results of this machine that are not there; yield for each whether it could be written."""
-        there = set(self.keys())
-        for line in evidence.export():
-            key = parse_record(line).key
-            if key in there or len(key) != _KEY:
-                continue
-            there.add(key)
-            record = evidence.find(key)
-            if record and is_portable(record) and not record.origin:
-                yield self.publish(record)
-
-    def pull(self, evidence: Evidence) -> Iterator[bool]:
-        """Add the results that are unknown here; yield for each whether it could be read."""
-        missing = [key for key in self.keys() if evidence.find(key) is None]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for record in pool.map(self.find, missing):
-                yield record is not None and evidence.add(record)
-
-    def collect(self, older: datetime | None, *, check: bool) -> tuple[int, int]:
-        """Remove results written before a time and, if `check`, damaged ones; return how many were removed and are left."""
-        keys = self.keys()
-        doomed = {key for key, written in keys.items() if older and written and written < older}
-        if check:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                doomed |= {key for key, damaged in zip(keys, pool.map(self._is_damaged, keys), strict=True) if damaged}
-        for key in doomed:
-            with suppress(FileNotFoundError):  # another machine removed it meanwhile
-                self._asked(partial(self._files.rm_file, self._path(key)))
-        return len(doomed), len(keys) - len(doomed)
-
-    def _is_damaged(self, key: str) -> bool:
+    def _content(self, key: str) -> bytes:
+        """Return the bytes of an object, empty when there is none; of one that is too large only the first."""
         try:
-            self._asked(lambda: self.read(key))
-        except DamagedResult:
-            return True
-        except FileNotFoundError:  # removed meanwhile
-            return False
-        return False
+            if self.scheme not in _READ_ONLY:
+                return bytes(self._files.cat_file(self._path(key), start=0, end=_LARGEST))
+            content = bytearray()
+            with self._files.open(self._path(key), block_size=0, size=1) as source:
+                while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
+                    content += part
+            return bytes(content)
+        except FileNotFoundError:
+            return b""
+
+    def _write(self, key: str, content: bytes) -> None:
+        path = self._path(key)
+        if self.scheme == "file" and not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
+            raise NotADirectoryError(f"there is no folder {Path(self._root).parent}")
+        if key not in self._damaged and self._files.exists(path):
+            return
+        if self.scheme == "file":
+            write_whole(Path(path), content)
+        else:  # a bucket shows an object only when all of it is there
+            self._files.pipe_file(path, content)
+        self._damaged.discard(key)
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key[:2]}/{key}"
 
-    def _asked(self, action: Callable[[], T], patience: float | None = None) -> T:
-        """Return the answer of the store. Raises Unreachable when there is none in time, FileNotFoundError and
-        DamagedResult as the action does, Interrupted when `stop` is set. A thread that hangs is left behind.
+    def _asked(self, action: Callable[[], T]) -> T | None:
+        """Return the answer of the store; None, with a warning, when there is none in time. A thread that hangs is left behind.
+
+        Raises Interrupted when `stop` is set.
         """
         if self._failures >= _FAILURES:
-            raise Unreachable(f"{self.url} is not asked again")
-        answers: Queue[tuple[T | None, BaseException | None]] = Queue()
+            return None
+        answer, until = Future[T](), time.monotonic() + self.patience
 
         def ask() -> None:
             try:
-                answers.put((action(), None))
+                answer.set_result(action())
             except BaseException as error:  # raised again in the thread that waits
-                answers.put((None, error))
+                answer.set_exception(error)
 
         threading.Thread(target=ask, daemon=True).start()
-        patience = patience or self.patience
-        error: BaseException | None = TimeoutError(f"no answer within {patience:g} s")
-        value: T | None = None
-        for _ in range(max(1, int(patience / _TICK))):
+        while True:
             if self.stop.is_set():
                 raise Interrupted("stopped")
             try:
-                value, error = answers.get(timeout=_TICK)
-                break
-            except Empty:
-                continue
-        if error is None or isinstance(error, FileNotFoundError | DamagedResult):
+                value = answer.result(min(_TICK, self.patience))
+            except Exception as error:  # whatever the library of a store raises
+                if not answer.done() and time.monotonic() < until:
+                    continue
+                self._failures += 1
+                reason = str(error)[:300] or f"no answer within {self.patience:g} s"
+                last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
+                if self._failures in (1, _FAILURES):
+                    self.warn(f"the shared results at {self.url} cannot be used: {reason}{last}")
+                return None
             self._failures = 0
-            if error is not None:
-                raise error
-            return value  # type: ignore[return-value]
-        self._failed(error)
-        raise Unreachable(str(error)) from error
-
-    def _failed(self, error: BaseException) -> None:
-        """Count a failure, and warn of the first and of the last one."""
-        self._failures += 1
-        if self._failures in (1, _FAILURES):
-            last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
-            self.warn(f"the shared results at {self.url} cannot be used: {str(error)[:300] or type(error).__name__}{last}")
-
-
-def _written(info: Any) -> datetime | None:
-    """Return when an object was written, from what its store says about it."""
-    value = next((info[name] for name in ("LastModified", "updated", "mtime") if info.get(name) is not None), None)
-    if isinstance(value, int | float):
-        return datetime.fromtimestamp(value, UTC)
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
+            return value

@@ -1,4 +1,4 @@
-"""Reports of the housekeeping commands: `triage toolchains`, `recipe`, `evidence` and `doctor`."""
+"""Reports of the housekeeping commands: `triage toolchains`, `recipe` and `doctor`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from rich.console import RenderableType
 
-from triage.execution.cache import ImportedLines
 from triage.execution.machine import MachineCheck
 from triage.model.errors import Problem
 from triage.model.revision import Revision
@@ -132,60 +131,6 @@ class NewRecipeShape(Shape):
     reported_for: list[str] = field(default_factory=list)
     """Toolchains that the text names."""
     reported_failure: str | None = None
-
-
-@dataclass(frozen=True)
-class ExportShape(Shape):
-    """JSON of `triage evidence export FILE`."""
-
-    file: str
-    count: int
-
-
-@dataclass(frozen=True)
-class ImportShape(Shape):
-    """JSON of `triage evidence import`."""
-
-    added: int
-    known: int
-    skipped: int
-    files: list[ImportedLines]
-
-
-@dataclass(frozen=True)
-class MovedShape(Shape):
-    """JSON of `triage evidence push` and `pull`. done: results that were written; failed: those that could not be."""
-
-    done: int
-    failed: int
-
-
-@dataclass(frozen=True)
-class CollectedShape(Shape):
-    """JSON of `triage evidence gc`. files: removed ones that clients of a cluster sent to this machine."""
-
-    removed: int
-    left: int
-    files: int = 0
-
-
-@dataclass(frozen=True)
-class CheckedFileShape(Shape):
-    """An evidence database. `problem` is what SQLite reports; `recovered` counts the results that `--repair` added."""
-
-    file: str
-    results: int
-    damaged: int
-    problem: str | None
-    recovered: int | None
-
-
-@dataclass(frozen=True)
-class EvidenceCheckShape(Shape):
-    """JSON of `triage evidence check`."""
-
-    files: list[CheckedFileShape]
-    intact: bool
 
 
 @dataclass(frozen=True)
