@@ -75,7 +75,15 @@ def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues,
     assert sync(hub, tmp_path / "missing")[0] == 2
     assert sync(hub, tmp_path, "--apply", token="")[0] == 2
     assert sync(hub, tmp_path, "--repo", "https://github.com/o/r")[0] == 2
+    assert sync(hub, tmp_path, "--repo", "../..")[0] == 2
+    assert sync(hub, tmp_path, token="secret\r\ntoken")[0] == 2
     assert hub.requests == []
+
+
+def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: NightRecord, tmp_path: Path, home: Path) -> None:
+    write_reports(night, tmp_path)
+    assert sync(hub, tmp_path, token=f"{TOKEN}\n")[0] == 0
+    assert hub.tokens == {f"token {TOKEN}"}
 
 
 def test_flaky_cases_say_nothing(night: NightRecord) -> None:

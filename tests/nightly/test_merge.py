@@ -18,7 +18,7 @@ from triage.model.revision import Revision
 from triage.nightly.shards import shard
 from triage.report.night import NightReport
 from triage.report.night_building import record_of
-from triage.report.night_merge import ShardResult, merge, move_files, read_night
+from triage.report.night_merge import ShardResult, merge, read_night
 from triage.report.night_record import InvestigationRecord, NightRecord, StepRecord
 from triage.report.registry import rendered
 
@@ -145,8 +145,11 @@ def test_a_file_that_is_no_night_is_bad_input(tmp_path: Path, text: str | bytes)
         read_night(tmp_path)
 
 
-def test_links_in_a_folder_stay_links(folders: list[Path], tmp_path: Path) -> None:
-    (folders[0] / "link").symlink_to("/etc")
-    results = [read_night(folder) for folder in folders]
-    move_files(results, merge(results), tmp_path / "out")
-    assert (tmp_path / "out" / "link").is_symlink()
+def test_a_shard_with_a_link_writes_nothing_elsewhere(folders: list[Path], tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folders[0] / "logs").symlink_to(elsewhere)
+    (folders[1] / "logs").mkdir()
+    (folders[1] / "logs" / "a.log").write_text("text")
+    done = CliRunner().invoke(app, ["nightly", "merge", *map(str, folders), "--out", "out"])
+    assert (done.exit_code, list(elsewhere.iterdir())) == (2, [])

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.nights.conftest import Call
-from tests.nights.documents import nights
+from tests.nights.documents import FAILURES, case_record, night, nights
 from tests.nights.test_store import HISTORIES
 from triage.cli.nights import open_nights
-from triage.report.night import NightReport
-from triage.report.night_record import NightRecord
-from triage.report.registry import rendered
+from triage.execution.cache import Evidence, Record
+from triage.model.execution import Captured, Ending, Execution
 from triage.report.stored_nights import stored_night
-
-ROOT = Path(__file__).parents[2]
-
-
-def written(folder: Path, record: NightRecord, name: str = "nightly.json") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / name
-    path.write_text(rendered(NightReport(record), "json"))
-    return path
 
 
 @pytest.fixture
@@ -42,8 +33,10 @@ def test_nights_are_listed_shown_and_removed(imported: None, call: Call) -> None
     assert [case["case"] for case in shown["regressed"]] == ["breaks", "mended"]
     assert call("nights", "show", "2", "--format", "junit").code == 0
 
-    pruned = json.loads(call("nights", "prune", "--keep", "2", "--format", "json").out)
-    assert pruned == {"removed": [1, 2, 3], "kept": 2}
+    pruned = json.loads(call("nights", "prune", "--keep", "3", "--format", "json").out)
+    assert pruned == {"removed": [1, 2], "kept": 3}
+    assert call("nights", "prune", "2").code == 2, "every night of 2026 begins with a 2"
+    assert json.loads(call("nights", "prune", "2026-01-04", "--format", "json").out)["removed"] == [4]
 
 
 def test_a_night_that_is_not_there_is_bad_input(home: Path, call: Call) -> None:
@@ -59,9 +52,20 @@ def test_everything_known_of_a_case_is_shown(imported: None, call: Call) -> None
         ("failed", 3, "legalize:x"),
         ("passed", 2, None),
     ]
-    assert (shown["suite"], shown["facts"]["backend"], shown["states"]) == ("ops", "llvm-cpu", [])
+    assert (shown["suite"], shown["facts"]["backend"], len(shown["states"])) == ("ops", "llvm-cpu", 3)
     assert call("show", "break").code == 0
     assert call("show", "e").code == 2  # several
+
+
+def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, call: Call) -> None:
+    record = night(1, {}, cases=[case_record("wrong", "F", failure=replace(FAILURES["F"], stage="compare"))])
+    open_nights().add(stored_night(record, None, ""))
+    compiled = Execution((), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured())
+    evidence = Evidence(home / "evidence.db", print)
+    evidence.add(Record("key", "wrong", "nightly:2026-01-01", "2026-01-01", compiled))
+    evidence.close()
+    [state] = json.loads(call("show", "wrong", "--format", "json").out)["states"]
+    assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
 
 
 def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path, call: Call, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # numpy is slow to import
     from triage.nights.history import NightsHistory
 
 app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
-_NIGHT = "A night's number, its date, `latest` or `previous`"
+_NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 
 
 def open_nights() -> NightStore:
@@ -108,9 +108,12 @@ def prune_nights(
     if older is not None:
         limit = time_before("--older-than", older).isoformat(timespec="seconds")
         doomed |= {night.number for night in heads if night.at < limit}
+    removed = [Text(f"night {night.number}: {night.at}, {night.toolchain.name}") for night in heads if night.number in doomed]
     store.remove(doomed)
     shape = PrunedNightsShape(sorted(doomed), len(heads) - len(doomed))
-    write_report(HousekeepingReport(shape, [Text(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")]), output)
+    write_report(
+        HousekeepingReport(shape, [*removed, Text(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")]), output
+    )
     return Exit.OK
 
 
@@ -128,7 +131,8 @@ def _named(heads: tuple[StoredNight, ...], name: str, store: NightStore) -> Stor
         same = [night for night in heads if night.suite == heads[-1].suite]  # nights of several suites alternate
         chosen = same[-1:] if name == "latest" else same[-2:-1]
     else:
-        chosen = [night for night in heads if name == str(night.number) or night.at.startswith(name)][-1:]
+        numbered = [night for night in heads if name == str(night.number)]
+        chosen = numbered or [night for night in heads if name in (night.at[:10], night.at)][-1:]
     if not chosen:
         raise BadInput(f"there is no night {name!r} in {store.path}; `triage nights list` shows those that are stored")
     return chosen[0]

@@ -52,7 +52,7 @@ def show(
         suite="" if row is None else history.suite_of(row),
         facts={} if row is None else dict(history.facts[row]),
         runs=runs,
-        states=states_of(records),
+        states=states_of(records, history, row),
         flaky_changes=history.flaky.get(name, 0),
         investigations={key: values for key, values in known.items() if key in clusters},
         log=log_of(records, failing) or (None if row is None else stored_log(store, history, row)),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import ComparisonResult
-from triage.bisect.result import Answer, Bisection
+from triage.bisect.result import Bisection
 from triage.bisect.versions import rev_text
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
@@ -29,7 +29,7 @@ from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.result import NothingToRemedy
 from triage.remedy.workflow import RemedyRequest, find_remedies
 from triage.report.attribution import AttributionReport
-from triage.report.bisection import BisectShape, CommitSuspectShape, bisect_shape
+from triage.report.bisection import BisectShape, bisect_shape
 from triage.report.night_issue import issue_text
 from triage.report.night_record import AttributionRecord, ClusterRecord
 from triage.report.remedy import remedy_shape
@@ -125,7 +125,7 @@ class ClusterInWork:
     def same_commit(self) -> ClusterInWork | None:
         """An earlier cluster with the same culprit commit, which stands for this one."""
         earlier = takewhile(lambda other: other is not self, self.all)
-        return next((other for other in earlier if other.record.id in self.record.same_culprit and _is_commit(other)), None)
+        return next((other for other in earlier if other.record.id in self.record.same_culprit), None)
 
     def has_failure(self, outcome: Outcome) -> bool:
         """Return whether an outcome is this failure, and not only sometimes."""
@@ -393,12 +393,6 @@ def _stands_for(cluster: ClusterInWork) -> str | None:
 
 def _without_culprit(cluster: ClusterInWork) -> str | None:
     return None if _names(cluster.record.culprit) else "its culprit is not known"
-
-
-def _is_commit(cluster: ClusterInWork) -> bool:
-    """Return whether the culprit is one commit, which may also be that of a release."""
-    culprit = cluster.record.culprit
-    return bool(culprit and culprit.status == Answer.CULPRIT and isinstance(culprit.suspects[0], CommitSuspectShape))
 
 
 def _known_ends(setting: InvestigationSetting, cluster: ClusterInWork) -> Ends:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from triage.bisect.result import Answer
 from triage.execution.inputs import Prepared
 from triage.investigate.budget import Budget, allowance
 from triage.investigate.kept import KeptClusters
@@ -15,6 +16,7 @@ from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.outcome import Failed
 from triage.nightly.compare import CaseChangeKind, Night, Pair
 from triage.reduce.interestingness import settings_of
+from triage.report.bisection import CommitSuspectShape
 from triage.report.night_record import ClusterRecord, InvestigationRecord, LeftoverRecord, NightRecord, StepRecord, cluster_id
 from triage.report.shapes import optional_failure
 
@@ -180,8 +182,10 @@ class Investigation:
     def _group_by_culprit(self) -> None:
         """Note which clusters have the same culprit."""
         for cluster in self.clusters:
-            pair = _culprit(cluster)
-            same = [other.record.id for other in self.clusters if other is not cluster and pair and _culprit(other) == pair]
+            culprit = _culprit(cluster)
+            same = [
+                other.record.id for other in self.clusters if other is not cluster and culprit and _culprit(other) == culprit
+            ]
             cluster.record = replace(cluster.record, same_culprit=same)
 
     def _is_done(self, cluster: ClusterInWork, step: InvestigationStep) -> bool:
@@ -239,6 +243,9 @@ def _signature(pair: Pair) -> str | None:
     return pair.probe.outcome.failure.signature if isinstance(pair.probe.outcome, Failed) else None
 
 
-def _culprit(cluster: ClusterInWork) -> tuple[str, str] | None:
+def _culprit(cluster: ClusterInWork) -> str | None:
+    """Return the commit that is the culprit. Two failures that came with one release need not have the same culprit."""
     culprit = cluster.record.culprit
-    return (culprit.before.name, culprit.after.name) if culprit and culprit.before and culprit.after else None
+    if culprit is None or culprit.status != Answer.CULPRIT or not isinstance(culprit.suspects[0], CommitSuspectShape):
+        return None
+    return culprit.suspects[0].commit

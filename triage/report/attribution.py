@@ -193,7 +193,8 @@ def facts(found: Attribution) -> Iterable[tuple[str, str | Text]]:
     if found.files:
         yield "source", "\n".join(found.files)
     if any(found.shared):
-        good, bad = (_bytes(count) for count in found.shared)
+        used = found.failure.details.get("bytes_used") if found.failure else None
+        good, bad = _bytes(found.shared[0]), _bytes(used if isinstance(used, int) else found.shared[1])
         yield "shared memory", f"{good} on {found.good.revision.name}, {bad} on {found.bad.revision.name}"
     yield from (("note", note) for note in found.notes)
     yield "cost", f"{plural(found.compiles, 'compile')}, {found.printed / (1 << 20):.1f} MiB of IR read, {found.seconds:.1f} s"
@@ -226,7 +227,7 @@ def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
 def _bytes(count: int | None) -> str:
     if count is None:
         return "an unknown number of bytes"
-    return "an unbounded number of bytes" if count >= _UNBOUNDED else f"{count} bytes"
+    return "a number of bytes that the IR does not fix" if count >= _UNBOUNDED else f"{count} bytes"
 
 
 def _phase_table(found: Attribution) -> Table:

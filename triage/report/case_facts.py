@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
+from pydantic import TypeAdapter
 
 from triage.bisect.history import plain_status
 from triage.classify import packaged_rules
 from triage.execution.cache import Evidence, Record
 from triage.execution.judge import judge
-from triage.model.outcome import Failed, Failure, Outcome
+from triage.model.outcome import FAILING, Failed, Failure, Outcome, Status
+from triage.nights.record import status_in
 from triage.nights.store import NightStore
 from triage.reduce.reproducer import without_paths
 from triage.report.shapes import FailureShape, Shape, failure_in
@@ -49,11 +51,24 @@ class LogExcerpt(Shape):
     left_out: int
 
 
-def states_of(records: Sequence[Record]) -> list[ToolchainState]:
-    """Return the state on each toolchain that a case ran on, the newest release first."""
+def states_of(records: Sequence[Record], history: NightsHistory | None = None, row: int | None = None) -> list[ToolchainState]:
+    """Return the state on each toolchain that a case ran on, the newest release first.
+
+    records: of compiles. A night also runs the program and compares its results, so its state comes before that of a compile.
+    """
     ordered = sorted(records, key=lambda record: (version_key(record.toolchain), record.at), reverse=True)
     judged = ((record, _judged(record)) for record in ordered)
-    return [ToolchainState(record.toolchain, plain_status(outcome), failure_in(outcome)) for record, outcome in judged]
+    states = {
+        record.toolchain: ToolchainState(record.toolchain, plain_status(outcome), failure_in(outcome))
+        for record, outcome in judged
+    }
+    if history is not None and row is not None:
+        newest = {night.toolchain.name: number for number, night in enumerate(history.nights) if history.states[row, number]}
+        for name, number in newest.items():
+            if status_in(int(history.states[row, number]))[0] in FAILING and (name not in states or not states[name].failure):
+                failure = TypeAdapter(FailureShape).validate_python(history.kind_of(row, number))
+                states[name] = ToolchainState(name, Status.FAILED, failure)
+    return sorted(states.values(), key=lambda state: version_key(state.toolchain), reverse=True)
 
 
 def version_key(name: str) -> tuple[bool, Version]:

@@ -94,13 +94,14 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
 
 def move_files(shards: Sequence[ShardResult], night: NightRecord, out: Path) -> NightRecord:
     """Copy reproducers, logs and drafts beside the joined reports, and return the night with their new paths."""
+    for shard in shards:
+        if link := next((path for path in shard.folder.rglob("*") if path.is_symlink()), None):
+            raise BadInput(f"{link} is a link; a shard holds only files that `triage nightly` wrote")
     with disk_errors(f"write the reports to {out}"):
         for shard in reversed(shards):  # of files with one name the first shard's stays, as its cluster does
             if out.resolve() == shard.folder.resolve():
                 raise BadInput(f"--out {out} is the folder of a shard; pass another one")
-            shutil.copytree(
-                shard.folder, out, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*FILES.values())
-            )
+            shutil.copytree(shard.folder, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*FILES.values()))
     folders = [Path(shard.night.reports["json"]).parent for shard in shards if "json" in shard.night.reports]
 
     def moved(text: str | None) -> str | None:

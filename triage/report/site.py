@@ -138,7 +138,7 @@ class Site:
         records = records_of(self.evidence, self.history.cases[row])
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
         log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(self.store, self.history, row)
-        states = [as_json(state) for state in states_of(records)]
+        states = [as_json(state) for state in states_of(records, self.history, row)]
         return {"states": states, "log": as_json(log) if log else None}
 
     def _pages(self, lives: tuple[FailureLife, ...], known: Mapping[str, Mapping[str, Any]], *, has_charts: bool) -> None:
