@@ -145,8 +145,8 @@ def test_a_reduction_pass_is_a_module_and_one_line(package: Path, tmp_path: Path
     (frontends / "last_line.py").write_text(PASS.lstrip())
     add_line(
         frontends / "text.py",
-        'ReductionPass("lines", drop_lines)',
-        '            ReductionPass("last line", drop_last_line),',
+        "            drop_lines,",
+        "            drop_last_line,",
     )
     add_line(
         frontends / "text.py",
@@ -156,8 +156,8 @@ def test_a_reduction_pass_is_a_module_and_one_line(package: Path, tmp_path: Path
     code = (
         "from triage.model.case import InputKind\n"
         "from triage.reduce.frontends.text import TextFrontend\n"
-        "print([step.name for step in TextFrontend(InputKind.OTHER, 'txt').passes])"
+        "print([step.__name__ for step in TextFrontend(InputKind.OTHER, 'txt').passes])"
     )
     done = run(package, tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr
-    assert "'last line'" in done.stdout
+    assert "'drop_last_line'" in done.stdout

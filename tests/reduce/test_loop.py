@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.reduce.test_search import draft
 from triage.model.progress import Silent
 from triage.model.revision import Toolchain
-from triage.reduce.draft import Document, Draft, InterestingnessTest, ReductionPass, minimise
+from triage.reduce.draft import Document, Draft, InterestingnessTest, minimise
 from triage.reduce.fixpoint import reduce_to_fixpoint
 from triage.reduce.frontends.text import TextDocument
 from triage.reduce.interestingness import Oracle, ReductionTest, Tally, Trail
@@ -61,7 +61,7 @@ def test_the_result_fails_and_the_good_toolchain_compiles_it(wanted: set[int], n
     asked = FakeOracle(lambda items: wanted <= items, lambda items: needed <= items)
     kept: list[Draft] = []
     under_way = reduction(asked, kept, jobs)
-    found = reduce_to_fixpoint(draft(range(40)), [ReductionPass("drop", drop)], under_way)
+    found = reduce_to_fixpoint(draft(range(40)), [drop], (), under_way)
     under_way.close()
     assert items_of(found) == wanted | needed
     assert all(needed <= items_of(candidate) for candidate in kept)  # only these may be resumed
@@ -71,7 +71,7 @@ def test_a_pass_resumes_from_its_last_draft_that_the_good_toolchain_compiles() -
     count = 1 << 12
     asked = FakeOracle(lambda items: 0 in items, lambda items: len(items) >= 4)
     under_way = reduction(asked, [])
-    found = reduce_to_fixpoint(draft(range(count)), [ReductionPass("drop", drop)], under_way)
+    found = reduce_to_fixpoint(draft(range(count)), [drop], (), under_way)
     under_way.close()
     assert len(items_of(found)) == 4
     assert 0 in items_of(found)
@@ -88,7 +88,7 @@ def test_a_long_pass_resumes_near_its_last_good_step() -> None:
 
     asked = FakeOracle(lambda items: 99 in items, lambda items: len(items) >= 30)
     under_way = reduction(asked, [])
-    found = reduce_to_fixpoint(draft(range(100)), [ReductionPass("drop", one_by_one)], under_way)
+    found = reduce_to_fixpoint(draft(range(100)), [one_by_one], (), under_way)
     under_way.close()
     assert items_of(found) == set(range(70, 100))
     # It goes on from near the last step that compiles: from the beginning 71 are asked about.

@@ -62,11 +62,11 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
     reader = readers(OLD)
     test = LuckyTest(reader, luck)
     draft = Draft(document(reader, text), CASE)
-    for step in (test.frontend.approach(line), *test.frontend.passes):
-        made = step.run(draft, test)
-        assert test.frontend.valid(made.document) is not None, step.name
+    for step in (test.frontend.approach(line), *test.frontend.passes, *test.frontend.final_passes):
+        made = step(draft, test)
+        assert test.frontend.valid(made.document) is not None, step
         # Putting a function in the place of its call repeats it; everything else only takes away.
-        assert step.name == "inlining" or made.document.size <= draft.document.size, step.name
+        assert step.__name__ == "inline_calls" or made.document.size <= draft.document.size, step
         draft = made
 
 
@@ -194,6 +194,6 @@ def reduced(reader: Reader, text: str, name: str) -> Draft:
     test = OperationTest(reader, name)
     draft = Draft(document(reader, text), CASE)
     for _ in range(3):
-        for step in (test.frontend.approach(None), *test.frontend.passes):
-            draft = step.run(draft, test)
+        for step in (test.frontend.approach(None), *test.frontend.passes, *test.frontend.final_passes):
+            draft = step(draft, test)
     return draft

@@ -154,13 +154,6 @@ def test_an_issue_contains_compiler_text_only_as_text() -> None:
     assert not re.search(r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside.replace("&#8203;", "|"))
 
 
-def test_a_generic_form_that_versions_needed_is_in_the_folder() -> None:
-    made = reproducer()
-    assert "input.generic.mlir" not in reproducer_files(made)
-    files = reproducer_files(replace(made, reduced=replace(made.reduced, generic='"builtin.module"() ({}) : () -> ()')))
-    assert files["input.generic.mlir"] == '"builtin.module"() ({}) : () -> ()'
-
-
 def test_a_program_too_long_for_an_issue_is_not_pasted() -> None:
     made = reproducer()
     readme = reproducer_files(replace(made, text="// x\n" * 20_000))["README.md"]

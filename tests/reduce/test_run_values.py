@@ -201,7 +201,7 @@ def test_values_become_plain_where_the_failure_stays(tmp_path: Path) -> None:
     values = values_of(tmp_path, [])
     draft = values.start(opened())
     assert draft
-    assert inputs_of(values.simpler().run(draft, Needs())) == ("4x2xf32=0 0 3 0 0 0 0 0", "4x2xf32=9")
+    assert inputs_of(values.simplify_values(draft, Needs())) == ("4x2xf32=0 0 3 0 0 0 0 0", "4x2xf32=9")
 
 
 @pytest.mark.parametrize(("read", "expected"), [("x", False), ("y", True)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reduce.test_python_passes import ContainsTest, text_of
+from tests.reduce.test_python_passes import ContainsTest
 from tests.reduce.test_search import CASE
 from triage.model.case import InputKind
 from triage.reduce.draft import Draft
@@ -31,6 +31,10 @@ module {
 } loc(#loc)
 #loc1 = loc(unknown)
 """
+
+
+def text_of(one: Draft) -> str:
+    return one.document.content.decode()
 
 
 def draft() -> Draft:

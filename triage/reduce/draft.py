@@ -79,25 +79,19 @@ class InterestingnessTest(Protocol):
 Pass = Callable[[Draft, InterestingnessTest], Draft]  # makes a draft smaller; returns the draft itself when it finds nothing
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionPass:
-    """A pass with the name shown for it. once: run at the end, after the fixpoint, because it removes nothing itself."""
-
-    name: str
-    run: Pass
-    once: bool = False
-
-
 class Frontend(ABC):
-    """Reads, checks and writes one form of program. passes: over it, in the order they run."""
+    """Reads, checks and writes one form of program."""
 
-    passes: Sequence[ReductionPass]
+    passes: Sequence[Pass] = ()
+    """Run in this order until none of them makes the program smaller."""
+    final_passes: Sequence[Pass] = ()
+    """Run once at the end, because they remove nothing themselves."""
 
     @abstractmethod
     def open(self, path: Path) -> Iterable[Document]:
         """Yield the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
 
-    def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - most frontends do not look at the line
+    def approach(self, line: int | None) -> Pass:  # noqa: ARG002 - most frontends do not look at the line
         """Return the pass that runs before all others. line: where the compiler's diagnostic points in the file."""
         return self.passes[0]
 

@@ -25,7 +25,7 @@ from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.recipes.loader import load_recipes
 from triage.reduce.draft import Draft
-from triage.reduce.frontends.python.source_tree import PythonDocument, kernel_function, parameters, parse_program
+from triage.reduce.frontends.syntax_tree import PythonDocument, kernel_function, parameters, parse_program
 from triage.reduce.state import Reduced
 from triage.toolchains.registry import ToolchainRef, parse_rev
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from triage.compilers.base import Runner
-from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, Origin, ReductionPass, minimise
+from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, Origin, minimise
 from triage.toolchains.home import disk_errors, write_whole
 
 Array = np.ndarray[Any, Any]
@@ -63,10 +63,6 @@ class ArgumentValues:
             return None
         return Draft(draft.document, replace(draft.case, run=replace(run, function=entry.name, inputs=known)))
 
-    def simpler(self) -> ReductionPass:
-        """Return the pass that replaces values by plainer ones."""
-        return ReductionPass("values", self._simplify, once=True)
-
     def text(self, array: Array, element: str | None) -> str:
         """Return an array as a value, in a file where it has many elements. element: see `Runner.element_of`."""
         if (text := self.runner.written(array, element)) is not None:
@@ -106,7 +102,8 @@ class ArgumentValues:
                         self._arrays[other] = self.runner.read(text)
                 return
 
-    def _simplify(self, draft: Draft, test: InterestingnessTest) -> Draft:
+    def simplify_values(self, draft: Draft, test: InterestingnessTest) -> Draft:
+        """Replace values by plainer ones."""
         draft = self.bound(draft) or draft
         run = draft.case.run
         assert run is not None

@@ -19,8 +19,6 @@ from triage.model.revision import Revision
 from triage.reduce.draft import Draft
 from triage.toolchains.home import disk_errors, write_whole
 
-GENERIC_FILE = "input.generic.mlir"  # in the folder of a reproducer
-
 
 @dataclass(frozen=True, slots=True)
 class ProgramSize:
@@ -66,8 +64,7 @@ class SettingChange:
 class Reduced:
     """A smaller program that fails as the original does.
 
-    text: the program. evidence: a probe for every version tried. generic: the program's generic form, when some of the
-    versions read only that; None when `text` was enough. others: other failures found, the most frequent first;
+    text: the program. evidence: a probe for every version tried. others: other failures found, the most frequent first;
     saved: their programs, each with the file that holds it until a reproducer replaces it. changes: of flags, target and
     options.
     """
@@ -84,7 +81,6 @@ class Reduced:
     others: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
     saved: tuple[tuple[Reduced, Path], ...] = ()
-    generic: str | None = None
     changes: tuple[SettingChange, ...] = ()
 
 

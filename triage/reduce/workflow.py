@@ -25,13 +25,13 @@ from triage.reduce.baseline import Baseline, baseline, metric_baseline
 from triage.reduce.draft import Document, Draft, Frontend
 from triage.reduce.fixpoint import reduce_to_fixpoint, run_pass
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
-from triage.reduce.frontends.python.frontend import PythonFrontend
-from triage.reduce.frontends.python.source_tree import parse_program
+from triage.reduce.frontends.python import PythonFrontend
+from triage.reduce.frontends.syntax_tree import parse_program
 from triage.reduce.frontends.text import TextFrontend
 from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, line_of, settings_of
 from triage.reduce.run_oracle import RunOracle
 from triage.reduce.settings import SettingsCheck, setting_changes
-from triage.reduce.state import GENERIC_FILE, Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
+from triage.reduce.state import Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
@@ -115,8 +115,8 @@ def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | Not
             return drafts
         original, draft, line = drafts
         approach = reducer.frontend.approach(line)
-        draft = run_pass(draft, approach, reducer.test, approach.name)
-        draft = reduce_to_fixpoint(draft, reducer.passes, reducer.test)
+        draft = run_pass(draft, approach, reducer.test)
+        draft = reduce_to_fixpoint(draft, reducer.frontend.passes, reducer.final_passes, reducer.test)
         return reducer.finish(original, draft, started)
 
 
@@ -180,7 +180,7 @@ class _Reducer:
         stack.callback(self.frontend.close)
         drafts = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
         programs = runner.prober.compilers[case.compiler].runner() if case.run else None
-        self.passes = self.frontend.passes
+        self.final_passes = self.frontend.final_passes
         self.oracle: Oracle
         if programs:
             references = references_for(runner, request, good)
@@ -196,7 +196,7 @@ class _Reducer:
                 kept=self.folder.path,
                 other_failures=request.other_failures,
             )
-            self.passes = (*self.passes, running.values.simpler())
+            self.final_passes = (*self.final_passes, running.values.simplify_values)
         else:
             oracle = GrowthOracle if start.metric else Oracle
             operation_at, others = self.frontend.operation_at, request.other_failures
@@ -251,8 +251,9 @@ class _Reducer:
         return NotReproducible(self.request.case, why, self.start.probes)
 
     def finish(self, original: Draft, draft: Draft, started: float) -> Reduced | NotReproducible:
-        """Probe the draft on every version: in the most readable form that the bad and the good toolchain read, and in the
-        next one where others cannot read that.
+        """Probe the draft on every version, in each form that can be written.
+
+        The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.
         """
         forms: list[tuple[bytes, tuple[Probe, ...], Failure]] = []
         draft = self.oracle.complete(draft) or draft
@@ -260,19 +261,13 @@ class _Reducer:
         for text, _, tried in self._written(draft, case):
             if same := self._same_failure(tried):
                 forms.append((text, tried, same))
-            if forms and _untested(forms[0][1]) == 0:
-                break
+                if not _untested(tried):
+                    break
         if not forms:
             why = "the reduced program does not fail in the same way when it is probed in full"
             return NotReproducible(self.request.case, why, self.start.probes)
-        [content, probes, failure], *others = forms
-        generic, notes = None, (*self.start.notes, *self.notes, *self.oracle.notes, *self._kept_settings(case))
-        if others and _untested(others[0][1]) < _untested(probes):
-            generic, pairs = others[0][0].decode("utf-8", "replace"), [*zip(probes, others[0][1], strict=True)]
-            names = [probe.revision.name for probe, other in pairs if _is_untestable(probe) and not _is_untestable(other)]
-            why = "cannot read the program as it is printed here and got its generic form"
-            notes = (*notes, f"{', '.join(names)} {why}, {GENERIC_FILE}")
-            probes = tuple(other if probe.revision.name in names else probe for probe, other in pairs)
+        content, probes, failure = min(forms, key=lambda form: _untested(form[1]))  # of equal ones the most readable
+        notes = (*self.start.notes, *self.notes, *self.oracle.notes, *self._kept_settings(case))
         tally, before = self.oracle.tally, _size(original.document, original.document.content)
         return Reduced(
             case=case,
@@ -293,7 +288,6 @@ class _Reducer:
             others=tuple(self.oracle.other_failures()),
             notes=notes,
             saved=tuple(self._saved(before)),
-            generic=generic,
             changes=setting_changes(self.request.case, case),
         )
 
@@ -375,12 +369,8 @@ class _Reducer:
 
 
 def _untested(probes: tuple[Probe, ...]) -> int:
-    return sum(map(_is_untestable, probes))
-
-
-def _is_untestable(probe: Probe) -> bool:
-    """Whether the version cannot test the program."""
-    return isinstance(probe.outcome, Untestable)
+    """Count the versions that cannot test the program."""
+    return sum(isinstance(probe.outcome, Untestable) for probe in probes)
 
 
 def _size(document: Document, content: bytes) -> ProgramSize:

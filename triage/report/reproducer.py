@@ -25,7 +25,7 @@ from triage.model.execution import Ending, Limits, Stage
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
-from triage.reduce.state import GENERIC_FILE, Reduced, SettingChange
+from triage.reduce.state import Reduced, SettingChange
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates
 from triage.report.printable import printable
@@ -152,8 +152,6 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     files |= reproducer.values
     if reproducer.rules is not None:
         files[RULES_FILE] = reproducer.rules
-    if reduced.generic is not None:
-        files[GENERIC_FILE] = reduced.generic
     readme = {
         "call": call,
         "scripts": scripts,

@@ -20,7 +20,7 @@ from triage.reduce.draft import (
     Frontend,
     InterestingnessTest,
     Origin,
-    ReductionPass,
+    Pass,
     minimise,
     repeatedly,
 )
@@ -134,14 +134,8 @@ class OnnxFrontend(Frontend):
     """ONNX models."""
 
     def __init__(self) -> None:
-        self.passes = (
-            ReductionPass("nodes", drop_nodes),
-            ReductionPass("outputs", drop_outputs),
-            ReductionPass("initializers", free_initializers),
-            ReductionPass("devices", fewer_devices, once=True),
-            ReductionPass("chip", oldest_chip, once=True),
-            ReductionPass("flags", drop_flags, once=True),
-        )
+        self.passes = (drop_nodes, drop_outputs, free_initializers)
+        self.final_passes = (fewer_devices, oldest_chip, drop_flags)
 
     def open(self, path: Path) -> Sequence[Document]:
         try:
@@ -149,8 +143,8 @@ class OnnxFrontend(Frontend):
         except DecodeError:
             return []
 
-    def approach(self, line: int | None) -> ReductionPass:  # noqa: ARG002 - diagnostics point into the imported program
-        return ReductionPass("windows", narrow)
+    def approach(self, line: int | None) -> Pass:  # noqa: ARG002 - diagnostics point into the imported program
+        return narrow
 
     def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
         assert isinstance(document, OnnxDocument)

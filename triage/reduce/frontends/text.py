@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.mlir.tree import split
 from triage.model.case import InputKind
-from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, ReductionPass, greedily, minimise
+from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, greedily, minimise
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, fewer_devices
 
 LineRange = tuple[int, int]
@@ -51,13 +51,10 @@ class TextFrontend(Frontend):
         self._check_values = False  # whether the original defines every value that it uses
         self.passes = (
             *(_MLIR_PASSES if self._is_mlir else ()),
-            ReductionPass("blocks", drop_blocks),
-            ReductionPass("lines", drop_lines),
-            *((ReductionPass("numbers", shrink_numbers, once=True),) if self._is_mlir else ()),
-            ReductionPass("devices", fewer_devices, once=True),
-            ReductionPass("flags", drop_flags, once=True),
-            ReductionPass("options", drop_options, once=True),
+            drop_blocks,
+            drop_lines,
         )
+        self.final_passes = (*((shrink_numbers,) if self._is_mlir else ()), fewer_devices, drop_flags, drop_options)
 
     def open(self, path: Path) -> Sequence[Document]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
@@ -231,11 +228,7 @@ def shrink_numbers(draft: Draft) -> Iterator[Draft]:
             yield _with_lines(draft, re.sub(same, str(size // 2), text).split("\n"))
 
 
-_MLIR_PASSES = (
-    ReductionPass("operations", drop_operations),
-    ReductionPass("links of chains", bypass_operations),
-    ReductionPass("arguments", drop_arguments),
-)
+_MLIR_PASSES = (drop_operations, bypass_operations, drop_arguments)
 
 
 def _without(draft: Draft, ranges: Iterable[LineRange]) -> Draft | None:

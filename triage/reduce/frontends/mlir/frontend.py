@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.execution.mlir_tools import Reader
 from triage.mlir.rewrite import dimensions
 from triage.mlir.tree import arguments_of
-from triage.reduce.draft import Document, Draft, Entry, Frontend, InterestingnessTest, Origin, ReductionPass
+from triage.reduce.draft import Document, Draft, Entry, Frontend, InterestingnessTest, Origin, Pass
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
 from triage.reduce.frontends.mlir.document import MlirDocument, body_of, cut, needed_for, pieces, reads_unset_values
@@ -49,24 +49,26 @@ class MlirFrontend(Frontend):
         self._reader, self._others = reader, others
         tools = ToolPasses(reader)
         self.passes = (
-            ReductionPass("inlining", inline_calls),
-            ReductionPass("links of chains", bypass_operations),
-            ReductionPass("operations", drop_operations),
-            ReductionPass("results", drop_results),
-            ReductionPass("regions", unroll_regions),
-            ReductionPass("bodies", thin_bodies),
-            ReductionPass("arguments", drop_arguments),
-            ReductionPass("folding", tools.fold),
-            ReductionPass("constants", shorten_constants),
-            ReductionPass("static shapes", tools.make_static),
-            ReductionPass("dimensions", shrink_dimensions, once=True),
-            ReductionPass("ranks", tools.fewer_ranks, once=True),
-            ReductionPass("element types", widen_elements, once=True),
-            ReductionPass("functions", plain_functions, once=True),
-            ReductionPass("attributes", drop_attributes, once=True),
-            ReductionPass("devices", fewer_devices, once=True),
-            ReductionPass("chip", oldest_chip, once=True),
-            ReductionPass("flags", drop_flags, once=True),
+            inline_calls,
+            bypass_operations,
+            drop_operations,
+            drop_results,
+            unroll_regions,
+            thin_bodies,
+            drop_arguments,
+            tools.fold,
+            shorten_constants,
+            tools.make_static,
+        )
+        self.final_passes = (
+            shrink_dimensions,
+            tools.fewer_ranks,
+            widen_elements,
+            plain_functions,
+            drop_attributes,
+            fewer_devices,
+            oldest_chip,
+            drop_flags,
         )
 
     def open(self, path: Path) -> Iterator[Document]:
@@ -84,11 +86,11 @@ class MlirFrontend(Frontend):
                 if _ELIDED not in document.text:
                     yield document
 
-    def approach(self, line: int | None) -> ReductionPass:
-        def run(draft: Draft, test: InterestingnessTest) -> Draft:
+    def approach(self, line: int | None) -> Pass:
+        def jump_or_narrow(draft: Draft, test: InterestingnessTest) -> Draft:
             return (line and jump(draft, test, line)) or narrow(draft, test)
 
-        return ReductionPass("jump" if line else "halves", run)
+        return jump_or_narrow
 
     def valid(self, document: Document) -> bytes | None:
         assert isinstance(document, MlirDocument)

@@ -1,0 +1,290 @@
+"""Passes over Python programs, and over kernels together with their specialisation."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from triage.compilers.registry import family_of
+from triage.model.case import Case
+from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, Pass, greedily, minimise
+from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
+from triage.reduce.frontends.syntax_tree import (
+    Edits,
+    PythonDocument,
+    bound_below,
+    children,
+    edited,
+    kernel_function,
+    kernel_of,
+    names_read,
+    parameters,
+    parse_program,
+    statements,
+    tree_of,
+    undefined_reads,
+    with_edits,
+)
+
+_DEEPEST = 8  # levels of nested statements
+_LARGE = 3  # the smallest number that is halved
+_VALUES = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Subscript, ast.Call, ast.Name, ast.Constant)
+
+
+class PythonFrontend(Frontend):
+    """A program that Python can parse."""
+
+    def __init__(self, case: Case) -> None:
+        self.passes, self.final_passes = _PROGRAM_PASSES, (shrink_numbers, drop_flags)
+        if family_of(case).kernel(case):  # small sizes compile faster
+            self.passes = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options, drop_hints)
+            self.final_passes = (inline_constexprs, shrink_numbers, oldest_chip)
+        self._check_names = False  # whether the original defines every name that it reads
+
+    def open(self, path: Path) -> Sequence[Document]:
+        tree = parse_program(path.read_bytes())
+        if tree is None:
+            return ()
+        self._check_names = not undefined_reads(tree)
+        return (PythonDocument(tree),)
+
+    def valid(self, document: Document) -> bytes | None:
+        """Accept what Python compiles, unless it reads undefined names. Starts no process."""
+        assert isinstance(document, PythonDocument)
+        tree = parse_program(document.content)
+        return None if tree is None or (self._check_names and undefined_reads(tree)) else document.content
+
+
+def drop_statements(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop statements, the outermost first, halves of a level before single ones, with the statements that need them."""
+    for depth in range(_DEEPEST):
+        base, kernel = draft, kernel_function(draft)
+        level = list(children(tree_of(base)))
+        for _ in range(depth):
+            level = [inner for statement in level for inner in children(statement)]
+        items = [statement for statement in level if statement is not kernel]
+
+        def build(kept: Sequence[ast.stmt], base: Draft = base, items: Sequence[ast.stmt] = items) -> Draft | None:
+            return _without(base, set(items) - set(kept))
+
+        if items:
+            draft = minimise(draft, items, build, test, whole=depth == 0 and kernel is None)
+    return draft
+
+
+def _without(draft: Draft, dropped: set[ast.stmt]) -> Draft | None:
+    """Drop statements and those that need them. Return None when that drops the kernel."""
+    original = tree_of(draft)
+    tree: ast.Module = edited(original, dict.fromkeys(dropped))
+    while (broken := undefined_reads(tree)) and not undefined_reads(original):
+        tree = edited(tree, dict.fromkeys(broken))
+    smaller = Draft(PythonDocument(tree), draft.case)
+    return smaller if kernel_function(draft) is None or kernel_function(smaller) is not None else None
+
+
+def drop_unread(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop assignments and imports whose names nothing reads."""
+    items: list[ast.stmt] = []
+    tree = tree_of(draft)
+    while unread := _unread(tree):
+        items += unread
+        tree = edited(tree, dict.fromkeys(unread))
+    return minimise(draft, items, lambda kept: _without(draft, set(items) - set(kept)), test)
+
+
+def _unread(tree: ast.Module) -> list[ast.stmt]:
+    read = {name for statement in statements(tree) for name in names_read(statement)}
+    found: list[ast.stmt] = []
+    for statement in statements(tree):
+        match statement:
+            case ast.Assign(targets=targets) if not all(isinstance(target, (ast.Name, ast.Tuple)) for target in targets):
+                continue
+            case ast.Assign() | ast.Import() | ast.ImportFrom() if not read & bound_below(statement):
+                found.append(statement)
+    return found
+
+
+@greedily
+def open_blocks(draft: Draft) -> Iterator[Draft]:
+    """Replace a loop, branch or `with` by its body; a loop's variable gets its first value."""
+    for statement in statements(tree_of(draft)):
+        match statement:
+            case ast.For(target=target, iter=source, body=body):
+                yield with_edits(draft, {statement: [ast.Assign([target], _first(source), lineno=0), *body]})
+            case ast.While(body=body) | ast.With(body=body) | ast.Try(body=body):
+                yield with_edits(draft, {statement: body})
+            case ast.If(body=body, orelse=rest):
+                yield with_edits(draft, {statement: body})
+                if rest:
+                    yield with_edits(draft, {statement: rest})
+
+
+def _first(source: ast.expr) -> ast.expr:
+    """The first value that a loop takes from `source`."""
+    match source:
+        case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="range" | "static_range"), args=[start, *more]):
+            return start if more else ast.Constant(0)
+    return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [source], [])], [])
+
+
+@greedily
+def inline_names(draft: Draft) -> Iterator[Draft]:
+    """Replace a name that is bound once, to a number or a name, by that. The compiler decides whether the name may change."""
+    for function in tree_of(draft).body:
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        bound = Counter(parameters(function))
+        bound.update(node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        for statement in statements(function):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() | ast.Name() as value) if bound[name] == 1:
+                    if not (isinstance(value, ast.Name) and value.id == name):
+                        yield with_edits(draft, {statement: None, **_renamed(function, name, value)})
+
+
+def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
+    """The edits that replace a name by a value wherever a function reads it."""
+    return {
+        node: value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    }
+
+
+def drop_keywords(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop keyword arguments, decorators and docstrings."""
+    items: list[ast.AST] = []
+    kernel = kernel_function(draft)
+    for node in ast.walk(tree_of(draft)):
+        match node:
+            case ast.Call(keywords=keywords):
+                items += keywords
+            case ast.FunctionDef(decorator_list=decorators):
+                items += decorators if node is not kernel or len(decorators) > 1 else []
+            case ast.Expr(value=ast.Constant(value=str())):
+                items.append(node)
+    return minimise(draft, items, lambda kept: with_edits(draft, dict.fromkeys(set(items) - set(kept))), test)
+
+
+@greedily
+def take_parts(draft: Draft) -> Iterator[Draft]:
+    """Replace an expression by a part of it, the largest first."""
+    tree = tree_of(draft)
+    modules = {name for statement in tree.body if isinstance(statement, ast.Import) for name in bound_below(statement)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", None), ast.Store):
+            for part in _values_in(node, modules):
+                yield with_edits(draft, {node: part})
+
+
+def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
+    """The parts that are values themselves: no types, tuples, strings or modules."""
+    parts: Iterable[ast.AST | None] = ast.iter_child_nodes(node) if isinstance(node, _VALUES) else ()
+    for child in parts:
+        if isinstance(node, ast.Call) and child is node.func:
+            child = child.value if isinstance(child, ast.Attribute) else None  # the object of a method
+        if isinstance(child, ast.Name) and child.id in modules:
+            continue
+        if isinstance(child, _VALUES) and not isinstance(getattr(child, "value", None), str):
+            yield child
+
+
+def drop_parameters(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop the parameters that nothing reads, and replace others by the first one of their type."""
+    function, kernel = kernel_function(draft), kernel_of(draft)
+    if function is None or kernel is None:
+        return draft
+    read = {name for statement in statements(function) for name in names_read(statement)}
+    firsts: dict[str, str] = {}
+    values: dict[str, ast.expr | None] = {}
+    for name in parameters(function):
+        if name not in read:
+            values[name] = None
+        elif name in kernel.signature:
+            first = firsts.setdefault(kernel.signature[name], name)
+            values |= {name: ast.Name(first, ast.Load())} if first != name else {}
+    return _replace_parameters(draft, test, values)
+
+
+def inline_constexprs(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Replace constexprs by their numbers."""
+    known = kernel.constexprs.items() if (kernel := kernel_of(draft)) else ()
+    return _replace_parameters(draft, test, {name: ast.Constant(value) for name, value in known if not isinstance(value, str)})
+
+
+def _replace_parameters(draft: Draft, test: InterestingnessTest, values: Mapping[str, ast.expr | None]) -> Draft:
+    """Drop as many parameters as possible. values: what replaces them where they are read, None for nothing."""
+    function, kernel = kernel_function(draft), kernel_of(draft)
+    if function is None or kernel is None:
+        return draft
+
+    def build(kept: Sequence[str]) -> Draft:
+        dropped = values.keys() - set(kept)
+        edits: Edits = {function.args: _without_arguments(function.args, dropped)}
+        for name in dropped:
+            value = values[name]
+            edits = {**edits, **(_renamed(function, name, value) if value else {})}
+        fields = {field: getattr(kernel, field).items() for field in ("signature", "constexprs", "hints")}
+        left: dict[str, Any] = {
+            field: {name: value for name, value in items if name not in dropped} for field, items in fields.items()
+        }
+        smaller = replace(kernel, **left)
+        return with_edits(draft, edits, replace(draft.case, spec=smaller))
+
+    return minimise(draft, list(values), build, test)
+
+
+def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.arguments:
+    """The parameters that are left. Defaults go, because a specialised kernel gets a value for each parameter."""
+    first, plain, keyword = (
+        [argument for argument in some if argument.arg not in dropped]
+        for some in (arguments.posonlyargs, arguments.args, arguments.kwonlyargs)
+    )
+    return ast.arguments(first, plain, arguments.vararg, keyword, [None] * len(keyword), arguments.kwarg, [])
+
+
+def drop_hints(draft: Draft, test: InterestingnessTest) -> Draft:
+    """Drop the hints about arguments that the failure does not need."""
+    kernel = kernel_of(draft)
+    if kernel is None:
+        return draft
+    items = [(name, hint) for name, hints in kernel.hints.items() for hint in hints]
+
+    def build(kept: Sequence[tuple[str, str]]) -> Draft:
+        left = {name: {hint: kernel.hints[name][hint] for of, hint in kept if of == name} for name, _ in kept}
+        return Draft(draft.document, replace(draft.case, spec=replace(kernel, hints=left)))
+
+    return minimise(draft, items, build, test)
+
+
+@greedily
+def shrink_constexprs(draft: Draft) -> Iterator[Draft]:
+    """Halve constexprs as often as possible: all, those with the same value, then single ones."""
+    kernel = kernel_of(draft)
+    if kernel is None:
+        return
+    numbers = {name: value for name, value in kernel.constexprs.items() if isinstance(value, int) and value >= _LARGE}
+    groups = [list(numbers)] if numbers else []
+    groups += [[name for name in numbers if numbers[name] == value] for value in dict.fromkeys(numbers.values())]
+    groups += [[name] for name in numbers]
+    for names in groups:
+        halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
+        yield Draft(draft.document, replace(draft.case, spec=replace(kernel, constexprs=halved)))
+
+
+@greedily
+def shrink_numbers(draft: Draft) -> Iterator[Draft]:
+    """Halve the integers of the program, equal ones together."""
+    constants: dict[int, list[ast.Constant]] = {}
+    for node in ast.walk(tree_of(draft)):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= _LARGE:
+            constants.setdefault(node.value, []).append(node)
+    for value, nodes in sorted(constants.items(), reverse=True):
+        yield with_edits(draft, {node: ast.Constant(value // 2) for node in nodes})
+
+
+_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, drop_unread, open_blocks, inline_names, drop_keywords, take_parts)

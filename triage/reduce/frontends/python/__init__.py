@@ -1,1 +1,0 @@
-"""Python programs and kernels."""
