@@ -1,0 +1,45 @@
+"""The searches on simulated histories: few wrong answers that are called confirmed, many answers, few probes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.guards.histories import RATES, TROUBLES, world
+from tests.guards.history_adapter import search
+
+ALLOWED = 0.005
+"""Share of confirmed answers that may be wrong."""
+
+
+def searched(count: int, *, commits: bool) -> tuple[int, int, int, int, int]:
+    """Return the number of histories, confirmed, wrong and suspect answers, and probes."""
+    runs = confirmed = wrong = suspects = probes = 0
+    for trouble in TROUBLES:
+        if trouble == "wrong prior" and not commits:
+            continue
+        for rate in RATES:
+            for seed in range(count):
+                history = world(seed, trouble, rate, commits=commits)
+                found = search(history, seed)
+                runs, probes = runs + 1, probes + found.probes
+                confirmed += found.confirmed
+                wrong += found.confirmed and not history.is_true(found.before, found.after)
+                suspects += found.has_suspects and not found.confirmed
+    return runs, confirmed, wrong, suspects, probes
+
+
+@pytest.mark.parametrize(
+    ("count", "commits", "least_confirmed", "most_probes"),
+    [
+        (6, True, 0.75, 35),
+        (8, False, 0.65, 21),
+        pytest.param(100, True, 0.78, 34, marks=pytest.mark.slow),
+        pytest.param(100, False, 0.7, 22, marks=pytest.mark.slow),
+    ],
+)
+def test_confirmed_answers_are_right(count: int, commits: bool, least_confirmed: float, most_probes: float) -> None:
+    runs, confirmed, wrong, suspects, probes = searched(count, commits=commits)
+    told = f"{runs} histories: {confirmed} confirmed, {wrong} wrong, {suspects} suspects, {probes / runs:.1f} probes each"
+    assert wrong <= ALLOWED * confirmed, told
+    assert confirmed >= least_confirmed * runs, told
+    assert probes <= most_probes * runs, told
