@@ -21,10 +21,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from triage.cli.exit_codes import MEANINGS
+from triage.cli.parameters import describe_parameters
+from triage.cli.removed import REMOVED_COMMANDS, replacement
 from triage.cli.screen import AppContext
 from triage.report.printable import printable
 
-_QUIET = "Suppress progress; errors are still printed."
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
@@ -39,7 +40,7 @@ class CommandEntry:
     summary: str
 
     def load(self, name: str) -> Any:
-        """Import the command and return it with the options that every command has."""
+        """Import the command and return it."""
         target = getattr(import_module(self.module), self.attribute)
         parent = typer.Typer(add_completion=False, **_SETTINGS)
         if isinstance(target, typer.Typer):
@@ -49,7 +50,7 @@ class CommandEntry:
             parent.command(name)(target)
             loaded = typer.main.get_command(parent)
         for _, leaf in _leaves(name, loaded):
-            leaf.params.append(_quiet_option())
+            describe_parameters(leaf)
         return loaded
 
 
@@ -86,7 +87,11 @@ def _printable_errors() -> Iterator[None]:
     try:
         yield
     except _UsageError as error:
-        error.message = printable(error.message)  # type: ignore[attr-defined]
+        shown: Any = error
+        if instead := replacement(shown.ctx.info_name if shown.ctx else "", getattr(shown, "option_name", "")):
+            shown.message = f"{shown.option_name} was removed: {instead}"
+            shown.possibilities = None
+        shown.message = printable(shown.message)
         raise
 
 
@@ -96,18 +101,26 @@ class LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         stubs = {name: TyperCommand(name, help=entry.summary) for name, entry in COMMANDS.items()}
         super().__init__(**{**settings, "commands": stubs})
+        describe_parameters(self)
 
-    def make_context(self, *values: Any, **settings: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *values: Any, **settings: Any) -> Any:
+        end = args.index("--") if "--" in args else len(args)
+        words = [word for word in args[:end] if word not in ("-q", "--quiet")]
+        quiet = ["--quiet"] if len(words) < end else []
         with _printable_errors():
-            return super().make_context(*values, **settings)
+            return super().make_context(info_name, [*quiet, *words, *args[end:]], *values, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         with _printable_errors():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        if (words := " ".join(args[:2])) in COMMANDS:
-            args = [words, *args[2:]]
+        for words in (" ".join(args[:2]), args[0]):
+            if words in COMMANDS:
+                args = [words, *args[len(words.split()) :]]
+                break
+            if words in REMOVED_COMMANDS:
+                raise typer.BadParameter(f"the command {words!r} was removed: {REMOVED_COMMANDS[words]}", ctx)
         name, _, rest = super().resolve_command(ctx, args)
         return name, COMMANDS[name].load(name) if name else None, rest
 
@@ -136,23 +149,6 @@ def _leaves(name: str, command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
         yield from (((name, word), child) for word, child in children.items())
 
 
-def _make_quiet(ctx: typer.Context, quiet: bool) -> None:
-    if quiet:
-        ctx.obj = AppContext(quiet=True)
-
-
-def _quiet_command(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET, callback=_make_quiet, expose_value=False)] = False,
-) -> None:
-    """Hold the `--quiet` option of a command, which works as the one before the command's name does."""
-
-
-def _quiet_option() -> Any:
-    holder = typer.Typer(add_completion=False)
-    holder.command()(_quiet_command)
-    return typer.main.get_command(holder).params[0]
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -167,7 +163,9 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET)] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Suppress progress, before or after the command; errors are printed.")
+    ] = False,
 ) -> None:
     """Find out why a compiler fails on your model, since which release, and whether the failure is known.
 

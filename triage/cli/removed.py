@@ -1,0 +1,40 @@
+"""Commands and options that earlier versions had, with what replaces each."""
+
+from __future__ import annotations
+
+_NOTIFY = "read exit code and nightly.json in the CI job, or use `triage issues sync`"
+
+REMOVED_COMMANDS = {
+    "watch": "progress is printed on the terminal, and the finished night is in nightly.json",
+    "open": "use `triage site --open`",
+    "evidence": "results are shared by TRIAGE_EVIDENCE; a damaged cache is set aside by itself",
+    "nights compare": "use `triage nightly -t REV -b REV`, or read the site",
+    "nights import": "keep the home's nights folder, or join shards with `triage nightly merge`",
+}
+_EVERYWHERE = {
+    "--after-result": "an interrupted --fresh continues without it",
+    "--notify": _NOTIFY,
+    "--quarantine": "write an `expect` entry with `issue:` in the recipe",
+    "--costs": "shards are balanced by the times of the last night",
+    "--spare": "nothing replaces it",
+    "--import-log": "`triage bisect --interactive --resume` keeps its verdicts",
+    "--export-log": "`triage bisect --interactive --resume` keeps its verdicts",
+    "--model-repo": "use --model DIR@GOOD..BAD",
+    "--model-good": "use --model DIR@GOOD..BAD",
+    "--model-bad": "use --model DIR@GOOD..BAD",
+    "--attribute": "passes are always compared where that helps",
+    "--no-attribute": "passes are always compared where that helps",
+}
+_OF_COMMAND = {
+    "bisect": {
+        "--repeats": "--confidence decides how often a pair is compiled",
+        "--worse": "the values at --good and --bad show which are worse",
+        "--function": "use --metric run_seconds:FUNCTION",
+        "--time": "each probe is measured for at most 60 s",
+    },
+}
+
+
+def replacement(command: str, option: str) -> str | None:
+    """Return what to use instead of a removed option, such as `--spare` of `bisect`; None for one that never was."""
+    return _OF_COMMAND.get(command, {}).get(option) or _EVERYWHERE.get(option)
