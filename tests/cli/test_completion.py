@@ -64,8 +64,8 @@ def test_commands_and_their_subcommands() -> None:
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        (("run", "--"), {"--toolchain", "--case", "--dry-run", "--format", "--quiet"}),
-        (("recipe", "new", "--"), {"--input", "--backend", "--quiet"}),
+        (("run", "--"), {"--toolchain", "--case", "--dry-run", "--format"}),
+        (("recipe", "new", "--"), {"--input", "--backend"}),
     ],
 )
 def test_options_of_a_command(words: tuple[str, ...], options: set[str]) -> None:

@@ -82,7 +82,12 @@ def test_no_command_has_too_many_options() -> None:
 
 @pytest.mark.parametrize(
     ("words", "instead"),
-    [("watch", "nightly.json"), ("nights compare", "site"), ("nightly one.yaml --notify x", "issues sync"), ("open", "site --open")],
+    [
+        ("watch", "nightly.json"),
+        ("nights compare", "site"),
+        ("nightly one.yaml --notify x", "issues sync"),
+        ("open", "site --open"),
+    ],
 )
 def test_what_was_removed_names_what_to_use(triage: Triage, words: str, instead: str) -> None:
     done = triage(*words.split())
