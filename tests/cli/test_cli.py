@@ -160,13 +160,8 @@ def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, me
     ("code", "message"),
     [
         ("import sys; sys.exit('no such shape')", "no such shape"),
-        ("print(1/0)", "ZeroDivisionError"),
         ("pass", "printed nothing"),
-        ("import time; time.sleep(600)", "did not end within 1 s"),
-        (
-            "x = bytearray(1 << 30); x[::4096] = b'x' * len(x[::4096]); import time; time.sleep(9)",
-            "used more than 200 MiB",
-        ),
+        ("import signal; signal.pause()", "did not end within 1 s"),
         ("import os; os.kill(os.getpid(), 11)", "signal 11"),
     ],
 )
@@ -194,23 +189,6 @@ def test_a_generator_gets_its_arguments_and_runs_once(home: Path, triage: Triage
         done = triage("run", path, "--format", "json")
         assert [result["case"] for result in json.loads(done.stdout)["results"]] == ["gen[n=8]", "gen[n=16]"]
     assert sorted((tmp_path / "log").read_text().split()) == ["16", "8"]
-
-
-def test_an_onnx_model_is_imported(home: Path, triage: Triage, tmp_path: Path) -> None:
-    import onnx
-    from onnx import TensorProto, helper
-
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in "abc"]
-    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"])], "g", ends[:2], ends[2:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(tmp_path / "m.onnx"))
-    path = tmp_path / "m.yaml"
-    path.write_text("name: m\ninput: m.onnx\ntarget: {backend: llvm-cpu}\nphase: flow\n")
-    assert triage("run", path).returncode == 0
-    (tmp_path / "m.onnx").write_bytes(b"not a model")
-    done = triage("run", path, "--format", "json")
-    assert done.returncode == 1
-    failure = json.loads(done.stdout)["results"][0]["failure"]
-    assert (failure["class"], failure["stage"]) == ("import-error", "import")
 
 
 def test_classify_reads_logs_and_standard_input(home: Path, triage: Triage, tmp_path: Path) -> None:
@@ -275,19 +253,6 @@ def test_help_and_version_need_no_home(triage: Triage) -> None:
     assert triage("--help", env=env).returncode == 0
     assert triage("--version", env=env).stdout.startswith("triage ")
     assert triage("bisect", "--help", env=env).returncode == 0
-
-
-def test_colour_only_on_a_terminal(home: Path, triage: Triage, tmp_path: Path) -> None:
-    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
-    run = f"{sys.executable} -c 'from triage.cli import main; main()' run {path}"
-    base = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
-
-    def on_terminal(**more: str) -> str:
-        command = ["script", "-qec", run, "/dev/null"]
-        return subprocess.run(command, capture_output=True, text=True, check=False, env={**base, **more}).stdout
-
-    assert "\x1b[1;31m" in on_terminal()
-    assert "\x1b[1;31m" not in on_terminal(NO_COLOR="1")
 
 
 def test_doctor_lists_its_checks(home: Path, triage: Triage) -> None:

@@ -6,31 +6,33 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Triage
 from triage.cli.app import COMMANDS
 from triage.toolchains.index import Release
 from triage.toolchains.install_cache import MANIFEST, folder_of
 
+Complete = Callable[..., list[str]]
 _RECIPE = "name: matmul\ninput: ${dtype}.mlir\ntarget: {backend: llvm-cpu}\nmatrix: {dtype: [f16, f32]}\n"
 
 
-def complete(*words: str, folder: Path | None = None) -> list[str]:
+@pytest.fixture
+def complete(triage: Triage) -> Callable[..., list[str]]:
     """Return what bash offers for the last of the words after `triage`."""
-    line = ["triage", *words]
-    done = subprocess.run(
-        [sys.executable, "-c", "from triage.cli import main; main()"],
-        env=os.environ | {"_TRIAGE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1)},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=folder,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
+
+    def ask(*words: str, **folder: Path) -> list[str]:
+        line = ["triage", *words]
+        asked = {"_TRIAGE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1)}
+        done = triage(env={**os.environ, **asked}, **folder)
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    return ask
 
 
 def install(home: Path, distribution: str, version: str) -> None:
@@ -56,7 +58,7 @@ def test_bash_completes_words_of_the_installed_script(tmp_path: Path) -> None:
     assert set(done.stdout.split()) == {name for name in COMMANDS if name.startswith("re")}, done.stderr
 
 
-def test_commands_and_their_subcommands() -> None:
+def test_commands_and_their_subcommands(complete: Complete) -> None:
     assert set(complete("")) == {word for name in COMMANDS for word in name.split()}
     assert set(complete("toolchains", "")) == {"list", "install", "info", "prune"}
 
@@ -68,16 +70,16 @@ def test_commands_and_their_subcommands() -> None:
         (("recipe", "new", "--"), {"--input", "--backend"}),
     ],
 )
-def test_options_of_a_command(words: tuple[str, ...], options: set[str]) -> None:
+def test_options_of_a_command(complete: Complete, words: tuple[str, ...], options: set[str]) -> None:
     assert options <= set(complete(*words))
 
 
-def test_formats_of_a_command() -> None:
+def test_formats_of_a_command(complete: Complete) -> None:
     assert {"text", "json", "junit"} == set(complete("run", "--format", ""))
 
 
 @pytest.mark.parametrize("words", [("run", "-t"), ("nightly", "--baseline"), ("history", "--since"), ("toolchains", "info")])
-def test_installed_revisions(home: Path, words: tuple[str, ...]) -> None:
+def test_installed_revisions(home: Path, complete: Complete, words: tuple[str, ...]) -> None:
     install(home, "iree-base-compiler", "3.1.0")
     install(home, "iree-base-compiler", "3.10.0")
     install(home, "triton", "3.2.0")
@@ -86,12 +88,12 @@ def test_installed_revisions(home: Path, words: tuple[str, ...]) -> None:
     assert "latest" in complete(*words, "")
 
 
-def test_cases_of_the_recipe_on_the_line(tmp_path: Path) -> None:
+def test_cases_of_the_recipe_on_the_line(complete: Complete, tmp_path: Path) -> None:
     (tmp_path / "matmul.yaml").write_text(_RECIPE)
     for dtype in ("f16", "f32"):
         (tmp_path / f"{dtype}.mlir").touch()
     names = {"matmul[dtype=f16]", "matmul[dtype=f32]"}
-    assert set(complete("bisect", "matmul.yaml", "--case", "", folder=tmp_path)) == names
-    assert complete("run", "matmul.yaml", "--case", "matmul[dtype=f1", folder=tmp_path) == ["matmul[dtype=f16]"]
+    assert set(complete("bisect", "matmul.yaml", "--case", "", cwd=tmp_path)) == names
+    assert complete("run", "matmul.yaml", "--case", "matmul[dtype=f1", cwd=tmp_path) == ["matmul[dtype=f16]"]
     (tmp_path / "matmul.yaml").write_text("name: [")
-    assert complete("bisect", "matmul.yaml", "--case", "", folder=tmp_path) == []
+    assert complete("bisect", "matmul.yaml", "--case", "", cwd=tmp_path) == []

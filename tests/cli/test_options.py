@@ -13,8 +13,6 @@ import pytest
 from tests.conftest import Triage
 from triage.cli.app import COMMANDS, every_command
 from triage.cli.screen import AppContext
-from triage.model.progress import Silent
-from triage.report.registry import Report, format_names, rendered
 
 MOST_COMMANDS, MOST_PARAMETERS = 37, 244
 LEAVES: dict[str, Any] = {" ".join(words): command for words, command in every_command()}
@@ -43,11 +41,6 @@ def test_quiet_works_before_and_after_the_command(
         with pytest.raises(SystemExit) as ended:
             get_command(app)([*arguments, str(log)])
         assert (ended.value.code, seen.pop()) == (0, quiet)
-
-
-def test_quiet_shows_no_progress() -> None:
-    with AppContext(quiet=True).progress() as progress:
-        assert isinstance(progress, Silent)
 
 
 @pytest.mark.parametrize(
@@ -99,15 +92,3 @@ def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:
     done = triage("bisct")
     assert done.returncode == 2
     assert "bisect" in done.stderr
-
-
-def test_a_new_format_is_one_entry_for_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.report.lines_format import ENTRY
-    from triage.report import registry
-    from triage.report.runs import ClassifyReport, RunReport
-
-    monkeypatch.setattr(registry, "FORMATS", (*registry.FORMATS, ENTRY))
-    reports: list[Report] = [RunReport([]), ClassifyReport({})]
-    for report in reports:
-        assert "lines" in format_names(type(report))
-        assert rendered(report, "lines") == f"{type(report.shape()).__name__}\n"

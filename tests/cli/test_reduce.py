@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
-from tests.conftest import ROOT, Triage
+from tests.conftest import Triage
 
 CHAIN = "".join(f"  %{number} = arith.mulf %{number - 1}, %{number - 1} : tensor<4xf32>\n" for number in range(2, 12))
 LONG = UNKNOWN_DEVICE.replace("  return %1", f"{CHAIN}  return %11")
@@ -88,23 +88,6 @@ def test_a_case_that_compiles_is_not_reproducible(home: Path, triage: Triage, tm
     assert "there is nothing to reduce" in message
 
 
-@pytest.mark.parametrize("option", ["--save-other-failures", "--slipped"])
-def test_the_folder_for_other_failures_has_two_spellings(home: Path, triage: Triage, tmp_path: Path, option: str) -> None:
-    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
-    done = triage("reduce", path, "-t", "installed", option, tmp_path / "others", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    saved = json.loads(done.stdout)["other_reproducers"]
-    assert [Path(folder).parent for folder in saved] == [tmp_path / "others"] * len(saved)
-    assert (tmp_path / "others").is_dir()
-
-
-def test_a_failure_on_both_toolchains_is_not_a_regression(home: Path, triage: Triage, tmp_path: Path) -> None:
-    words = ["-t", "installed", "--good", "installed", "--format", "json"]
-    done = triage("reduce", recipe(tmp_path, "device", UNKNOWN_DEVICE), *words)
-    assert done.returncode == 3
-    assert "expected" in json.loads(done.stdout)["reason"]
-
-
 def test_a_folder_that_is_no_reproducer_is_never_touched(home: Path, triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
     mine = tmp_path / "mine" / "device"
@@ -143,25 +126,3 @@ def test_bad_arguments_end_with_the_right_code(
     assert done.returncode == code, done.stderr
     assert message in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("revs", "compiled"),
-    [
-        (["3.8.0"], {"affinity-symbol-undeclared": ["3.8.0"]}),
-        (["triton:3.2.0"], {"triton-pointer-select-gfx942": ["3.2.0"]}),
-        (["3.8.0", "triton:3.2.0"], {"affinity-symbol-undeclared": ["3.8.0"], "triton-pointer-select-gfx942": ["3.2.0"]}),
-    ],
-)
-def test_reproducers_of_two_compilers_are_replayed_each_with_its_own_revisions(
-    shared_home: Path, triage: Triage, revs: list[str], compiled: dict[str, list[str]]
-) -> None:
-    folders = [ROOT / "reproducers" / name for name in ("affinity-symbol-undeclared", "triton-pointer-select-gfx942")]
-    words = [word for rev in revs for word in ("-t", rev)]
-    done = triage("replay", *folders, *words, "--format", "json")
-    assert {
-        Path(replayed["reproducer"]).name: [version["toolchain"]["name"] for version in replayed["versions"]]
-        for replayed in json.loads(done.stdout)["reproducers"]
-    } == compiled, done.stderr
-    assert done.returncode == 0

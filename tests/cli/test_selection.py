@@ -74,11 +74,6 @@ def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(capsys: p
     assert capsys.readouterr().err == ""
 
 
-def test_a_rev_that_fits_several_families_is_refused_with_an_example() -> None:
-    with pytest.raises(BadInput, match=r"triton:3\.2\.0"):
-        select_families([TRITON, CYTHON], ["3.2.0"])
-
-
 def test_a_nightly_needs_revs_of_one_family() -> None:
     assert select_one_family([IREE, TRITON], ["triton:3.2.0", "triton:3.1.0"], "nightly").cases == (TRITON,)
     with pytest.raises(BadInput, match="nightly"):
