@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.execution import Stage
@@ -49,6 +50,13 @@ class Failure:
     explanation: str = ""
     remedies: tuple[Advice, ...] = ()
     stage: Stage = Stage.COMPILE
+
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
+        "failure_class": "class",
+        "failing_pass": "pass",
+        "explanation": None,  # follows from the class
+        "remedies": None,
+    }
 
     def advice(self, compiler: str | None) -> tuple[str, ...]:
         """Return what usually helps with a compiler family; for every family when the family is not known (None)."""

@@ -11,7 +11,21 @@ from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import escape
 
+from triage.report.document import (
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Table,
+    shown_columns,
+    spans,
+)
 from triage.report.printable import visible
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
@@ -67,6 +81,56 @@ def link(text: object, url: str | None) -> Markdown:
     if not url or not re.match(r"https?://|(?![\w+.-]*:)", url):
         return shown
     return Markdown(f"[{shown}]({quote(url, safe=':/?#&=%+,;@~')})")
+
+
+def document_markdown(blocks: Sequence[Block], level: int = 0) -> Markdown:
+    """Return blocks as GitHub-flavoured Markdown. level: how many levels deeper headings stand."""
+    return Markdown("\n\n".join(_block_markdown(part, level) for part in blocks))
+
+
+def _block_markdown(part: Block, level: int) -> str:
+    match part:
+        case Heading(text, depth):
+            return f"{'#' * (depth + level)} {_inline(text)}"
+        case Paragraph(text):
+            return _inline(text)
+        case Bullets(items):
+            return "\n".join(f"- {_inline(item)}" for item in items)
+        case Facts(rows):
+            return "\n".join(f"- {plain(name)}: {_inline(text)}" if name else f"  {_inline(text)}" for name, text in rows)
+        case Table() as table:
+            return _table(table)
+        case Code(text, language):
+            return block(text, language)
+        case Details(summary, inner):
+            return f"<details><summary>{escape(visible(summary))}</summary>\n\n{document_markdown(inner, level)}\n\n</details>"
+
+
+def _table(table: Table) -> str:
+    shown = shown_columns(table)
+    lines: list[list[str]] = [[plain(table.columns[number]) for number in shown], ["---"] * len(shown)]
+    lines += [[_inline(row[number], in_cell=True) for number in shown] for row in table.rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _inline(text: Inline, *, in_cell: bool = False) -> str:
+    parts = []
+    for span in spans(text):
+        shown = (cell_code if in_cell else code)(span.text) if span.style == "code" else _escaped(span.text)
+        if span.style in ("strong", "bad"):
+            shown = Markdown(f"**{shown}**")
+        parts.append(link(shown, span.url))
+    return "".join(parts)
+
+
+def _escaped(text: str) -> Markdown:
+    """Escape a text that may begin or end with a blank, which joins it to its neighbours."""
+    inner = text.strip()
+    return (
+        Markdown(f"{' ' * text[:1].isspace()}{plain(inner)}{' ' * text[-1:].isspace()}")
+        if inner
+        else Markdown(" " * bool(text))
+    )
 
 
 def render_markdown(template: str, **values: object) -> Markdown:

@@ -14,6 +14,7 @@ from triage.model.errors import BadInput
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from triage.report.document import Document
     from triage.report.markdown import Markdown
     from triage.report.shapes import Shape
 
@@ -52,6 +53,43 @@ class HtmlReport(Report):
     @abstractmethod
     def html(self) -> str:
         """Return a complete HTML document."""
+
+
+class DocumentReport(MarkdownReport, HtmlReport):
+    """A result with its document: text, JSON, Markdown and HTML come from these two alone.
+
+    A command's report is a subclass that says how a result becomes a document.
+    """
+
+    result: Any
+    """The frozen dataclass that a search returned; its fields are the JSON keys, see `model.json_form`."""
+
+    @abstractmethod
+    def document(self) -> Document:
+        """Return what is shown of the result."""
+
+    def shape(self) -> Any:
+        return self.result
+
+    def blocks(self) -> Iterable[RenderableType]:
+        """Return the document for a terminal."""
+        from triage.report.terminal import terminal
+
+        return terminal(self.document())
+
+    def markdown(self) -> Markdown:
+        """Return the document as Markdown."""
+        from triage.report.document import Heading
+        from triage.report.markdown import document_markdown
+
+        document = self.document()
+        return document_markdown([Heading(document.title, 1), *document.blocks])
+
+    def html(self) -> str:
+        """Return the document as a page."""
+        from triage.report.html import page
+
+        return page(self.document())
 
 
 class SarifReport(Report):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triage.execution.judge import status_of
+from triage.model import json_form
 from triage.model.outcome import Compiled, Detail, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 
-Json = dict[str, Any]
+Json = json_form.Json
 
 
 def _key(field: str) -> str:
@@ -22,11 +23,15 @@ class Shape:
     __pydantic_config__: ClassVar[dict[str, object]] = {"alias_generator": _key}
 
 
-def as_json(shape: Shape) -> Json:
-    """Return a shape as plain JSON values."""
+def as_json(shape: Any) -> Json:
+    """Return a shape, or the result of a `DocumentReport`, as plain JSON values."""
     from pydantic import TypeAdapter
 
-    values: Json = TypeAdapter(type(shape)).dump_python(shape, mode="json", by_alias=True)
+    values: Json = (
+        json_form.as_json(shape)
+        if not isinstance(shape, Shape)
+        else TypeAdapter(type(shape)).dump_python(shape, mode="json", by_alias=True)
+    )
     return values
 
 
