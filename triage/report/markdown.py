@@ -103,7 +103,8 @@ def _block_markdown(part: Block, level: int) -> str:
         case Code(text, language):
             return block(text, language)
         case Details(summary, inner):
-            return f"<details><summary>{escape(visible(summary))}</summary>\n\n{document_markdown(inner, level)}\n\n</details>"
+            shown = re.sub(r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(visible(summary))))
+            return f"<details><summary>{shown}</summary>\n\n{document_markdown(inner, level)}\n\n</details>"
 
 
 def _table(table: Table) -> str:
