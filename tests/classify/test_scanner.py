@@ -1,5 +1,6 @@
 """The scanner finds the same failures however a stream is cut, wrapped or compressed, in bounded memory."""
 
+import codecs
 import gzip
 import io
 import itertools
@@ -82,17 +83,19 @@ def test_a_successful_log_has_no_failures(wrap) -> None:
     assert scan_output(wrap(QUIET_LOG)) == ()
 
 
-def test_the_order_of_failures_is_independent_of_printing() -> None:
-    parts = [VERIFIER, SHARED_3_4.replace("6:8", "7:1"), LEGALIZE, VERIFIER.replace("'linalg.generic'", "'a.b'")]
-    forward, backward = scan_output("".join(parts).encode()), scan_output("".join(reversed(parts)).encode())
-    assert [f.signature for f in forward] == [f.signature for f in backward]
-    assert forward[0].failure_class == "shared-memory-overflow"
+def test_failures_of_equal_rank_keep_the_order_of_the_log() -> None:
+    log = b"m.mlir:9:3: error: the frobnicator is purple\nm.mlir:3:3: error: the gizmo is orange\n"
+    assert [failure.line for failure in scan_output(log)] == [1, 2]
+
+
+def test_a_root_cause_comes_first_wherever_it_stands() -> None:
+    assert scan_output((VERIFIER + SHARED_3_4 + LEGALIZE).encode())[0].failure_class == "shared-memory-overflow"
 
 
 def test_repeated_failures_are_counted() -> None:
     first, second = SHARED_3_3.replace("6:8", "90:1"), SHARED_3_3
     (failure,) = scan_output(("\n" + first + TRANSLATION + second + TRANSLATION).encode())
-    assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:6:8")
+    assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:90:1")
 
 
 def test_a_count_of_errors_is_a_failure_unless_it_is_zero() -> None:
@@ -165,10 +168,21 @@ def test_a_gzip_stream_is_decompressed() -> None:
         classify_log(io.BytesIO(gzip.compress(NINJA_LOG.encode())[:-20]), packaged_rules())
 
 
-def test_bytes_that_are_not_text() -> None:
-    assert classify_log(io.BytesIO(bytes(range(256)) * 1000), packaged_rules()) == ()
-    assert classes_in(b"\xff\xfe m.mlir:1:1: \xff\n" + LEGALIZE.encode()) == ["legalization"]
-    assert scan_output() == ()
+ERROR = "m.mlir:1:1: error: the frobnicator is purple\r\n"
+
+
+@pytest.mark.parametrize(
+    "log", [ERROR.encode("utf-16"), codecs.BOM_UTF16_BE + ERROR.encode("utf-16-be"), f"building\r{ERROR[:-2]}\rdone".encode()]
+)
+def test_logs_in_utf_16_or_with_carriage_returns_alone(log: bytes) -> None:
+    (failure,) = classify_log(io.BytesIO(log), packaged_rules())
+    assert failure.headline == "the frobnicator is purple"
+
+
+@pytest.mark.parametrize("log", [b"", b" \n\n", bytes(range(256)) * 1000])
+def test_a_log_without_text_is_bad_input(log: bytes) -> None:
+    with pytest.raises(BadInput, match="no text"):
+        classify_log(io.BytesIO(log), packaged_rules(), name="build.log")
 
 
 @pytest.mark.parametrize("word", ["1x", "a<", "(", "a", "/a", "a.", "'a.b' op ", "x: ", '"', "1 ", "[x] "])

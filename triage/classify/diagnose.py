@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.findings import Finding, as_read, may_be_as_read, silent_failure, with_pass
+from triage.classify.findings import Finding, as_made, as_read, may_be_as_made, may_be_as_read, silent_failure, with_pass
 from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log_lines import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
@@ -62,11 +62,14 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | s
     if crashed := _crashed(execution, rules):
         return Diagnosis(_crash_failures(explained, crashed))
     if explained:
-        if scanner.passes_ran or failing_pass or not may_be_as_read(explained[0], rules):
+        first = explained[0]
+        if scanner.passes_ran or not (may_be_as_read(first, rules) or may_be_as_made(first, rules)):
             return Diagnosis(failures)
         if failing_pass is None:
             return Diagnosis(failures, needs_pass=True)
-        return Diagnosis((as_read(explained[0], rules),))
+        if may_be_as_read(first, rules):
+            return Diagnosis(failures if failing_pass else (as_read(first, rules),))
+        return Diagnosis((replace(as_made(first, rules), failing_pass=failed.name),) if failing_pass and failed else failures)
     failures = failures or remarks[:1] or _fallback(execution, rules)
     if failed is None:
         return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)

@@ -13,6 +13,9 @@ from triage.classify.rules import Rule, RuleSet, compiled, detail
 from triage.classify.stack_dump import Stack, is_in_header, short_name, signal_name, symbol_of
 from triage.model.outcome import Detail, Failure
 
+WRAPPER = "torch.operator"
+"""The operation around an operator that the importer does not know; the operator's name says what fails."""
+
 SIGNATURE_LENGTH = 160
 """Characters of normalised text that enter a signature."""
 
@@ -84,7 +87,7 @@ def dispatch_kind(function: str) -> str:
 class Finding:
     """One match of a rule in the output.
 
-    line: 1-based; remark: from a remark, which never fails a compile; in_order: not printed by one of several threads;
+    line: 1-based; remark: from a remark, which never fails a compile;
     logged: from the line of a log, which says less than an exception of the same class.
     """
 
@@ -96,8 +99,12 @@ class Finding:
     stack: Stack | None = None
     failing_pass: FailingPass | None = None
     remark: bool = False
-    in_order: bool = True
     logged: bool = False
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the failure is about an operator that is wrapped in an operation, as importers do."""
+        return WRAPPER in (self.captures.get("op"), self.captures.get("source_op")) or f"'{WRAPPER}'" in self.headline
 
     @property
     def signature(self) -> str:
@@ -127,7 +134,8 @@ class Finding:
             return symbol_of(symbol)[:SIGNATURE_LENGTH] or symbol[:SIGNATURE_LENGTH]
         if name == "dispatch":
             return dispatch_kind(self.captures.get("function", ""))
-        return " ".join(self.captures.get(name, "").split())[:SIGNATURE_LENGTH]
+        value = " ".join(self.captures.get(name, "").split())[:SIGNATURE_LENGTH]
+        return f"{value} {self.captures['name']}" if value == WRAPPER and "name" in self.captures else value
 
     def _caller(self) -> str:
         """Return what called the function of a header in which an assertion failed: by the stack, else the failing pass."""
@@ -147,15 +155,12 @@ class Finding:
             details["dispatch"] = dispatch
         return details
 
-    @property
-    def source_order(self) -> tuple[str, int, int]:
-        """Sort key by source location; findings without one come last."""
-        match = re.fullmatch(r"(.*?):(\d{1,9})(?::(\d{1,9}))?", self.location or "")
-        return (match[1], int(match[2]), int(match[3] or 0)) if match else ("\U0010ffff", 0, 0)
-
     def _headline(self) -> str:
         """Return the headline with what was read around the line, unless the line contains it."""
         reason = " ".join(self.captures.get("reason", "").split())
+        if name := self.captures.get("name") if self.is_wrapped else None:
+            text = self.headline.replace(WRAPPER, name)
+            return text if name in text else f"{text} ({name})"
         return f"{self.headline} {reason}"[:HEADLINE] if reason and reason not in self.headline else self.headline
 
     def failure(self, line: int | None = None, count: int = 1) -> Failure:
@@ -190,11 +195,8 @@ class _Counted:
         return self.finding.signature == self.finding.rule.name
 
     @property
-    def order(self) -> tuple[int, bool, tuple[str, int, int], int, str]:
-        finding = self.finding
-        # Several threads print messages of passes in any order; other messages without a location follow one another.
-        line = self.line if finding.in_order and not finding.location else 0
-        return finding.rule.rank, finding.logged, finding.source_order, line, finding.signature
+    def order(self) -> tuple[int, bool, int]:
+        return self.finding.rule.rank, self.finding.logged, self.line
 
     def failure(self) -> Failure:
         return self.finding.failure(self.line, self.count)
@@ -212,7 +214,7 @@ class Findings:
         self.first_pass: FailingPass | None = None
 
     def add(self, finding: Finding) -> str:
-        """Count a finding; of several with one signature keep the first in the source. Return a key for `repeat`."""
+        """Count a finding; of several with one signature keep the first that has a location. Return a key for `repeat`."""
         if "signal" in finding.captures:
             finding.captures["signal"] = signal_name(finding.captures["signal"]) or finding.captures["signal"]
         key = (_REMARKED if finding.remark else "") + finding.signature
@@ -228,8 +230,7 @@ class Findings:
                 self.unlisted += 1
         else:
             counted.count += 1
-            counted.line = min(counted.line, finding.line)
-            if finding.source_order < counted.finding.source_order:
+            if finding.location and not counted.finding.location:
                 finding.failing_pass = finding.failing_pass or counted.finding.failing_pass
                 counted.finding = finding
         if finding.failing_pass is None and len(self._without_pass) < _MAX_FINDINGS:
@@ -320,10 +321,27 @@ def is_certainly_as_read(failure: Failure, rules: RuleSet) -> bool:
     return may_be_as_read(failure, rules) and bool(rule and rule.as_read and compiled(rule.as_read.certain).match(message))
 
 
+def as_made(failure: Failure, rules: RuleSet) -> Failure:
+    """Return a failure whose message seems to be about the input, but is about what a pass made, in its class for that."""
+    rule = rules.by_name[failure.failure_class]
+    if rule.as_made is None or not may_be_as_made(failure, rules):
+        return failure
+    return _in_class(failure, rule, rules.by_name[rule.as_made.name])
+
+
+def may_be_as_made(failure: Failure, rules: RuleSet) -> bool:
+    """Whether a verifier, after a pass, prints the message of a failure that seems to be about the input."""
+    rule = rules.by_name.get(failure.failure_class)
+    return rule is not None and rule.as_made is not None and bool(compiled(rule.as_made.doubtful).search(failure.headline))
+
+
 def as_read(failure: Failure, rules: RuleSet) -> Failure:
     """Return a failure that concerns the input in its class for that."""
     before = rules.by_name[failure.failure_class]
-    rule = rules.by_name[before.as_read.name] if before.as_read else before
+    return _in_class(failure, before, rules.by_name[before.as_read.name] if before.as_read else before)
+
+
+def _in_class(failure: Failure, before: Rule, rule: Rule) -> Failure:
     return replace(
         failure,
         failure_class=rule.name,

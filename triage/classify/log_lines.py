@@ -15,7 +15,7 @@ _STAMP = re.compile(
 )
 _PREFIX = re.compile(
     r"\s*(?:##\[(?P<command>\w+)\]|::(?P<workflow>error|warning|notice|debug|group)(?: [^:]*)?::|"
-    r"\[\d+/\d+\]\s|\d{1,6}:\s|(?P<pytest>E)\s{2,}|>\s{1,3}|\|\s|"
+    r"\[\d+/\d+\]\s|\(\d\d:\d\d:\d\d\)\s|\d{1,6}:\s|(?P<pytest>E)\s{2,}|>\s{1,3}|\|\s|"
     r"\[(?:rank\d+|build|ctest|test|stderr|stdout|proc \d+|repro)\]:?\s?|"
     r"\((?:\w+ )?pid=\d+\)\s|(?P<level>INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: )|"
     r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+:\d+\]\s|"
@@ -34,6 +34,7 @@ _LOGGER = re.compile(  # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2
     r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) )[\w./+-]+:\d+\] (?P<message>.*)"
 )
 _SOURCE_CODE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|f90|ii?):\d+")
+_SHADER = "program_source:"  # how Metal's compiler names the source that it is given
 _STATUS = re.compile(
     r"(?:\A|: |\) )(?:CANCELLED|UNKNOWN|INVALID_ARGUMENT|DEADLINE_EXCEEDED|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"
     r"FAILED_PRECONDITION|ABORTED|OUT_OF_RANGE|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DATA_LOSS|RESOURCE_EXHAUSTED|Internal|"
@@ -131,7 +132,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         return None
     located = not prefix or location is not None or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
     program = bool(_PROGRAM.match(prefix)) and not _NOT_A_PROGRAM.match(prefix)
-    of_source = match["code"] is not None or bool(location and _SOURCE_CODE.search(location))
+    of_source = match["code"] is not None or bool(location and _SOURCE_CODE.search(location)) or _SHADER in prefix
     of_source = of_source and match["severity"] != "runtime error"  # a sanitizer prints it when the program runs
     return Diagnostic(severity, message[:HEADLINE], location, certain=located or program, of_source=of_source)
 

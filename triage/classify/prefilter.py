@@ -31,6 +31,7 @@ _TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other t
 _PREFIXES = (
     rb"(?:(?:[A-Z]:(?=[\\/]))?+[\w.+/\\<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|[\w./-]++:\d++\] ++|"
     rb"[WEF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ |[WEF] (?=[\w./])|\[(?!FAILED)[^\]\n]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
+    rb"\(\d\d:\d\d:\d\d\) |"
     rb"\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+|\xef\xbb\xbf|\d{4}-\d\d-\d\d[T ][\d:.,]++Z?+ ++){0,8}"
 )
 _ASSERTION = (

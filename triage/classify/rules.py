@@ -177,6 +177,17 @@ class AsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class AsMade:
+    """The class of a failure that looks like an input's, where a pass made the operation.
+
+    doubtful: regex for the messages that a verifier prints, too; only the reader of the input prints others.
+    """
+
+    name: str
+    doubtful: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One failure class.
 
@@ -188,6 +199,7 @@ class Rule:
     above: what to read in the lines above the match.
     source_op: read `source_op`, the operation in the source line that follows the match.
     as_read: what this failure is when no pass has changed the operation: the input is invalid as it stands.
+    as_made: what this failure is when passes have run, so that the message is not about the input.
     passes, frames: pass names, and regexes over stack symbols, that assign this class to a failure no text explains.
     endings, signals: how a process ended that this class describes, with or without output.
     explains: signatures (or prefixes of them) that this failure causes; they are not reported beside it.
@@ -209,6 +221,7 @@ class Rule:
     above: tuple[Above, ...] = ()
     source_op: bool = False
     as_read: AsRead | None = None
+    as_made: AsMade | None = None
     passes: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
     endings: tuple[Ending, ...] = ()

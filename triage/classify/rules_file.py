@@ -14,6 +14,7 @@ from typing import Any
 
 from triage.classify.rules import (
     Above,
+    AsMade,
     AsRead,
     Context,
     DeclareDevices,
@@ -186,6 +187,7 @@ def _rule(fields: Mapping[str, Any], family: str | None, origin: str) -> Rule:
         above=tuple(Above(entry["below"], entry["regex"]) for entry in _list(fields.get("above"))),
         source_op=fields.get("source_op", False),
         as_read=AsRead(fields["as_read"]["class"], fields["as_read"]["certain"]) if fields.get("as_read") else None,
+        as_made=AsMade(fields["as_made"]["class"], fields["as_made"]["doubtful"]) if fields.get("as_made") else None,
         passes=tuple(_list(fields.get("passes"))),
         frames=tuple(_list(fields.get("frames"))),
         endings=tuple(map(Ending, _list(fields.get("endings")))),

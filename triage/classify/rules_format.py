@@ -141,6 +141,15 @@ class AsReadFormat(MappingFormat):
     certain: _Regex = Field(examples=["expected \\d+ operands"])
 
 
+class AsMadeFormat(MappingFormat):
+    """The class of a failure that concerns what a pass made."""
+
+    noun: ClassVar[str] = "`as_made`"
+
+    name: Text = Field(alias="class", examples=["verifier"])
+    doubtful: _Regex = Field(examples=["expected operand"])
+
+
 class ExampleFormat(MappingFormat):
     """Output that a compiler printed, and what must be read from it."""
 
@@ -207,6 +216,7 @@ class ClassFormat(MappingFormat):
     above: Annotated[tuple[AboveFormat, ...], BeforeValidator(as_list)] = ()
     source_op: Truth = False
     as_read: AsReadFormat | None = None
+    as_made: AsMadeFormat | None = None
     passes: Texts = ()
     frames: Annotated[tuple[_Regex, ...], BeforeValidator(as_list)] = ()
     endings: Annotated[tuple[Ending, ...], BeforeValidator(as_list)] = ()

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from triage.classify import stack_dump
-from triage.classify.findings import Finding, Findings, as_read, is_certainly_as_read, with_pass
+from triage.classify.findings import (
+    WRAPPER,
+    Finding,
+    Findings,
+    as_made,
+    as_read,
+    is_certainly_as_read,
+    may_be_as_made,
+    with_pass,
+)
 from triage.classify.line_matcher import (
     EXCEPTION,
     EXCEPTION_LINE,
@@ -36,8 +45,9 @@ _MARKS = re.compile(r"[~^ ]+\Z")  # below a source line of a traceback
 _ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")  # the message is below the exception
 _ORDINAL = re.compile(r"\(\d+\) ")
 _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
-_MULTI_THREADED = ("<unknown>", "loc(", "error: ")  # how messages without a location begin that passes print
 _SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
+_STATEMENT = re.compile(r'(?:\A *|[{)>] |= )(?P<op>"?[a-z_]\w*(?:\.\w+)+"?)(?=[ (<{]|\Z)')
+_WRAPPED_NAME = re.compile(rf'{WRAPPER} "(?P<short>[\w.]+)"|(?:"{WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
 _CUT_ASSERTION = re.compile(
     r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z"
@@ -49,6 +59,7 @@ _NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a fa
 _BEGINNINGS = (
     "remark: ",
     "note: Pipeline failed",
+    "note: failed to legalize operation",
     "Stack dump",
     "PLEASE submit",
     "Please report",
@@ -174,7 +185,11 @@ class Scanner:
         self._settle_crash()
         self.remarks = self._findings.remarks()
         failures = self._findings.failures()
-        if not self.passes_ran:
+        if self.passes_ran:
+            failures = tuple(
+                as_made(failure, self._rules) if may_be_as_made(failure, self._rules) else failure for failure in failures
+            )
+        else:
             failures = tuple(
                 as_read(failure, self._rules) if is_certainly_as_read(failure, self._rules) else failure for failure in failures
             )
@@ -278,7 +293,6 @@ class Scanner:
         finding = Finding(match.rule, match.text, number, parsed.location if parsed else None, match.captures)
         finding.remark = match.scope is MatchScope.REMARK
         finding.logged = parsed is not None and parsed.logged
-        finding.in_order = parsed is None or not line.text.startswith(_MULTI_THREADED)
         self._read_above(finding)
         if match.scope is MatchScope.CRASH:
             self._settle()
@@ -308,8 +322,9 @@ class Scanner:
             self._excerpt, self._marked = _EXCERPT_LINES, False
             self._prefilter.follow = max(self._prefilter.follow, 2)
         self._open, self._open_line, self._open_raw = finding, self._current, self._raw
-        if finding.rule.reads_on:
-            lines = _CONTEXT_LINES if finding.rule.context else 1
+        _read_name(finding, finding.headline)
+        if finding.rule.reads_on or finding.is_wrapped:
+            lines = _CONTEXT_LINES if finding.rule.context or finding.is_wrapped else 1
             self._prefilter.follow = max(self._prefilter.follow, lines)
 
     def _add_context(self, number: int, line: LogLine, *, note: bool) -> None:
@@ -319,6 +334,7 @@ class Scanner:
             captures.setdefault(name, value)
         if self._open.rule.source_op and number == self._open.line + 1 and not note:
             captures.update(_source_op(line, self._open.location or ""))
+        _read_name(self._open, line.text)
 
     def _settle(self) -> None:
         if self._open:
@@ -342,8 +358,9 @@ class Scanner:
             )
             finding = Finding(rule, headline, finding.line, captures=finding.captures, stack=stack)
         finding.headline = finding.headline or "crashed"
-        if stack.failing_pass:
-            finding.failing_pass = FailingPass(stack.failing_pass)
+        name = stack.failing_pass or stack_dump.pass_of(finding.captures)
+        if name:
+            finding.failing_pass = FailingPass(name)
         self._findings.add(finding)
 
     def _in_stack(self, number: int, text: str) -> bool:
@@ -469,12 +486,21 @@ class Scanner:
         return number <= self._script_until
 
 
+def _read_name(finding: Finding, text: str) -> None:
+    """Read the name of the operator inside a wrapping operation."""
+    if finding.is_wrapped and "name" not in finding.captures and (match := _WRAPPED_NAME.search(text)):
+        finding.captures["name"] = match["short"] or match["name"]
+
+
 def _source_op(line: LogLine, location: str) -> dict[str, str]:
     """Return the operation in a source line, the one at the location's column where several are in it."""
     column, text = _COLUMN.search(location), " " * line.indent + line.text
     at = int(column[1]) - 1 if column else 0
-    match = (_SOURCE_OP.match(text, at) if text[at - 1 : at] == " " else None) or _SOURCE_OP.match(line.text)
-    return {"source_op": match["op"]} if match else {}
+    if text[at - 1 : at] == " " and (match := _SOURCE_OP.match(text, at)):
+        return {"source_op": match["op"]}
+    before = [found["op"] for found in _STATEMENT.finditer(text) if found.start("op") <= at]
+    match = _SOURCE_OP.match(line.text)
+    return {"source_op": before[-1].strip('"')} if before else {"source_op": match["op"]} if match else {}
 
 
 def _frames_match(rule: Rule, stack: stack_dump.Stack) -> bool:

@@ -21,7 +21,10 @@ _TRAILER = re.compile(
     r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|"
     r"Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|\*\*\* Check failure stack trace"
 )
-_RUNNING = re.compile(r"\d+\.\s+Running pass '(?P<name>[^']+)' on (?:function|basic block|loop)")
+_RUNNING = re.compile(
+    r"""\d+\.\s+Running pass (?P<quote>['"])(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on """
+)
+_PASS_FUNCTION = re.compile(r"\b(?P<pass>\w+Pass)(?:<[^<>]*>)?::\w|\b(?P<mlir>\w+)::runOnOperation\b")
 _STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
 _SYSTEM = re.compile(r"\blib(?:c|pthread|system_\w+)[.-]|/glibc\b")
 # Blanks are searched from the first one only: from each one, a long run takes quadratic time.
@@ -212,6 +215,12 @@ def running_pass(text: str) -> str:
     """Return the pass of LLVM that ran over a function, by a line of a stack dump; empty for other lines."""
     match = _RUNNING.match(text)
     return match["name"] if match else ""
+
+
+def pass_of(captures: Mapping[str, str]) -> str:
+    """Return the pass that ran, by a line of the stack dump or by the function of an assertion; empty when none is named."""
+    match = _PASS_FUNCTION.search(captures.get("function", ""))
+    return captures.get("running") or (match["pass"] or match["mlir"] if match else "")
 
 
 def symbol_of(text: str) -> str:

@@ -49,10 +49,10 @@ def classify(
         if not logs:
             if sys.stdin.isatty():
                 print_stderr("reading a log from standard input; end it with Ctrl-D")
-            failures["-"] = classify_log(sys.stdin.buffer, known, _Advance(task))
+            failures["-"] = classify_log(sys.stdin.buffer, known, _Advance(task), "standard input")
         for path in logs or []:
             with open_log(path) as stream:
-                failures[str(path)] = classify_log(stream, known, _Advance(task))
+                failures[str(path)] = classify_log(stream, known, _Advance(task), str(path))
     write_report(ClassifyReport(failures), output)
     return Exit.FOUND if any(failures.values()) else Exit.OK
 

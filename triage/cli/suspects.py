@@ -108,6 +108,6 @@ def _evidence(request: BisectRequest, good: str, bad: str) -> PassEvidence | Non
 
 def _from_log(log: Path, backend: str | None, compiler: str) -> tuple[Case, Failure | None]:
     with open_log(log) as stream:
-        failures = classify_log(stream, packaged_rules())
+        failures = classify_log(stream, packaged_rules(), name=str(log))
     unknown = Input(log.absolute(), InputKind.OTHER)
     return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")), failures[0] if failures else None
