@@ -29,7 +29,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.git_history import Repository
-from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
+from triage.mlir.fingerprint import UNBOUNDED, Fingerprint, Vocabulary, combined
 from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
@@ -167,7 +167,7 @@ class _Comparison:
             decided=decided,
             one_sided=found.one_sided,
             phases=phases,
-            shared=(_shared_bytes(good, found.good), _shared_bytes(bad, found.bad)),
+            shared=(_shared_bytes(good, found.good), _reported_bytes(self.probes[1]) or _shared_bytes(bad, found.bad)),
             files=files,
             notes=tuple(self.notes),
             compiles=self.compiles,
@@ -348,12 +348,20 @@ def _printed_state(trace: Trace, function: str | None, state: FunctionState | No
     return known[-1] if known else state
 
 
+def _reported_bytes(probe: Probe) -> int | None:
+    """Return the shared memory that the compiler itself says is too much."""
+    failure = probe.outcome.failure if isinstance(probe.outcome, Failed) else None
+    used = failure.details.get("bytes_used") if failure and failure.failure_class == "shared-memory-overflow" else None
+    return used if isinstance(used, int) and used > 0 else None
+
+
 def _shared_bytes(trace: Trace, function: str | None) -> int | None:
-    """Return the shared memory of a function at the end, before its buffers become pointers."""
+    """Return the shared memory of a function at the end, before its buffers become pointers; None if it is not known."""
     states = trace.functions.get(function or "")
     if not states:
         return None
-    return next((state.fingerprint.shared_bytes for state in reversed(states) if state.fingerprint.shared_bytes), 0)
+    last = next((state.fingerprint.shared_bytes for state in reversed(states) if state.fingerprint.shared_bytes), 0)
+    return last if last < UNBOUNDED else None
 
 
 def _functions_only(module: PrintedModule) -> Fingerprint:

@@ -18,7 +18,9 @@ from triage.mlir.tree import UnbalancedError, closing, entries
 Spellings = tuple[tuple[re.Pattern[str], str], ...]
 
 _MODULUS = 1 << 128
-_MAX_BYTES = (1 << 63) - 1  # the size of a buffer with an unbounded dimension is larger
+UNBOUNDED = (1 << 63) - 1
+"""The size of a buffer with an unbounded dimension."""
+
 _MAX_TYPED_COUNTS = 20_000
 _LIST = re.compile(r"\[([^\[\]]+)\]")
 _NONZERO = re.compile(r"[1-9]")
@@ -203,7 +205,7 @@ class FingerprintBuilder:
         self._count(name, types, words)
         self._add(_digests(f"{name}|{types}"))
         if name in words.allocates:
-            self.shared = min(_MAX_BYTES, self.shared + _shared_bytes(types, words))
+            self.shared = min(UNBOUNDED, self.shared + _shared_bytes(types, words))
 
     def add_block(self, types: str) -> None:
         """Add the beginning of a block with arguments of these types."""
@@ -230,7 +232,7 @@ class FingerprintBuilder:
             self._add(digests)
         self.choices |= child.choices
         self.followed |= child.followed
-        self.shared = min(_MAX_BYTES, self.shared + child.shared)
+        self.shared = min(UNBOUNDED, self.shared + child.shared)
         operations, typed_counts = dict(child.operations), dict(child.typed_counts or {})
         return Fingerprint(
             *digests, operations, frozenset(child.choices), child.shared, typed_counts, frozenset(child.followed)

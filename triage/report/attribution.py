@@ -26,7 +26,6 @@ from triage.toolchains.home import disk_errors, write_whole
 _MAX_ROWS = 60  # on a terminal
 _MAX_PAGE_ROWS = 4000
 _MAX_NAMES = 6
-_UNBOUNDED = (1 << 63) - 1
 _STYLES = {Mark.SAME: ("dim", "dim"), Mark.CHANGED: ("red", "green"), Mark.GOOD: ("red", ""), Mark.BAD: ("", "green")}
 
 
@@ -189,7 +188,7 @@ def facts(found: Attribution) -> Iterable[tuple[str, str | Text]]:
     for name, diverging in (("pass", found.persistent), ("then", found.decided), ("earlier", found.first)):
         if diverging:
             yield name, _pass_text(diverging, found)
-            yield from (("" if number else "differs", text) for number, text in enumerate(differences(diverging)))
+            yield from (("" if number else "right after it", text) for number, text in enumerate(differences(diverging)))
     if found.files:
         yield "source", "\n".join(found.files)
     if any(found.shared):
@@ -225,14 +224,12 @@ def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
 
 
 def _bytes(count: int | None) -> str:
-    if count is None:
-        return "an unknown number of bytes"
-    return "a number of bytes that the IR does not fix" if count >= _UNBOUNDED else f"{count} bytes"
+    return "an unknown number of bytes" if count is None else f"{count} bytes"
 
 
 def _phase_table(found: Attribution) -> Table:
     names = _count_names(found)
-    table = Table("after phase", "meaning", *names, box=None)
+    table = Table("at the end of", "meaning", *names, box=None)
     for comparison in found.phases:
         cells = []
         for name in names:
