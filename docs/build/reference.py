@@ -6,7 +6,6 @@ import importlib
 import inspect
 import json
 import pkgutil
-import sys
 import typing
 from collections.abc import Iterator
 from enum import StrEnum
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import mkdocs_gen_files
+import yaml
 from pydantic import TypeAdapter
 
 import triage.report
@@ -74,23 +74,22 @@ def classes_page() -> str:
 
 def corpus_page() -> str:
     """Return the public threads whose failures measure `triage classify`, with what failed in each."""
-    sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks are no installed package
-    from benchmarks.classify_corpus import snippets
-
+    folder = Path(__file__).parents[2] / "tests" / "data" / "classify_corpus"
+    paths = [path for path in folder.glob("*.yaml") if path.stem not in ("no_failure", "own")]
+    entries = [entry for path in paths for entry in yaml.safe_load(path.read_text("utf-8"))]
     families = {rule.name: rule.family for rule in packaged_rules()}
     rows = []
-    for snippet in sorted(snippets(), key=lambda snippet: snippet.thread):
-        thread = snippet.thread.removesuffix("/2")
+    for entry in sorted(entries, key=lambda entry: str(entry["thread"])):
+        thread = entry["thread"].removesuffix("/2")
         address = "https://github.com/" + thread.replace("#", "/issues/")
-        name = snippet.classes[0]
-        parts = ", ".join(names.split("|")[0] for names in snippet.names).replace("|", "\\|")
-        rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} | {snippet.part} |\n")
+        name = entry["class"] if isinstance(entry["class"], str) else entry["class"][0]
+        parts = ", ".join(names.split("|")[0] for names in entry["names"])
+        rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} |\n")
     return (
         "# Classified public failures\n\nThe facts of public threads that the tests measure classes and "
         "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for it "
-        "in the format of the diagnostics. The parts were held out as [What was tried](../research.md) "
-        "says, with the figures."
-        f"\n\n| thread | family | class | signature names | part |\n|---|---|---|---|---|\n{''.join(rows)}"
+        "in the format of the diagnostics. [What was tried](../research.md) has the figures."
+        f"\n\n| thread | family | class | signature names |\n|---|---|---|---|\n{''.join(rows)}"
     )
 
 

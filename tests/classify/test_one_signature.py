@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.classify_corpus import snippets
+from tests.classify.corpus import snippets
 from tests.classify.samples import scan_output
 from tests.classify.test_diagnose import diagnosed, ran
 from tests.conftest import Triage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.lint import smallest_sufficient
+from triage.lint.solver import smallest_sufficient
 
 MOST = 4096
 

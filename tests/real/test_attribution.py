@@ -38,6 +38,7 @@ def test_a_pass_that_collapses_more_dimensions_is_found(attributed: Any, tmp_pat
     assert {"name": "tensor.collapse_shape", "good": "2", "bad": "10"} in attribution["pass"]["operations"]
     assert attribution["function"]["bad"].startswith("attention_dispatch_0")
     assert attribution["failing_pass"] == "GPUCheckResourceUsagePass"
+    assert attribution["shared_memory_bytes"] == {"good": 25344, "bad": 286720}  # as the failure says
     page = (out / "attribution.html").read_text("utf-8")
     assert "tensor.collapse_shape" in page
     assert "<script" not in page

@@ -14,7 +14,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import CasesOption, format_option, rev_option
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families
-from triage.lint import lint as lint_case
+from triage.lint.check import lint as lint_case
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
 from triage.report.lint import LintReport
@@ -54,9 +54,9 @@ def lint(
     ] = None,
     case: CasesOption = None,
     graph: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also draw the program: an interactive .html page, or an .svg image."),
-    ] = None,
+        bool,
+        typer.Option("--graph", help="Print devices and transfers as a Mermaid flowchart instead of the findings."),
+    ] = False,
     output: Annotated[str, format_option(LintReport)] = "text",
 ) -> Exit:
     """Find mistakes in a program before compiling it: devices, affinities, chains, shapes, types.
@@ -68,15 +68,11 @@ def lint(
 
     - `triage lint recipes/sharded-for-loops.yaml -t 3.8.0`
 
-    - `triage lint model.mlir --graph model.html` draws devices, transfers and the longest in-place chains (extra `graph`)
+    - `triage lint model.mlir --graph > model.mmd`
     """
     chosen = _cases(paths, tuple(Flag(_checked(text)) for text in flag or ()))
     named = cases_named([each for each, _ in chosen], case)
     chosen = [(each, shown) for each, shown in chosen if each in named]
-    if graph:
-        from triage.report.picture import check_graph, write_graph  # templates are slow to import
-
-        check_graph(graph, len(chosen))
     measured = measure if measure is not None else toolchain is not None
     answers, unreadable, rules = [], [], []
     with open_runner(context.obj, [each for each, _ in chosen]) as runner:
@@ -86,15 +82,15 @@ def lint(
             rules += [rule for rule in linter.rules if rule not in rules]
             ready = runner.registry.obtain(runner.registry.resolve(toolchain or "installed", each.compiler))
             try:
-                answers.append(lint_case(runner, linter, each, ready, measured=measured, shown=shown, drawn=graph is not None))
+                answers.append(lint_case(runner, linter, each, ready, measured=measured, shown=shown))
             except BadInput as error:  # reported at the end, after the findings of the other cases
                 unreadable.append(error)
     if unreadable and not answers:
         raise BadInput("\n".join(map(str, unreadable)))
-    write_report(LintReport(answers, rules), output)
-    if graph and answers[0].picture:
-        write_graph(graph, answers[0].picture, answers[0].case.name)
-        print_stderr(f"the picture is in {graph}")
+    if graph:
+        typer.echo("".join(answer.graph for answer in answers), nl=False)
+    else:
+        write_report(LintReport(answers, rules), output)
     if unreadable:
         raise BadInput("\n".join(map(str, unreadable)))
     return Exit.FOUND if any(answer.has_errors for answer in answers) else Exit.OK

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from triage.compilers.invocation import Invocation
-    from triage.compilers.picture import ProgramPicture
     from triage.mlir import Module, SourcePosition
     from triage.mlir.fingerprint import Vocabulary
     from triage.model.case import Case
@@ -127,8 +126,8 @@ class Linter(Protocol):
     def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
 
-    def picture(self, module: Module, options: Sequence[str], analysed: Module | None) -> ProgramPicture:
-        """Draw a module. analysed: the same program with the choices of the affinity solver."""
+    def graph(self, module: Module, options: Sequence[str]) -> str:
+        """Return a module's devices and transfers as a Mermaid flowchart."""
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         """Return how the affinity solver is limited and measured on this version."""

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.compilers.analysis import LintFinding, LintRule, Severity
-from triage.lint import LintedCase
+from triage.lint.check import LintedCase
 from triage.mlir import SourcePosition
 from triage.report.elements import below_here, plural
 from triage.report.registry import SarifReport

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from triage.compilers.analysis import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import placement, shapes
-from triage.compilers.iree.lint.drawing import chosen_devices, draw
+from triage.compilers.iree.lint.mermaid import mermaid
 from triage.compilers.iree.lint.program import LintProgram
-from triage.compilers.picture import ProgramPicture
 from triage.mlir import Module
 from triage.model.revision import Toolchain
 
@@ -72,8 +71,8 @@ class IreeLinter:
         findings = tuple(finding for check in CHECKS.values() for finding in check(program))
         return ProgramFindings(findings, placement.devices_of(program), placement.flags_for(program))
 
-    def picture(self, module: Module, options: Sequence[str], analysed: Module | None) -> ProgramPicture:
-        return draw(LintProgram(module, options), chosen_devices(LintProgram(analysed)) if analysed else {})
+    def graph(self, module: Module, options: Sequence[str]) -> str:
+        return mermaid(LintProgram(module, options))
 
     def solver(self, toolchain: Toolchain) -> SolverLimit:
         flags = toolchain.capabilities.flags

@@ -1,0 +1,75 @@
+"""The corpus of failures from public threads, and logs without a failure.
+
+`python -m tests.classify.corpus` prints wrong answers.
+
+The corpus holds facts of the threads (what failed, in which operation) and texts of our own in the format of the diagnostics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from triage.classify import Scanner, packaged_rules
+from triage.model.outcome import Failure
+
+CORPUS = Path(__file__).parents[1] / "data" / "classify_corpus"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One log with the right classes and headlines. names: texts of a specific signature, alternatives separated by `|`."""
+
+    thread: str
+    classes: tuple[str, ...]
+    headlines: tuple[str, ...]
+    names: tuple[str, ...]
+    log: str
+
+    def first_failure(self) -> Failure | None:
+        """Return the root cause that the classifier finds."""
+        scanner = Scanner(packaged_rules())
+        scanner.feed(self.log.encode())
+        return next(iter(scanner.finish()), None)
+
+    def is_right(self, failure: Failure | None) -> bool:
+        """Whether class and headline are the expected ones."""
+        if failure is None or failure.failure_class not in self.classes:
+            return False
+        return any(headline in failure.headline for headline in self.headlines)
+
+    def is_specific(self, failure: Failure | None) -> bool:
+        """Whether the signature contains each of the expected names."""
+        text = failure.signature if failure else ""
+        return all(any(name in text for name in names.split("|")) for names in self.names)
+
+
+@cache
+def snippets() -> tuple[Snippet, ...]:
+    """Read the failures of the corpus."""
+    return tuple(
+        Snippet(entry["thread"], _listed(entry["class"]), _listed(entry["headline"]), tuple(entry["names"]), entry["log"])
+        for path in sorted(CORPUS.glob("*.yaml"))
+        if path.stem != "no_failure"
+        for entry in yaml.safe_load(path.read_text("utf-8"))
+    )
+
+
+def _listed(value: str | list[str]) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def logs_without_failure() -> dict[str, str]:
+    """Read the logs in which nothing failed."""
+    entries = yaml.safe_load((CORPUS / "no_failure.yaml").read_text("utf-8"))
+    return {entry.get("thread") or entry["name"]: entry["log"] for entry in entries}
+
+
+if __name__ == "__main__":
+    for snippet in snippets():
+        found = snippet.first_failure()
+        if not (snippet.is_right(found) and snippet.is_specific(found)):
+            print(f"{snippet.thread}: {found.signature if found else None} | {found and found.headline}")
