@@ -62,12 +62,13 @@ PASS = '''
 
 from __future__ import annotations
 
-from triage.reduce.draft import Draft, InterestingnessTest
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate
 
 
-def drop_last_line(draft: Draft, test: InterestingnessTest) -> Draft:
-    """Return the draft unchanged."""
-    return draft
+def drop_last_line(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Return the candidate unchanged."""
+    return candidate
 '''
 
 

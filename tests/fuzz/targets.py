@@ -35,7 +35,7 @@ from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import check_recipe, load_recipes
 from triage.recipes.starter import new_recipe
 from triage.reduce.frontends.onnx import OnnxDocument, OnnxFrontend, cut
-from triage.reduce.state import ReductionFolder
+from triage.reduce.result import ReductionFolder
 from triage.toolchains.exchange import Head
 from triage.toolchains.index import WheelPage
 from triage.toolchains.sources.artifact import WorkflowRuns

@@ -44,12 +44,8 @@ def interrupt_when(process: subprocess.Popen[str], path: Path) -> str:
 
 def test_a_regression_stays_a_regression(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     words = ["reduce", RECIPES / "cuda-matmul-f32.yaml", "-t", "3.3.0", "--good", "3.0.0", "--out", tmp_path / "small"]
-    report = json_answer(triage, *words, "--save-other-failures", tmp_path / "other")
+    report = json_answer(triage, *words)
     assert (report["status"], report["signature"]) == ("reduced", "shared-memory-overflow")
-    assert sorted(report["other_reproducers"]) == sorted(map(str, (tmp_path / "other").iterdir()))
-    assert len(report["other_reproducers"]) == len(report["others"]) > 0
-    others = json_answer(triage, "replay", tmp_path / "other", "-t", "3.3.0")["reproducers"]
-    assert [reproducer["versions"][0]["status"] for reproducer in others] == ["reproduces"] * len(others)
     assert report["failure"]["details"]["bytes_used"] > report["failure"]["details"]["bytes_limit"] == 166912
     assert report["lines"]["after"] <= 10
     status = {entry["version"]: entry["status"] for entry in report["evidence"]}

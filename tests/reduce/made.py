@@ -10,7 +10,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer
-from triage.reduce.state import Effort, ProgramSize, Reduced, SettingChange
+from triage.reduce.result import ProgramSize, Reduction, SettingChange
 
 PROGRAM = """module {
   func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {
@@ -71,7 +71,7 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
     """Version 3.`bad`.0 is the one it was reduced on."""
     tried = probes(letters, case)
     return Reproducer(
-        reduced=Reduced(
+        reduced=Reduction(
             case=case,
             failure=OVERFLOW,
             bad=tried[bad].revision,
@@ -79,8 +79,12 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
             text=PROGRAM,
             before=ProgramSize(740, 900, 40_000),
             after=ProgramSize(3, 5, len(PROGRAM)),
-            effort=Effort(calls=44, cached=14, invalid=6, seconds=31.26, compile_seconds=20.04),
-            evidence=tried,
+            calls=44,
+            cached=14,
+            invalid=6,
+            seconds=31.26,
+            compile_seconds=20.04,
+            probes=tried,
             others=(OTHER,),
             notes=("it fails in 7 of 8 compiles; a program counts as passing after 3",),
             changes=(SettingChange("flag", "--iree-opt-level=O3", None), SettingChange("chip", "gfx942", "gfx90a")),

@@ -8,9 +8,9 @@ import pytest
 
 from tests.reduce.test_search import CASE
 from triage.mlir import parse_module
-from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.document import MlirDocument
 from triage.reduce.frontends.mlir.operations import plain_functions
+from triage.reduce.program import Candidate
 
 TEXT = """#map = affine_map<(d0, d1) -> (d0, d1)>
 "builtin.module"() ({
@@ -58,15 +58,15 @@ UTIL = """"builtin.module"() ({
 
 
 class WordsTest:
-    """Drafts with all of these words are interesting."""
+    """Candidates with all of these words are interesting."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
         return next((draft for draft in drafts if all(word in draft.document.content.decode() for word in self.words)), None)
 
-    def is_valid(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Candidate) -> bool:
         return True
 
 
@@ -75,7 +75,7 @@ class WordsTest:
     [((), "func.func", "main"), (("util.func",), "util.func", "main"), (("async",), "func.func", "main$async")],
 )
 def test_functions_become_plain_where_the_failure_allows_it(needed: tuple[str, ...], function: str, name: str) -> None:
-    reduced = plain_functions(Draft(MlirDocument(parse_module(UTIL)), CASE), WordsTest(*needed)).document
+    reduced = plain_functions(Candidate(MlirDocument(parse_module(UTIL)), CASE), WordsTest(*needed)).document
     assert isinstance(reduced, MlirDocument)
     [operation] = reduced.module.functions()
     assert (operation.name, operation.symbol) == (function, name)

@@ -15,10 +15,10 @@ from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.mlir.tree import function_types
-from triage.reduce.draft import Draft
 from triage.reduce.frontends.mlir.dimensions import dimension_classes, with_dimensions
 from triage.reduce.frontends.mlir.document import MlirDocument, cut, module_of, pieces
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
+from triage.reduce.program import Candidate
 
 pytestmark = pytest.mark.real
 OLD, NEW = "3.3.0", "3.13.0"
@@ -31,7 +31,7 @@ class LuckyTest:
         self.frontend, self.luck = MlirFrontend(reader), luck
         self.invalid = self.asked = 0
 
-    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
         for candidate in drafts:
             self.asked += 1
             content = self.frontend.valid(candidate.document)
@@ -41,7 +41,7 @@ class LuckyTest:
                 return candidate
         return None
 
-    def is_valid(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Candidate) -> bool:
         return self.frontend.valid(draft.document) is not None
 
 
@@ -61,7 +61,7 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
 ) -> None:
     reader = readers(OLD)
     test = LuckyTest(reader, luck)
-    draft = Draft(document(reader, text), CASE)
+    draft = Candidate(document(reader, text), CASE)
     for step in (test.frontend.approach(line), *test.frontend.passes, *test.frontend.final_passes):
         made = step(draft, test)
         assert test.frontend.valid(made.document) is not None, step
@@ -179,20 +179,20 @@ class OperationTest:
     def __init__(self, reader: Reader, name: str) -> None:
         self.frontend, self.name = MlirFrontend(reader), name
 
-    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
         return next((draft for draft in drafts if self.is_valid(draft) and self._has(draft)), None)
 
-    def is_valid(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Candidate) -> bool:
         return self.frontend.valid(draft.document) is not None
 
-    def _has(self, draft: Draft) -> bool:
+    def _has(self, draft: Candidate) -> bool:
         return any(operation.name == self.name for operation in module_of(draft).walk())
 
 
-def reduced(reader: Reader, text: str, name: str) -> Draft:
+def reduced(reader: Reader, text: str, name: str) -> Candidate:
     """What the passes leave of a program of which operation operation is needed."""
     test = OperationTest(reader, name)
-    draft = Draft(document(reader, text), CASE)
+    draft = Candidate(document(reader, text), CASE)
     for _ in range(3):
         for step in (test.frontend.approach(None), *test.frontend.passes, *test.frontend.final_passes):
             draft = step(draft, test)

@@ -1,4 +1,4 @@
-"""Which drafts count as failing, and which programs with other failures are saved."""
+"""Which candidates count as failing."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.draft import Document
 from triage.reduce.interestingness import Oracle
+from triage.reduce.program import Document
 
 WANTED, OTHER = (Failure(name, name, f"{name}:detail", "detail") for name in ("wanted", "other"))
 FAILURES = {
     "wanted": WANTED,
     "other": OTHER,
-    "respelled": replace(WANTED, signature="wanted:detail name", location="input.mlir:7:1"),
-    "reworded": replace(WANTED, signature="wanted:words", headline="words"),
 }
 LIMIT = Failure("stack-limit", "stack-limit", "stack-limit", "exceeded stack allocation limit of 1 bytes. Got 2 bytes")
 NAMED_LIMIT = replace(LIMIT, signature="stack-limit:linalg.generic", details={"source_op": "linalg.generic"})
@@ -48,28 +46,13 @@ def operation_at(document: Document, line: int) -> str | None:
     return document.content.decode().splitlines()[line - 1]
 
 
-def oracle(folder: Path, saved: Path | None = None, failure: Failure = WANTED) -> Oracle:
+def oracle(folder: Path, failure: Failure = WANTED) -> Oracle:
     bad = Toolchain("iree", Revision("1"), "id", folder, folder, None)  # type: ignore[arg-type]
     drafts = folder / "drafts"
     drafts.mkdir(parents=True)
     start = Baseline(failure, same_signature(failure), Naming.NEVER, seconds=1.0, repeats=1, probes=())
     prober: Any = FakeProber(failure)
-    return Oracle(prober, drafts, bad, None, start, operation_at=operation_at, other_failures=saved)
-
-
-def test_the_same_message_in_another_spelling_counts_once_it_is_accepted(tmp_path: Path) -> None:
-    asked, never = oracle(tmp_path), threading.Event()
-    assert not asked.fails(draft(["respelled"]), never)
-    assert not asked.accept_spelling(draft(["reworded"]))
-    assert not asked.accept_spelling(draft(["good"]))
-    assert asked.accept_spelling(draft(["respelled"]))
-    assert [asked.fails(draft([word]), never) for word in ("respelled", "wanted", "reworded", "other")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert asked.other_failures() == [FAILURES["reworded"], OTHER]
+    return Oracle(prober, drafts, bad, None, start, operation_at)
 
 
 @pytest.mark.parametrize("failure", [LIMIT, NAMED_LIMIT])
@@ -97,8 +80,7 @@ def test_only_the_same_failure_counts_and_others_are_counted(tmp_path: Path) -> 
     assert not asked.fails(draft(["good"]), never)
     assert not asked.fails(draft(["other 1"]), never)
     assert not asked.fails(draft(["other 2"]), never)
-    assert asked.other_failures() == [OTHER]
-    assert asked.tally.other_failures[OTHER.signature][1] == 2
+    assert list(asked.tally.others.values()) == [OTHER]
     assert (asked.tally.calls, asked.tally.seconds) == (4, 4.0)
     assert not list((tmp_path / "drafts").iterdir())
 
@@ -110,17 +92,3 @@ def test_a_draft_may_fail_in_another_way_on_the_good_side_where_the_original_doe
     asked._baseline = replace(asked._baseline, changed=changed)
     answers = [asked.compiles(draft([word]), never) for word in ("good", "other", "wanted")]
     assert answers == [True, changed, False]
-
-
-def test_the_smallest_program_of_another_failure_is_saved(tmp_path: Path) -> None:
-    kept = tmp_path / "saved"
-    kept.mkdir()
-    asked = oracle(tmp_path, kept)
-    for word in ("other 22", "other 1", "other 333", "wanted"):
-        asked.fails(draft([word]), threading.Event())
-    [path] = kept.iterdir()
-    assert path.name.startswith("other-detail-")
-    assert path.read_text() == "other 1\n"
-    [(smallest, where)] = asked.saved_failures()
-    assert (smallest.document.content, where) == (b"other 1\n", path)
-    assert oracle(tmp_path / "kept").saved_failures() == []

@@ -16,7 +16,7 @@ from tests.recipes.loading import load_recipes
 from tests.reduce.test_search import CASE
 from triage.compilers.base import KernelSpec
 from triage.model.case import Case
-from triage.reduce.draft import Draft, Pass
+from triage.reduce.engine import Pass
 from triage.reduce.frontends.python import (
     PythonFrontend,
     drop_parameters,
@@ -35,6 +35,7 @@ from triage.reduce.frontends.syntax_tree import (
     parse_program,
     undefined_reads,
 )
+from triage.reduce.program import Candidate
 
 KERNELS = [
     case
@@ -53,7 +54,7 @@ class LuckyTest:
     def __init__(self, case: Case, luck: int) -> None:
         self.frontend, self.luck = PythonFrontend(case), luck
 
-    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
         for one in drafts:
             content = self.frontend.valid(one.document)
             words = repr((content, one.case.spec, self.luck)).encode()
@@ -61,7 +62,7 @@ class LuckyTest:
                 return one
         return None
 
-    def is_valid(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Candidate) -> bool:
         return self.frontend.valid(draft.document) is not None
 
 
@@ -71,15 +72,15 @@ class ContainsTest:
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
         return next((one for one in drafts if all(word in one.document.content.decode() for word in self.words)), None)
 
-    def is_valid(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Candidate) -> bool:
         return True
 
 
-def draft(text: str, how: KernelSpec | None = None) -> Draft:
-    return Draft(PythonDocument(ast.parse(text)), replace(CASE, compiler="triton" if how else CASE.compiler, spec=how))
+def draft(text: str, how: KernelSpec | None = None) -> Candidate:
+    return Candidate(PythonDocument(ast.parse(text)), replace(CASE, compiler="triton" if how else CASE.compiler, spec=how))
 
 
 @st.composite
@@ -118,11 +119,11 @@ PROGRAMS = st.builds(
 )
 
 
-def run_all(case: Case, document: PythonDocument, luck: int) -> Draft:
+def run_all(case: Case, document: PythonDocument, luck: int) -> Candidate:
     test = LuckyTest(case, luck)
     assert not undefined_reads(document.tree)
     test.frontend._check_names = True
-    made = Draft(document, case)
+    made = Candidate(document, case)
     for step in (*test.frontend.passes, *test.frontend.final_passes):
         before, made = made, step(made, test)
         assert test.frontend.valid(made.document) is not None, step

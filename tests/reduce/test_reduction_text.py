@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.reduce.made import CASE, OVERFLOW, probes, reproducer
-from triage.reduce.state import NotReproducible
+from triage.reduce.result import NotReproducible
 from triage.report.reduction import ReductionReport
 from triage.report.registry import write_report
 from triage.report.reproducer import reproducer_files
@@ -30,12 +30,6 @@ def test_long_lines_are_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) ->
     assert "740 operations, 900 lines, 40000 bytes -> 3 operations, 5 lines" in said
     assert "other failure verifier: 'stream.async' op <bad>\n" in said
     assert "44 compiles in 20.0 s, 14 cache hits; 31.3 s in total\n" in said
-
-
-def test_a_long_program_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    write_report(ReductionReport(replace(reproducer(), text="".join(f"// {number}\n" for number in range(100)))), "text")
-    said = capsys.readouterr().out
-    assert "// 39\n  ... 60 more lines\n" in said
 
 
 def test_why_nothing_was_reduced_names_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,9 +17,7 @@ from triage.model.errors import BadFiles
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Replay, open_reproducers, replay
-from triage.report.replay import ReplayReport
 from triage.report.reproducer import write_reproducer
-from triage.report.shapes import as_json
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -74,17 +72,6 @@ def test_only_the_named_versions_are_compiled(tmp_path: Path, letters: str, stat
     assert (found.status, found.holds, _exit_of([found])) == (status, None, code)
 
 
-def test_the_answer_names_the_original_and_each_version(tmp_path: Path) -> None:
-    [answer] = as_json(ReplayReport([replayed(tmp_path, "PUFG")]).shape())["reproducers"]
-    assert answer["reproducer"] == str(tmp_path / "attention-dtype-f16")
-    assert (answer["case"], answer["signature"], answer["bad"]) == ("attention[dtype=f16]", "shared-memory-overflow", "3.2.0")
-    assert [(one["toolchain"]["name"], one["status"]) for one in answer["versions"]] == [
-        ("3.2.0", "reproduces"),
-        ("3.3.0", "changed"),
-    ]
-    assert answer["versions"][1]["failure"]["signature"] == "verifier:stream.async"
-
-
 def test_a_compiler_of_another_machine_is_skipped(tmp_path: Path) -> None:
     folder = write_reproducer(reproducer(), tmp_path)
     record = json.loads((folder / "reproducer.json").read_text())
@@ -93,16 +80,6 @@ def test_a_compiler_of_another_machine_is_skipped(tmp_path: Path) -> None:
     [found] = replay(FakeRunner("PPP"), open_reproducers([folder]))
     assert [probe.revision.name for probe in found.probes] == ["3.2.0"]
     assert (found.status, found.holds) == ("fixed", None)
-
-
-def test_two_copies_of_a_reproducer_are_both_compiled(tmp_path: Path) -> None:
-    folder = write_reproducer(reproducer(), tmp_path)
-    shutil.copytree(folder, tmp_path / "copy")
-    assert [replay_.recorded.folder.name for replay_ in replay(FakeRunner("PUFF"), open_reproducers([tmp_path]))] == [
-        folder.name,
-        "copy",
-    ]
-    assert len(open_reproducers([tmp_path, folder])) == 2
 
 
 def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, reproducer
 from triage.compilers.base import KernelSpec, PythonFunction
@@ -133,19 +132,6 @@ def test_a_command_is_read_back_as_it_was(tmp_path: Path, how: CommandSpec) -> N
     assert read.input.path.name == "input.pyx"
 
 
-def test_the_rules_of_a_recipe_come_with_it(tmp_path: Path) -> None:
-    path = ROOT / "recipes/models/cython.rules"
-    one = of_command(CommandSpec(("{python}", "{input}"), ("cython",)), path)
-    explanation = "A transformation of Cython's tree ended with an exception of its own."
-    crash = replace(one.failure, failure_class="cython-crash", signature="cython-crash:X", explanation=explanation)
-    read = read_back(replace(one, failure=crash), tmp_path)
-    assert isinstance(read.spec, CommandSpec)
-    assert read.rules is not None
-    assert read.rules.read_bytes() == path.read_bytes()
-    readme = (read.source.parent / "README.md").read_text()
-    assert explanation in readme
-
-
 @pytest.mark.parametrize("version", ["2.1.0", "2.3.1", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"])
 @pytest.mark.parametrize("backend", ["cuda", "hip"])
 def test_a_kernels_script_has_the_calls_of_its_release(version: str, backend: str) -> None:
@@ -170,18 +156,6 @@ def test_a_kernels_script_has_the_calls_of_its_release(version: str, backend: st
     assert "```python\nimport triton\n" in str(files["README.md"])
 
 
-def test_the_script_fails_when_shared_memory_overflows() -> None:
-    script = str(reproducer_files(of_kernel(failure_class="shared-memory-overflow", backend="hip"))["repro.py"])
-    assert "if compiled.metadata.shared > 65536:" in script
-
-
-def test_printed_ir_is_compiled_directly() -> None:
-    one = replace(of_kernel(), function=None, file="input.ttgir", source="input.ttgir")
-    script = str(reproducer_files(one)["repro.py"])
-    assert 'triton.compile("input.ttgir", target=GPUTarget("cuda", 90, 32), options={"num_warps": 2})' in script
-    assert "ASTSource" not in script
-
-
 @pytest.mark.parametrize(("body", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -ABRT $$", 134)])
 def test_a_commands_script_is_its_command_line(tmp_path: Path, body: str, code: int) -> None:
     python = tmp_path / "my python"
@@ -195,12 +169,3 @@ def test_a_commands_script_is_its_command_line(tmp_path: Path, body: str, code: 
     assert words == ["-m", "it's", "input.pyx"]
     assert not Path(output).parent.exists()
     assert "pip install cython==3.2.0 'numpy<2'" in (folder / "README.md").read_text()
-
-
-def test_the_script_asks_for_a_compiler_outside_of_pip(tmp_path: Path) -> None:
-    folder = write_reproducer(of_command(CommandSpec(("{toolchain}/bin/x", "{input}"))), tmp_path)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "x").symlink_to("/bin/true")
-    for env, good in (({}, False), ({"TOOLCHAIN": str(tmp_path)}, True)):
-        done = subprocess.run([folder / "repro.sh"], env={**os.environ, **env}, capture_output=True, check=False)
-        assert (done.returncode == 0) is good

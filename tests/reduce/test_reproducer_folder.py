@@ -6,25 +6,21 @@ import json
 import os
 import re
 import subprocess
-import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
-from tests.reduce.made import CASE, PROGRAM, of_class, probes, reproducer
+from tests.reduce.made import CASE, PROGRAM, probes, reproducer
 from tests.reduce.test_reproducer_families import of_kernel
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import Failed, Failure
-from triage.reduce.reproducer import Replay, open_reproducers, slug, without_paths
-from triage.report import reproducer as folders
+from triage.reduce.reproducer import Replay, open_reproducers, without_paths
 from triage.report.replay import ReplayReport
-from triage.report.reproducer import folder_for, reproducer_files, write_folder, write_reproducer
+from triage.report.reproducer import folder_for, reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
 
@@ -37,12 +33,6 @@ def test_the_folder_matches_the_golden_files(tmp_path: Path) -> None:
     for one in GOLDEN.iterdir():
         assert (made / one.name).read_text() == one.read_text(), one.name
     assert os.access(made / "repro.sh", os.X_OK)
-
-
-def test_the_files_contain_no_local_path_and_no_time() -> None:
-    files = reproducer_files(reproducer())
-    assert files == reproducer_files(reproducer())
-    assert not [name for name, text in files.items() if "/home/" in str(text) or str(ROOT) in str(text)]
 
 
 def test_an_imported_model_comes_with_its_mlir(tmp_path: Path) -> None:
@@ -78,19 +68,6 @@ def test_the_recipe_reads_back_as_the_reduced_case(tmp_path: Path, case: Case) -
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "folder"),
-    [("a-b", "a-b"), ("a[dtype=f16]", "a-dtype-f16"), ("a[n=4,t=1.5]", "a-n-4-t-1-5"), ("a[p=../../x]", "a-p-x")],
-)
-def test_a_name_is_made_safe(name: str, folder: str) -> None:
-    assert slug(replace(CASE, name=name)) == folder
-
-
-def test_the_script_gives_up_on_what_does_not_end() -> None:
-    assert "exec timeout 120 " in reproducer_files(of_class("timeout"))["repro.sh"]
-    assert "ulimit -v 4194304\n" in reproducer_files(of_class("out-of-memory"))["repro.sh"]
-
-
 @pytest.mark.parametrize(("code", "body"), [(0, "exit 0"), (1, "exit 1"), (-11, "kill -SEGV $$")])
 def test_the_script_ends_as_the_compiler_does(tmp_path: Path, code: int, body: str) -> None:
     compiler = tmp_path / "iree-compile"
@@ -104,13 +81,6 @@ def test_the_script_ends_as_the_compiler_does(tmp_path: Path, code: int, body: s
     assert subprocess.run([script], env=named, check=False).returncode == code
     nothing = subprocess.run([script], env={**os.environ, "IREE_COMPILE": "/none"}, capture_output=True, check=False)
     assert nothing.returncode == 127
-
-
-def test_fences_are_longer_than_those_in_the_program() -> None:
-    made = reproducer()
-    text = "// ```\n// ````\nmodule {}\n"
-    readme = reproducer_files(replace(made, text=text))["README.md"]
-    assert f"`````mlir\n{text}`````\n" in readme
 
 
 def headings(issue: str | bytes) -> list[str]:
@@ -152,21 +122,6 @@ def test_an_issue_contains_compiler_text_only_as_text() -> None:
     outside = re.sub(r"^(`{5,})\w*\n.*?^\1$", "", issue, flags=re.DOTALL | re.MULTILINE)
     assert headings(outside) == headings(reproducer_files(made)["issue.md"])
     assert not re.search(r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside.replace("&#8203;", "|"))
-
-
-def test_a_program_too_long_for_an_issue_is_not_pasted() -> None:
-    made = reproducer()
-    readme = reproducer_files(replace(made, text="// x\n" * 20_000))["README.md"]
-    assert len(readme) < 20_000
-    assert "module {" not in readme
-    assert "`input.mlir`" in readme
-
-
-def test_long_compiler_output_is_cut(tmp_path: Path) -> None:
-    readme = reproducer_files(replace(reproducer(), output="x" * 5000 + "\n" + "line\n" * 5000))["README.md"]
-    assert "... 4961 more lines" in readme
-    assert max(map(len, readme.splitlines())) < 400
-    assert "The compiler printed nothing." in reproducer_files(replace(reproducer(), output=" \n"))["README.md"]
 
 
 def test_a_local_build_is_not_named() -> None:
@@ -229,56 +184,6 @@ def test_only_reproducers_are_replaced(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_an_environment_failure() -> None:
     with pytest.raises(EnvironmentFailure, match="cannot write the reproducer"):
         write_reproducer(reproducer(), Path("/proc/none"))
-
-
-@pytest.mark.parametrize("exchanging", [True, False], ids=["at once", "in two steps"])
-def test_a_write_that_fails_leaves_the_old_folder(tmp_path: Path, exchanging: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not exchanging:
-        monkeypatch.setattr(folders.ctypes, "CDLL", lambda *_, **__: object())
-    place = tmp_path / "one"
-    write_folder(place, {"a": "old", "b": "old"})
-
-    class Files(dict[str, str]):
-        def items(self) -> Mapping[str, str]:
-            yield "a", "new"
-            raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        write_folder(place, Files())
-    assert {one.name: one.read_text() for one in place.iterdir()} == {"a": "old", "b": "old"}
-    write_folder(place, {"a": "new"})
-    assert {one.name: one.read_text() for one in place.iterdir()} == {"a": "new"}
-    assert [one.name for one in tmp_path.iterdir()] == ["one"]
-
-
-def test_a_killed_write_leaves_a_complete_folder(tmp_path: Path) -> None:
-    """One process writes two versions in turn and is killed at any moment; the next one tidies up behind it."""
-    script = (
-        "import sys; from pathlib import Path; from triage.report.reproducer import write_folder\n"
-        "place = Path(sys.argv[1])\n"
-        "for number in range(10**6):\n"
-        "    write_folder(place, {f'file-{at}': str(number) for at in range(5)})\n"
-        "    print(number, flush=True)\n"
-    )
-    place = tmp_path / "one"
-    for rounds in range(6):
-        with subprocess.Popen([sys.executable, "-c", script, place], stdout=subprocess.PIPE, cwd=ROOT) as process:
-            assert process.stdout
-            for _ in range(1 + 7 * rounds):
-                process.stdout.readline()
-            process.kill()
-        texts = [(place / f"file-{at}").read_text() for at in range(5)]
-        assert len(set(texts)) == 1
-        assert len(list(place.iterdir())) == 5
-    write_folder(place, {"a": "last"})
-    assert [one.name for one in tmp_path.iterdir()] == ["one"]
-
-
-def test_a_folder_that_another_process_wrote_a_moment_ago_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_folder(tmp_path / "one", {"a": "old"})
-    monkeypatch.setattr(Path, "exists", lambda _: False)  # as it was before that
-    write_folder(tmp_path / "one", {"a": "new"})
-    assert (tmp_path / "one" / "a").read_text() == "new"
 
 
 if __name__ == "__main__":

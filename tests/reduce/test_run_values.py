@@ -20,9 +20,9 @@ from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import Compiled, Failed, Failure
-from triage.reduce.draft import Document, Draft
 from triage.reduce.frontends.mlir.document import MlirDocument, body_of, cut, pieces, reads_unset_values
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
+from triage.reduce.program import Candidate, Document
 from triage.reduce.run_values import ArgumentValues, fitted
 
 RUNNER = IreeRunner()
@@ -68,14 +68,14 @@ def values_of(folder: Path, computed: list[Document]) -> ArgumentValues:
     return ArgumentValues(frontend, RUNNER, folder, compute)
 
 
-def opened(text: str = PROGRAM) -> Draft:
+def opened(text: str = PROGRAM) -> Candidate:
     document = MlirDocument(parse_module(text))
     document.name_values()
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
-    return Draft(document, replace(CASE, run=run))
+    return Candidate(document, replace(CASE, run=run))
 
 
-def inputs_of(draft: Draft | None) -> tuple[str, ...]:
+def inputs_of(draft: Candidate | None) -> tuple[str, ...]:
     assert draft
     assert draft.case.run
     return draft.case.run.inputs
@@ -172,15 +172,15 @@ def test_arguments_keep_their_values_and_others_are_computed_once(tmp_path: Path
     middle = cut(module, function, pieces(function)[1:2])  # reads the first result and the second argument
     assert last
     assert middle
-    assert inputs_of(values.bound(Draft(MlirDocument(last), draft.case))) == ("4x2xf32=1", "4x2xf32=0")
-    assert inputs_of(values.bound(Draft(MlirDocument(middle), draft.case))) == ("4x2xf32=9", "4x2xf32=0")
+    assert inputs_of(values.bound(Candidate(MlirDocument(last), draft.case))) == ("4x2xf32=1", "4x2xf32=0")
+    assert inputs_of(values.bound(Candidate(MlirDocument(middle), draft.case))) == ("4x2xf32=9", "4x2xf32=0")
     assert len(computed) == 1  # with all values of the program
 
 
 def test_a_program_of_other_arguments_is_not_started(tmp_path: Path) -> None:
     draft = opened()
     assert draft.case.run
-    fewer = Draft(draft.document, replace(draft.case, run=replace(draft.case.run, inputs=draft.case.run.inputs[:1])))
+    fewer = Candidate(draft.document, replace(draft.case, run=replace(draft.case.run, inputs=draft.case.run.inputs[:1])))
     assert values_of(tmp_path, []).start(fewer) is None
 
 
@@ -188,14 +188,14 @@ def test_values_become_plain_where_the_failure_stays(tmp_path: Path) -> None:
     """The failure needs a third element above two in the first value, and nothing of the second."""
 
     class Needs:
-        def first(self, drafts: Any) -> Draft | None:
+        def first(self, drafts: Any) -> Candidate | None:
             for draft in drafts:
                 array = RUNNER.read(inputs_of(draft)[0])
                 if array is not None and array.flat[2] > 2:
                     return draft
             return None
 
-        def is_valid(self, draft: Draft) -> bool:
+        def is_valid(self, draft: Candidate) -> bool:
             return True
 
     values = values_of(tmp_path, [])

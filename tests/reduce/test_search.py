@@ -6,8 +6,7 @@ import os
 import random
 import signal
 import threading
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,18 +15,20 @@ from hypothesis import strategies as st
 
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
-from triage.reduce.draft import Draft, minimise
+from triage.model.progress import Silent
+from triage.reduce.engine import minimise
 from triage.reduce.frontends.text import TextDocument
-from triage.reduce.interestingness import ParallelFirstMatch
+from triage.reduce.interestingness import InterestingnessTest, Oracle, Tally
+from triage.reduce.program import Candidate
 
 CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))
 
 
-def draft(items: Sequence[object]) -> Draft:
-    return Draft(TextDocument([str(item) for item in items], InputKind.OTHER, "other"), CASE)
+def draft(items: Sequence[object]) -> Candidate:
+    return Candidate(TextDocument([str(item) for item in items], InputKind.OTHER, "other"), CASE)
 
 
-def left_in(candidate: Draft) -> list[int]:
+def left_in(candidate: Candidate) -> list[int]:
     assert isinstance(candidate.document, TextDocument)
     return sorted(map(int, candidate.document.lines))
 
@@ -39,7 +40,7 @@ class ContainsTest:
         self.wanted = {str(item) for item in wanted}
         self.asked = 0
 
-    def first(self, drafts: Iterable[Draft]) -> Draft | None:
+    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
         for candidate in drafts:
             self.asked += 1
             assert isinstance(candidate.document, TextDocument)
@@ -47,7 +48,7 @@ class ContainsTest:
                 return candidate
         return None
 
-    def is_valid(self, draft: Draft) -> bool:
+    def is_valid(self, draft: Candidate) -> bool:
         return True
 
 
@@ -81,64 +82,73 @@ def test_items_of_a_kind_are_dropped_together() -> None:
     assert test.asked <= 40
 
 
+class FakeOracle(Oracle):
+    """Answers as a function does. There is no good toolchain."""
+
+    def __init__(self, answer: Callable[[int, threading.Event], bool]) -> None:
+        self.good, self.tally, self.answer = None, Tally(), answer
+
+    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+        return self.answer(int(candidate.document.content), cancelled)
+
+
+def first(answer: Callable[[int, threading.Event], bool], count: int, jobs: int = 2) -> int | None:
+    """Which of some candidates wins."""
+    task = Silent().task("reduce")
+    test = InterestingnessTest(FakeOracle(answer), lambda document: document.content, lambda _: None, jobs, task)
+    try:
+        found = test.first(draft([number]) for number in range(count))
+    finally:
+        test.close()
+    return None if found is None else int(found.document.content)
+
+
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 4), st.randoms(use_true_random=False))
 @settings(max_examples=40, deadline=None)
 def test_the_first_in_order_wins_whichever_compile_ends_first(answers: list[bool], jobs: int, luck: random.Random) -> None:
     waits = [luck.random() / 200 for _ in answers]
 
-    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
-        index = int(candidate.document.content)
-        if cancelled.wait(waits[index]):
+    def answer(number: int, cancelled: threading.Event) -> bool:
+        if cancelled.wait(waits[number]):
             raise Interrupted("stopped")
-        return answers[index]
+        return answers[number]
 
-    parallel = ParallelFirstMatch(ask, jobs)
-    try:
-        found = parallel.first(draft([index]) for index in range(len(answers)))
-    finally:
-        parallel.close()
-    expected = answers.index(True) if True in answers else None
-    assert (None if found is None else int(found.document.content)) == expected
+    assert first(answer, len(answers), jobs) == (answers.index(True) if True in answers else None)
 
 
 def test_a_match_cancels_the_later_compiles() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
-    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
-        if candidate.document.content == b"0\n":
-            time.sleep(0.05)
-            return True
+    def answer(number: int, cancelled: threading.Event) -> bool:
+        if number == 0:
+            return begun.wait(30)
+        begun.set()
         ended.set() if cancelled.wait(30) else None
         raise Interrupted("stopped")
 
-    parallel = ParallelFirstMatch(ask, 2)
-    assert parallel.first([draft([0]), draft([1])]) is not None
-    parallel.close()
+    assert first(answer, 2) == 0
     assert ended.is_set()
 
 
 def test_an_error_of_one_ends_the_search() -> None:
-    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
+    def answer(number: int, cancelled: threading.Event) -> bool:
         raise Interrupted("stopped")
 
-    parallel = ParallelFirstMatch(ask, 2)
     with pytest.raises(Interrupted):
-        parallel.first([draft([0]), draft([1])])
-    parallel.close()
+        first(answer, 2)
 
 
 def test_ctrl_c_ends_every_compile_under_way() -> None:
-    ended: list[bytes] = []
+    ended: list[int] = []
+    begun = threading.Barrier(2, action=lambda: os.kill(os.getpid(), signal.SIGINT))
 
-    def ask(candidate: Draft, cancelled: threading.Event) -> bool:
+    def answer(number: int, cancelled: threading.Event) -> bool:
+        begun.wait(20)
         if cancelled.wait(20):
-            ended.append(candidate.document.content)
+            ended.append(number)
             raise Interrupted("stopped")
         return True
 
-    parallel = ParallelFirstMatch(ask, 2)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        parallel.first([draft([0]), draft([1])])
-    parallel.close()
-    assert sorted(ended) == [b"0\n", b"1\n"]
+        first(answer, 2)
+    assert sorted(ended) == [0, 1]

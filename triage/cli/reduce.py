@@ -28,7 +28,7 @@ from triage.execution.judge import Metric
 from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
 from triage.reduce.reproducer import Reproducer, reproducer_of
-from triage.reduce.state import NotReproducible
+from triage.reduce.result import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.report.forecast import forecast
 from triage.report.reduction import ReductionReport
@@ -51,11 +51,6 @@ def reduce(
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing (default: by how often it fails).")
     ] = None,
-    save_other_failures: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write a reproducer of each other failure found during the reduction."),
-    ] = None,
-    slipped: Annotated[Path | None, typer.Option("--slipped", hidden=True)] = None,
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     dry_run: ForecastOption = False,
@@ -84,22 +79,18 @@ def reduce(
             planned = [ProbeJob(chosen, ref) for ref in (bad, better) if ref]
             write_report(forecast(runner, planned, what="then the candidates; their number depends on the program"), output)
             return Exit.OK
-        other_failures = save_other_failures or slipped
         if followed == Metric.RUN_SECONDS:
             raise BadInput("run_seconds cannot be reduced: each step would be measured for a minute; bisect it instead")
-        request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, followed, other_failures)
+        request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, followed)
         reduced = reduce_case(runner, request)
-        folder, saved = None, []
+        folder = None
         result: Reproducer | NotReproducible
         if isinstance(reduced, NotReproducible):
             result = reduced
         else:
             result = reproducer_of(runner, reduced, bad)
             folder = write_reproducer(result, out)
-            for other, path in reduced.saved:
-                saved.append(write_reproducer(reproducer_of(runner, other, bad), path.parent))
-                path.unlink(missing_ok=True)  # the folder has it
-    write_report(ReductionReport(result, folder, tuple(saved)), output)
+    write_report(ReductionReport(result, folder), output)
     if isinstance(result, NotReproducible):
         return exit_without_answer([result.cause])
     return Exit.OK

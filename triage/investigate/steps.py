@@ -24,7 +24,7 @@ from triage.nightly.compare import CaseChangeKind, Pair
 from triage.nightly.night import NightRun
 from triage.nightly.origin import Ends, OriginFinder
 from triage.reduce.reproducer import open_reproducers, replay, reproducer_of, slug
-from triage.reduce.state import NotReproducible
+from triage.reduce.result import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.result import NothingToRemedy
 from triage.remedy.workflow import RemedyRequest, find_remedies

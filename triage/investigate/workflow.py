@@ -15,7 +15,7 @@ from triage.investigate.steps import STEPS, ClusterInWork, InvestigationSetting,
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.outcome import Failed
 from triage.nightly.compare import CaseChangeKind, Night, Pair
-from triage.reduce.interestingness import settings_of
+from triage.reduce.program import settings_of
 from triage.report.bisection import CommitSuspectShape
 from triage.report.night_record import ClusterRecord, InvestigationRecord, LeftoverRecord, NightRecord, StepRecord, cluster_id
 from triage.report.shapes import optional_failure

@@ -15,41 +15,41 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
-from triage.reduce.state import NotReproducible
+from triage.reduce.result import NotReproducible
 
 _MEASURE = 8  # compiles of a flaky failure, to measure how often it occurs
-_SURE = 0.99  # probability that a draft which fails at that rate is seen to fail
-_MOST = 12  # compiles of one draft
+_SURE = 0.99  # probability that a candidate which fails at that rate is seen to fail
+_MOST = 12  # compiles of one candidate
 _DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))  # families that are compiled twice
 _LEAST = 1.2  # smallest growth worth reducing
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The failure to keep and how a draft's failure is compared with it.
-
-    seconds: of the failing compile. repeats: compiles of a draft before it counts as passing. probes: of the original;
-    again: its further compiles. full: the failure as an earlier full probe recorded it. metric: the number that grew;
-    factor: how many times larger a draft's value must be on the bad toolchain. changed: the good toolchain may fail in another
-    way.
-    """
+    """The failure to keep and how a candidate's failure is compared with it."""
 
     failure: Failure
     match: Match
     naming: Naming
     seconds: float
+    """Of the failing compile."""
     repeats: int
+    """Compiles of a candidate before it counts as passing."""
     probes: tuple[Probe, ...]
     again: tuple[Probe, ...] = ()
+    """Further compiles of the original."""
     full: Failure | None = None
+    """The failure as an earlier full probe recorded it."""
     notes: tuple[str, ...] = ()
     metric: Metric | None = None
     factor: float = 1.0
+    """How many times larger the metric must be on the bad toolchain."""
     changed: bool = False
+    """The good toolchain may fail in another way."""
 
     @property
     def is_portable(self) -> bool:
-        """Whether drafts can be compiled on several machines: nothing is measured, and no reference computes results here."""
+        """Whether candidates can be compiled on other machines: nothing is measured or computed here."""
         return self.metric is None and self.failure.stage is Stage.COMPILE
 
     def is_without(self, outcome: Outcome) -> bool:
@@ -129,7 +129,7 @@ def _of_failure(
     repeats: int | None,
     probes: tuple[Probe, ...],
 ) -> Baseline | NotReproducible:
-    """The baseline as trials see it, because drafts are compared with it. Compiles again where one result is not enough."""
+    """The baseline as trials see it, because candidates are compared with it. Compiles again where one result is not enough."""
     reference = probes[0]
     assert isinstance(reference.outcome, Failed)
     first, flaky = reference.outcome.failure, reference.outcome.flaky
@@ -168,7 +168,7 @@ def _of_failure(
 def metric_baseline(
     prober: Prober, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric
 ) -> Baseline | NotReproducible:
-    """Measure the case on both toolchains. A draft must keep half of the growth, as a factor."""
+    """Measure the case on both toolchains. A candidate must keep half of the growth, as a factor."""
     if good is None:
         return NotReproducible(case, f"{metric} has no value to compare with; name a toolchain with --good")
     rounds: list[tuple[Probe, Probe]] = []

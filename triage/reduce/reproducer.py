@@ -24,9 +24,9 @@ from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.recipes.loader import load_recipes
-from triage.reduce.draft import Draft
 from triage.reduce.frontends.syntax_tree import PythonDocument, kernel_function, parameters, parse_program
-from triage.reduce.state import Reduced
+from triage.reduce.program import Candidate
+from triage.reduce.result import Reduction
 from triage.toolchains.registry import ToolchainRef, parse_rev
 
 LOCAL = "local build"  # the name of a compiler that only this machine has
@@ -51,7 +51,7 @@ class Reproducer:
     command that runs what was compiled, empty when it is only compiled; runtime: what pip installs for that.
     """
 
-    reduced: Reduced
+    reduced: Reduction
     failure: Failure
     bad: Probe
     probes: tuple[Probe, ...]
@@ -88,10 +88,10 @@ def slug(case: Case) -> str:
     return re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
 
 
-def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> Reproducer:
+def reproducer_of(runner: ProbeRunner, reduced: Reduction, bad: ToolchainRef) -> Reproducer:
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program fails on."""
     toolchain = runner.registry.obtain(bad)
-    probe = next(probe for probe in reduced.evidence if probe.revision.name == reduced.bad.name)
+    probe = next(probe for probe in reduced.probes if probe.revision.name == reduced.bad.name)
     recorded = runner.prober.recorded(probe.case, toolchain)
     assert recorded  # it was probed
     invocation, execution = recorded
@@ -105,7 +105,7 @@ def reproducer_of(runner: ProbeRunner, reduced: Reduced, bad: ToolchainRef) -> R
         command = runner.prober.run_command(probe.case, toolchain, run, MODULE_PLACE)
         reduced = replace(reduced, case=replace(reduced.case, run=run))
     clean = without_paths(names, names[prepared.path])
-    ordered = in_order(reduced.evidence)
+    ordered = in_order(reduced.probes)
     probes = tuple(_clean_probe(other, clean) for other in ordered)
     failing = probes[ordered.index(probe)]
     assert isinstance(failing.outcome, Failed)
@@ -204,7 +204,7 @@ def _ending(execution: Execution, case: Case) -> str:
 def _function(case: Case) -> PythonFunction | None:
     is_kernel = family_of(case).kernel(case) is not None and case.input.path.suffix == ".py"
     tree = parse_program(case.input.path.read_bytes()) if is_kernel else None
-    node = kernel_function(Draft(PythonDocument(tree), case)) if tree is not None else None
+    node = kernel_function(Candidate(PythonDocument(tree), case)) if tree is not None else None
     if node is None:
         return None
     return PythonFunction(node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameters(node)))

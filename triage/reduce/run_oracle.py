@@ -15,15 +15,16 @@ from triage.model.case import Case, Reference
 from triage.model.outcome import Failed, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.draft import Document, Draft, Frontend
+from triage.reduce.engine import Frontend
 from triage.reduce.interestingness import Oracle
+from triage.reduce.program import Candidate, Document
 from triage.reduce.run_values import ArgumentValues
 
 
 class RunOracle(Oracle):
-    """Compiles drafts and runs them. The reference computes what a draft must return.
+    """Compiles candidates and runs them. The reference computes what a candidate must return.
 
-    A draft counts only if its results are defined: the reference runs it, returns finite numbers where it did so for the
+    A candidate counts only if its results are defined: the reference runs it, returns finite numbers where it did so for the
     original, does not read memory that was never written to, and a second reference agrees with it.
     """
 
@@ -39,12 +40,11 @@ class RunOracle(Oracle):
         runner: Runner,
         references: Sequence[Reference],
         kept: Path,
-        other_failures: Path | None = None,
     ) -> None:
         """references: who computes what is expected, then others, of which the first that agrees on the original confirms it.
         kept: folder for values.
         """
-        super().__init__(prober, folder, bad, good, baseline, other_failures=other_failures)
+        super().__init__(prober, folder, bad, good, baseline)
         self._prober = prober
         self._frontend, self._runner, self._kept = frontend, runner, kept
         self._references = list(references)
@@ -52,13 +52,13 @@ class RunOracle(Oracle):
         self._case: Case | None = None
         self.values = ArgumentValues(frontend, runner, kept / "values", self._computed)
 
-    def start(self, draft: Draft) -> Draft | None:
+    def start(self, candidate: Candidate) -> Candidate | None:
         """Take over the values of the original program, and choose the second reference.
 
         Returns:
-            The draft without values; None when it cannot be given others.
+            The candidate without values; None when it cannot be given others.
         """
-        ready = self.values.start(draft)
+        ready = self.values.start(candidate)
         bound = self.bound(ready) if ready else None
         if ready is None or bound is None:
             return None
@@ -75,55 +75,53 @@ class RunOracle(Oracle):
             self.notes.append("no second toolchain computes the expected results as well, so that only one confirms them")
         return ready
 
-    def bound(self, draft: Draft) -> Draft | None:
-        return self.values.bound(draft)
+    def bound(self, candidate: Candidate) -> Candidate | None:
+        return self.values.bound(candidate)
 
-    def complete(self, draft: Draft) -> Draft | None:
-        """Return the draft with its values and the results that it must compute."""
-        bound = self.bound(draft)
+    def complete(self, candidate: Candidate) -> Candidate | None:
+        """Return the candidate with its values and the results that it must compute."""
+        bound = self.bound(candidate)
         expected = self._expected(bound, self._references[0]) if bound else None
         if bound is None or expected is None:
             return None
         texts = tuple(self._short(text) for text in expected)
         assert bound.case.run is not None
-        return Draft(draft.document, replace(bound.case, run=replace(bound.case.run, expected=texts, reference=None)))
+        return Candidate(candidate.document, replace(bound.case, run=replace(bound.case.run, expected=texts, reference=None)))
 
-    def fails(self, draft: Draft, cancelled: threading.Event) -> bool:
+    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain's program fails as it did on the original, where the reference runs it."""
-        if self._defined and not self._frontend.is_defined(draft.document):
+        if self._defined and not self._frontend.is_defined(candidate.document):
             return False
-        expected = self._expected(draft, self._references[0], cancelled)
+        expected = self._expected(candidate, self._references[0], cancelled)
         if expected is None or (self._finite and not self._is_finite(expected)):
             return False
-        assert draft.case.run is not None
-        run = replace(draft.case.run, expected=expected, reference=None)
-        outcome = self._compile(Draft(draft.document, replace(draft.case, run=run)), self.bad, 0, cancelled).outcome
+        assert candidate.case.run is not None
+        run = replace(candidate.case.run, expected=expected, reference=None)
+        outcome = self._compile(Candidate(candidate.document, replace(candidate.case, run=run)), self.bad, 0, cancelled).outcome
         if not isinstance(outcome, Failed):
             return False
         if outcome.flaky or not self._baseline.match(outcome.failure):
-            self._record(outcome.failure, draft)
+            self._record(outcome.failure)
             return False
-        return all(self._agree(expected, self._expected(draft, other, cancelled)) for other in self._references[1:])
+        return all(self._agree(expected, self._expected(candidate, other, cancelled)) for other in self._references[1:])
 
-    def accept_spelling(self, draft: Draft) -> bool:  # noqa: ARG002 - the base class's signature
-        """Return False: a program prints no source lines when it runs."""
-        return False
-
-    def keep_operation(self, draft: Draft) -> None:
+    def keep_operation(self, candidate: Candidate) -> None:
         """Do nothing: a run names no operation."""
 
-    def compiles(self, draft: Draft, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
+    def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
         """Return True: `fails` asks the reference."""
         return True
 
     def _computed(self, document: Document) -> Sequence[str] | None:
         """The results of the reference on a program of its own."""
         assert self._case is not None
-        bound = self.bound(Draft(document, self._case))
+        bound = self.bound(Candidate(document, self._case))
         return self._expected(bound, self._references[0]) if bound else None
 
-    def _expected(self, draft: Draft, reference: Reference, cancelled: threading.Event | None = None) -> tuple[str, ...] | None:
-        with self._written(draft) as case:
+    def _expected(
+        self, candidate: Candidate, reference: Reference, cancelled: threading.Event | None = None
+    ) -> tuple[str, ...] | None:
+        with self._written(candidate) as case:
             results = self._prober.reference_results(
                 case, self.bad, reference, folder=self._kept / "results", made=self._count, cancelled=cancelled
             )

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from triage.compilers.base import Runner
-from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, Origin, minimise
+from triage.reduce.engine import Frontend, minimise
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate, Document, Origin
 from triage.toolchains.home import disk_errors, write_whole
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +24,7 @@ _MOST_ZEROED = 64  # elements that are tried one by one
 
 @dataclass
 class ArgumentValues:
-    """Chooses the values of a draft's arguments. Safe for several threads.
+    """Chooses the values of a candidate's arguments. Safe for several threads.
 
     compute: the results of the reference on a program of its own; None when it does not run. folder: gets files of values.
     """
@@ -34,13 +36,13 @@ class ArgumentValues:
     _arrays: dict[Origin, Array | None] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def start(self, draft: Draft) -> Draft | None:
-        """Remember the values of the case for the program's arguments, and return the draft without them.
+    def start(self, candidate: Candidate) -> Candidate | None:
+        """Remember the values of the case for the program's arguments, and return the candidate without them.
 
         Returns None when the program takes other arguments.
         """
-        run = draft.case.run
-        entry = self.frontend.entry(draft.document, run.function) if run else None
+        run = candidate.case.run
+        entry = self.frontend.entry(candidate.document, run.function) if run else None
         if run is None or entry is None or len(entry.arguments) != len(run.inputs):
             return None
         for (origin, _), text in zip(entry.arguments, run.inputs, strict=True):
@@ -48,20 +50,20 @@ class ArgumentValues:
             if origin is None or array is None:
                 return None
             self._arrays[origin] = array
-        return Draft(draft.document, replace(draft.case, run=replace(run, inputs=())))
+        return Candidate(candidate.document, replace(candidate.case, run=replace(run, inputs=())))
 
-    def bound(self, draft: Draft) -> Draft | None:
-        """Return the draft with values for its arguments; None when an argument can have none."""
-        run = draft.case.run
+    def bound(self, candidate: Candidate) -> Candidate | None:
+        """Return the candidate with values for its arguments; None when an argument can have none."""
+        run = candidate.case.run
         assert run is not None
-        entry = self.frontend.entry(draft.document, run.function)
+        entry = self.frontend.entry(candidate.document, run.function)
         if entry is None:
             return None
         texts: Sequence[str | None] = run.inputs or [self._text(origin, type_) for origin, type_ in entry.arguments]
         known = tuple(text for text in texts if text is not None)
         if len(known) != len(entry.arguments):
             return None
-        return Draft(draft.document, replace(draft.case, run=replace(run, function=entry.name, inputs=known)))
+        return Candidate(candidate.document, replace(candidate.case, run=replace(run, function=entry.name, inputs=known)))
 
     def text(self, array: Array, element: str | None) -> str:
         """Return an array as a value, in a file where it has many elements. element: see `Runner.element_of`."""
@@ -102,54 +104,54 @@ class ArgumentValues:
                         self._arrays[other] = self.runner.read(text)
                 return
 
-    def simplify_values(self, draft: Draft, test: InterestingnessTest) -> Draft:
+    def simplify_values(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
         """Replace values by plainer ones."""
-        draft = self.bound(draft) or draft
-        run = draft.case.run
+        candidate = self.bound(candidate) or candidate
+        run = candidate.case.run
         assert run is not None
         for index in range(len(run.inputs)):
-            for simple in self._simpler(draft, index):
+            for simple in self._simpler(candidate, index):
                 if test.first([simple]) is not None:
-                    draft = simple
+                    candidate = simple
                     break
-            draft = self._zeroed(draft, index, test)
-        return draft
+            candidate = self._zeroed(candidate, index, test)
+        return candidate
 
-    def _simpler(self, draft: Draft, index: int) -> Iterator[Draft]:
+    def _simpler(self, candidate: Candidate, index: int) -> Iterator[Candidate]:
         """Replace one value by ones of a single number, by small whole numbers, then by rounded ones."""
-        array = self._value(draft, index)
+        array = self._value(candidate, index)
         if array is None or (array == array.flat[:1]).all():
             return
         whole = np.isfinite(array).all() and array.dtype.kind == "f"
         plain = [np.full_like(array, number) for number in (1, 0, array.flat[0])]
         plain += [(np.arange(array.size) % 7).reshape(array.shape).astype(array.dtype)]
         plain += [np.round(array), np.round(array, 1)] if whole else []
-        yield from (self._with_value(draft, index, other) for other in plain if not np.array_equal(other, array))
+        yield from (self._with_value(candidate, index, other) for other in plain if not np.array_equal(other, array))
 
-    def _zeroed(self, draft: Draft, index: int, test: InterestingnessTest) -> Draft:
+    def _zeroed(self, candidate: Candidate, index: int, test: InterestingnessTest) -> Candidate:
         """Replace as many elements of a small value by zero as possible."""
-        array = self._value(draft, index)
+        array = self._value(candidate, index)
         if array is None or not 1 < array.size <= _MOST_ZEROED or (array == array.flat[0]).all():
-            return draft
+            return candidate
 
-        def build(kept: Sequence[int]) -> Draft:
+        def build(kept: Sequence[int]) -> Candidate:
             zeroed = np.zeros_like(array)
             zeroed.flat[list(kept)] = array.flat[list(kept)]
-            return self._with_value(draft, index, zeroed)
+            return self._with_value(candidate, index, zeroed)
 
-        return minimise(draft, [int(position) for position in np.flatnonzero(array)], build, test, whole=False)
+        return minimise(candidate, [int(position) for position in np.flatnonzero(array)], build, test, whole=False)
 
-    def _value(self, draft: Draft, index: int) -> Array | None:
-        assert draft.case.run is not None
-        array: Array | None = self.runner.read(draft.case.run.inputs[index])
+    def _value(self, candidate: Candidate, index: int) -> Array | None:
+        assert candidate.case.run is not None
+        array: Array | None = self.runner.read(candidate.case.run.inputs[index])
         return array if array is not None and array.size else None
 
-    def _with_value(self, draft: Draft, index: int, array: Array) -> Draft:
-        run = draft.case.run
+    def _with_value(self, candidate: Candidate, index: int, array: Array) -> Candidate:
+        run = candidate.case.run
         assert run is not None
         text = self.text(array, self.runner.element_of(run.inputs[index]))
         inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
-        return Draft(draft.document, replace(draft.case, run=replace(run, inputs=inputs)))
+        return Candidate(candidate.document, replace(candidate.case, run=replace(run, inputs=inputs)))
 
 
 def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,23 +22,21 @@ from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, baseline, metric_baseline
-from triage.reduce.draft import Document, Draft, Frontend
-from triage.reduce.fixpoint import reduce_to_fixpoint, run_pass
+from triage.reduce.engine import Frontend, reduce, run_pass
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.reduce.frontends.python import PythonFrontend
 from triage.reduce.frontends.syntax_tree import parse_program
 from triage.reduce.frontends.text import TextFrontend
-from triage.reduce.interestingness import GrowthOracle, Oracle, ReductionTest, line_of, settings_of
+from triage.reduce.interestingness import GrowthOracle, InterestingnessTest, Oracle, line_of
+from triage.reduce.program import Candidate, Document, settings_of
+from triage.reduce.result import NotReproducible, ProgramSize, Reduction, ReductionFolder, setting_changes
 from triage.reduce.run_oracle import RunOracle
-from triage.reduce.settings import SettingsCheck, setting_changes
-from triage.reduce.state import Effort, NotReproducible, ProgramSize, Reduced, ReductionFolder
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
-_PATIENCE = 4.0  # a draft's time limit, as a multiple of the original's compile time
-_LEAST = 10.0  # seconds, the shortest time limit of a draft
-_MOST_HANGING = 30.0  # seconds for a draft when the original timed out
-_MOST_SAVED = 5  # other failures that are probed on all versions
+_PATIENCE = 4.0  # a candidate's time limit, as a multiple of the original's compile time
+_LEAST = 10.0  # seconds, the shortest time limit of a candidate
+_MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
 
 
 def frontend_for(runner: ProbeRunner, case: Case, toolchain: Toolchain, source: Path) -> tuple[Frontend, tuple[str, ...]]:
@@ -73,26 +71,24 @@ def _reader_of(runner: ProbeRunner, case: Case, toolchain: Toolchain, path: Path
 
 @dataclass(frozen=True, slots=True)
 class ReductionRequest:
-    """What to reduce.
-
-    match: makes the comparison of failures from the one found. repeats: compiles of a draft before it counts as passing,
-    None to choose. metric: the number that grew, when nothing fails. other_failures: folder for programs that fail in
-    another way, created when needed. changed: the case fails on the good toolchain too, in another way, as drafts may.
-    """
+    """What to reduce."""
 
     case: Case
     bad: ToolchainRef
     good: ToolchainRef | None
     match: Callable[[Failure], Match]
+    """Makes the comparison of failures from the one that is found."""
     repeats: int | None = None
+    """Compiles of a candidate before it counts as passing (default: by how often the case fails)."""
     resume: bool = False
     metric: Metric | None = None
-    other_failures: Path | None = None
+    """The number that grew, when nothing fails."""
     changed: bool = False
+    """The case fails on the good toolchain too, in another way, as candidates may."""
 
 
-def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | NotReproducible:
-    """Reduce a case. The best draft is always on disk; `resume` continues from it after an interruption."""
+def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduction | NotReproducible:
+    """Reduce a case. The best program is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
     request = replace(request, match=partial(_match_of, request.match))
     bad = runner.registry.obtain(request.bad)
@@ -110,14 +106,13 @@ def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduced | Not
         return NotReproducible(request.case, _NO_REFERENCE, start.probes)
     with ExitStack() as stack:
         reducer = _Reducer(runner, request, bad, good, start, stack)
-        drafts = reducer.open()
-        if isinstance(drafts, NotReproducible):
-            return drafts
-        original, draft, line = drafts
-        approach = reducer.frontend.approach(line)
-        draft = run_pass(draft, approach, reducer.test)
-        draft = reduce_to_fixpoint(draft, reducer.frontend.passes, reducer.final_passes, reducer.test)
-        return reducer.finish(original, draft, started)
+        opened = reducer.open()
+        if isinstance(opened, NotReproducible):
+            return opened
+        original, candidate, line = opened
+        candidate = run_pass(candidate, reducer.test, reducer.frontend.approach(line))
+        candidate = reduce(candidate, reducer.test, reducer.frontend.passes, reducer.final_passes)
+        return reducer.finish(original, candidate, started)
 
 
 def _match_of(match: Callable[[Failure], Match], failure: Failure) -> Match:
@@ -134,7 +129,7 @@ _MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
 
 
 def references_for(runner: ProbeRunner, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
-    """Return what computes the expected results of drafts, and what may confirm them; nothing when nothing computes them.
+    """Return what computes the expected results of candidates, and what may confirm them; nothing when nothing computes them.
 
     The good toolchain, else the case's own reference, else onnxruntime for an ONNX model. The same toolchain without
     optimisation confirms it, or another release, the next older ones first.
@@ -173,12 +168,9 @@ class _Reducer:
         self.source = source
         key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
         self.folder = ReductionFolder(runner.registry.home, repr(key))
-        if request.other_failures:
-            with disk_errors("save programs that fail in another way"):
-                request.other_failures.mkdir(parents=True, exist_ok=True)
         self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
         stack.callback(self.frontend.close)
-        drafts = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
+        folder = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
         programs = runner.prober.compilers[case.compiler].runner() if case.run else None
         self.final_passes = self.frontend.final_passes
         self.oracle: Oracle
@@ -186,7 +178,7 @@ class _Reducer:
             references = references_for(runner, request, good)
             self.oracle = running = RunOracle(
                 runner.prober,
-                drafts,
+                folder,
                 bad,
                 good,
                 start,
@@ -194,30 +186,25 @@ class _Reducer:
                 runner=programs,
                 references=references,
                 kept=self.folder.path,
-                other_failures=request.other_failures,
             )
             self.final_passes = (*self.final_passes, running.values.simplify_values)
         else:
             oracle = GrowthOracle if start.metric else Oracle
-            operation_at, others = self.frontend.operation_at, request.other_failures
             trials: CandidateCompiler = runner if start.is_portable else runner.prober
-            self.oracle = oracle(trials, drafts, bad, good, start, operation_at=operation_at, other_failures=others)
+            self.oracle = oracle(trials, folder, bad, good, start, self.frontend.operation_at)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
-        self.settings = SettingsCheck(runner, case, bad, good, start)
         jobs = runner.jobs if start.is_portable else runner.local_jobs
-        self.test = ReductionTest(
-            self.oracle, self.frontend.valid, self.folder.save, jobs, task, settings_hold=self.settings.holds
-        )
+        self.test = InterestingnessTest(self.oracle, self.frontend.valid, self.folder.save, jobs, task)
         stack.callback(self.test.close)
 
-    def open(self) -> tuple[Draft, Draft, int | None] | NotReproducible:
-        """Return the original, the draft to start from and the line of the original that the compiler points to (None when
-        the draft is not the original).
+    def open(self) -> tuple[Candidate, Candidate, int | None] | NotReproducible:
+        """Return the original, the program to start from and the line of the original that the compiler points to (None when
+        it starts from a saved program).
         """
         case = self.request.case
         hanging = self.start.seconds >= case.limits.timeout
-        limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)  # drafts that hang cost little
+        limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)  # candidates that hang cost little
         limits = replace(case.limits, timeout=min(case.limits.timeout, limit), without_waiting=True)
         case = replace(case, limits=limits)
         if case.run:
@@ -226,118 +213,72 @@ class _Reducer:
         onnx = case.input.kind is InputKind.ONNX  # reduced before it is imported
         source = case.input.path if onnx else self.source.path
         if self.request.resume and (saved := self.folder.best(case)):
-            opened = (Draft(document, saved[1]) for document in self.frontend.open(saved[0]))
-            original = next((Draft(document, case) for document in self.frontend.open(source)), None)
+            original = next((Candidate(document, case) for document in self.frontend.open(source)), None)
             if original is not None and self.oracle.start(original) is not None:
-                self.oracle.accept_spelling(original)
                 self.oracle.keep_operation(original)
-                best = (draft for draft in map(self.oracle.start, opened) if draft)
-                if found := self.test.first(best):
+                opened = (Candidate(document, saved[1]) for document in self.frontend.open(saved[0]))
+                if found := self.test.first(best for candidate in opened if (best := self.oracle.start(candidate))):
                     return original, found, None
         phase = self.start.failure.phase
         early = case.phase is None and phase in self.bad.capabilities.phases
         variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
         why = "it cannot be read by this toolchain's tools"
         for document in self.frontend.open(source):  # one at a time: with its constants a program may take gigabytes
-            drafts = [draft for variant in variants if (draft := self.oracle.start(Draft(document, variant)))]
-            if not drafts:
+            candidates = [start for variant in variants if (start := self.oracle.start(Candidate(document, variant)))]
+            if not candidates:
                 why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
                 continue
-            if found := self.test.first(drafts) or next(filter(self.oracle.accept_spelling, drafts), None):
+            if found := self.test.first(candidates):
                 self.oracle.keep_operation(found)
-                self.test.settle(found)
                 return found, found, line_of(self.start.failure)
             why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
         return NotReproducible(self.request.case, why, self.start.probes)
 
-    def finish(self, original: Draft, draft: Draft, started: float) -> Reduced | NotReproducible:
-        """Probe the draft on every version, in each form that can be written.
+    def finish(self, original: Candidate, candidate: Candidate, started: float) -> Reduction | NotReproducible:
+        """Probe the program on every version, in each form that can be written.
 
         The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.
         """
-        forms: list[tuple[bytes, tuple[Probe, ...], Failure]] = []
-        draft = self.oracle.complete(draft) or draft
-        case = self._full(draft.case)
-        for text, _, tried in self._written(draft, case):
-            if same := self._same_failure(tried):
-                forms.append((text, tried, same))
-                if not _untested(tried):
+        candidate = self.oracle.complete(candidate) or candidate
+        case, asked = candidate.case, self.request.case
+        run = replace(case.run, limits=asked.run.limits) if case.run and asked.run else case.run
+        case = replace(case, name=f"{case.name} (reduced)", limits=asked.limits, phase=asked.phase, run=run, expect=())
+        forms: list[tuple[int, bytes, tuple[Probe, ...], Failure]] = []
+        for content in self.frontend.written(candidate.document):
+            # A path for each content, because digests are remembered by path.
+            path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{candidate.document.suffix}"
+            with disk_errors("write the reduced program"):
+                path.parent.mkdir(exist_ok=True)
+                write_whole(path, content)
+            probes = self._probe_everywhere(replace(case, input=Input(path, candidate.document.kind)))
+            untested = sum(isinstance(probe.outcome, Untestable) for probe in probes)
+            if same := self._same_failure(probes):
+                forms.append((untested, content, probes, same))
+                if not untested:
                     break
         if not forms:
             why = "the reduced program does not fail in the same way when it is probed in full"
-            return NotReproducible(self.request.case, why, self.start.probes)
-        content, probes, failure = min(forms, key=lambda form: _untested(form[1]))  # of equal ones the most readable
-        notes = (*self.start.notes, *self.notes, *self.oracle.notes, *self._kept_settings(case))
-        tally, before = self.oracle.tally, _size(original.document, original.document.content)
-        return Reduced(
-            case=case,
+            return NotReproducible(asked, why, self.start.probes)
+        _, content, probes, failure = min(forms, key=lambda form: form[0])  # of equal ones the most readable
+        tally = self.oracle.tally
+        return Reduction(
+            case=replace(case, name=asked.name),
             failure=failure,
             bad=self.bad.revision,
             good=self.oracle.good.revision if self.oracle.good and not self.start.changed else None,  # that compiles it
             text=content.decode("utf-8", "replace"),
-            before=before,
-            after=_size(draft.document, content),
-            effort=Effort(
-                calls=tally.calls,
-                cached=tally.cached,
-                invalid=self.test.invalid,
-                seconds=time.monotonic() - started,
-                compile_seconds=tally.seconds,
-            ),
-            evidence=probes,
-            others=tuple(self.oracle.other_failures()),
-            notes=notes,
-            saved=tuple(self._saved(before)),
-            changes=setting_changes(self.request.case, case),
+            before=_size(original.document, original.document.content),
+            after=_size(candidate.document, content),
+            calls=tally.calls,
+            cached=tally.cached,
+            invalid=self.test.invalid,
+            seconds=time.monotonic() - started,
+            compile_seconds=tally.seconds,
+            probes=probes,
+            others=tuple(tally.others.values()),
+            notes=(*self.start.notes, *self.notes, *self.oracle.notes),
+            changes=setting_changes(asked, case),
         )
-
-    def _kept_settings(self, case: Case) -> list[str]:
-        """Notes about the settings that the reduced program does not need, but the original on some release."""
-        names = {change.setting for change in self.settings.kept} - {
-            change.setting for change in setting_changes(self.request.case, case)
-        }
-        end = "on every compared release, or checking it takes too long"
-        return [f"{name} stays as it is: without it the original does not fail in the same way {end}" for name in sorted(names)]
-
-    def _saved(self, before: ProgramSize) -> Iterator[tuple[Reduced, Path]]:
-        """The programs that fail in another way, each as a reproducer of the failure that a full probe finds."""
-        name = self.request.case.name
-        for draft, path in self.oracle.saved_failures()[:_MOST_SAVED]:
-            case = self._full(draft.case)
-            for content, _, probes in self._written(draft, case):
-                bad = next(probe for probe in probes if probe.revision.name == self.bad.revision.name)
-                if isinstance(bad.outcome, Failed):
-                    reduced = Reduced(
-                        case=replace(case, name=f"{name} {path.stem}"),
-                        failure=bad.outcome.failure,
-                        bad=self.bad.revision,
-                        good=None,
-                        text=content.decode("utf-8", "replace"),
-                        before=before,
-                        after=_size(draft.document, content),
-                        effort=Effort(sum(not probe.cached for probe in probes), 0, 0, 0.0, bad.measured.seconds),
-                        evidence=probes,
-                        notes=(f"found while {name} was reduced; not reduced itself",),
-                    )
-                    yield reduced, path
-                    break
-
-    def _full(self, case: Case) -> Case:
-        """The case with the limits and the phase of the request."""
-        original = self.request.case
-        run = replace(case.run, limits=original.run.limits) if case.run and original.run else case.run
-        return replace(case, limits=original.limits, phase=original.phase, run=run)
-
-    def _written(self, draft: Draft, case: Case) -> Iterator[tuple[bytes, Case, tuple[Probe, ...]]]:
-        """Each way to write the draft, as a case of its own with its probes."""
-        for content in self.frontend.written(draft.document):
-            # A path for each content, because digests are remembered by path.
-            path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{draft.document.suffix}"
-            with disk_errors("write the reduced program"):
-                path.parent.mkdir(exist_ok=True)
-                write_whole(path, content)
-            small = replace(case, name=f"{case.name} (reduced)", input=Input(path, draft.document.kind), expect=())
-            yield content, small, self._probe_everywhere(small)
 
     def _probe_everywhere(self, small: Case) -> tuple[Probe, ...]:
         """Probe a program on every installed version, in the order of the versions."""
@@ -364,13 +305,8 @@ class _Reducer:
         if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
             return None
         full = self.start.full
-        same = self.oracle.match(outcome.failure) or (full is not None and self.request.match(full)(outcome.failure))
+        same = self.start.match(outcome.failure) or (full is not None and self.request.match(full)(outcome.failure))
         return outcome.failure if same else None
-
-
-def _untested(probes: tuple[Probe, ...]) -> int:
-    """Count the versions that cannot test the program."""
-    return sum(isinstance(probe.outcome, Untestable) for probe in probes)
 
 
 def _size(document: Document, content: bytes) -> ProgramSize:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer, span_around
-from triage.reduce.state import NotReproducible, ProgramSize, SettingChange
+from triage.reduce.result import NotReproducible, ProgramSize, SettingChange
 from triage.report.elements import facts_table, failure_text, numbers_text, outcome_text, revision_text
 from triage.report.registry import IssueReport
 from triage.report.reproducer import (
@@ -55,18 +55,15 @@ class ReductionShape(Shape):
     others: tuple[FailureShape, ...] = ()
     notes: tuple[str, ...] = ()
     changes: tuple[SettingChange, ...] = ()
-    other_reproducers: tuple[str, ...] = ()
-    slipped: tuple[str, ...] = ()  # the former name of other_reproducers
     tried: tuple[ProbeShape, ...] = ()
 
 
 @dataclass(frozen=True)
 class ReductionReport(IssueReport):
-    """A reduction with its folder. saved: folders of reproducers of other failures."""
+    """A reduction with its folder."""
 
     result: Reproducer | NotReproducible
     folder: Path | None = None
-    saved: tuple[Path, ...] = ()
 
     def shape(self) -> ReductionShape:
         result = self.result
@@ -77,8 +74,7 @@ class ReductionReport(IssueReport):
                 reason=result.reason,
                 tried=tuple(probe_shape(probe) for probe in result.tried),
             )
-        reduced, effort = result.reduced, result.reduced.effort
-        saved = tuple(str(path) for path in self.saved)
+        reduced = result.reduced
         return ReductionShape(
             status="reduced",
             case=reduced.case.name,
@@ -87,21 +83,19 @@ class ReductionReport(IssueReport):
             operations=size_change(reduced, "operations"),
             lines=size_change(reduced, "lines"),
             bytes=size_change(reduced, "bytes"),
-            oracle_calls=effort.calls,
-            seconds=round(effort.seconds, 2),
+            oracle_calls=reduced.calls,
+            seconds=round(reduced.seconds, 2),
             reproducer=str(self.folder) if self.folder else None,
             bad=result.bad.revision,
             good=result.good,
-            cached=effort.cached,
-            invalid=effort.invalid,
-            compile_seconds=round(effort.compile_seconds, 2),
+            cached=reduced.cached,
+            invalid=reduced.invalid,
+            compile_seconds=round(reduced.compile_seconds, 2),
             program=result.text,
             evidence=tuple(evidence_shape(probe) for probe in result.probes),
             others=tuple(failure_shape(other) for other in reduced.others),
             notes=reduced.notes,
             changes=reduced.changes,
-            other_reproducers=saved,
-            slipped=saved,
         )
 
     def issue(self) -> str:
@@ -127,7 +121,7 @@ class ReductionReport(IssueReport):
         yield facts_table(self._facts(self.result))
 
     def _facts(self, result: Reproducer) -> Iterable[tuple[str, str]]:
-        reduced, effort, failure = result.reduced, result.reduced.effort, result.failure
+        reduced, failure = result.reduced, result.failure
         yield "failure", failure_text(failure, 400)
         if failure.details:
             yield "details", numbers_text(failure)
@@ -138,9 +132,10 @@ class ReductionReport(IssueReport):
         yield from (("changed", str(change)) for change in reduced.changes)
         yield from (("note", note) for note in reduced.notes)
         yield from (("other failure", failure_text(other)) for other in reduced.others[:3])
-        cached = f", {effort.cached} cache hits" if effort.cached else ""
-        yield "cost", f"{effort.calls} compiles in {effort.compile_seconds:.1f} s{cached}; {effort.seconds:.1f} s in total"
-        yield from (("written", str(path)) for path in (self.folder, *self.saved) if path)
+        cached = f", {reduced.cached} cache hits" if reduced.cached else ""
+        yield "cost", f"{reduced.calls} compiles in {reduced.compile_seconds:.1f} s{cached}; {reduced.seconds:.1f} s in total"
+        if self.folder:
+            yield "written", str(self.folder)
 
 
 def _size(size: ProgramSize) -> str:

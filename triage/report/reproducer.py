@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import re
 import shlex
 import shutil
@@ -18,14 +16,13 @@ from triage.compilers.base import RULES_FILE, StandaloneCompile
 from triage.compilers.registry import family_of
 from triage.config.values import yaml_text
 from triage.execution.judge import rules_of
-from triage.execution.process import is_running
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Limits, Stage
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
-from triage.reduce.state import Reduced, SettingChange
+from triage.reduce.result import Reduction, SettingChange
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates
 from triage.report.printable import printable
@@ -41,8 +38,6 @@ _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # YAML reads these only as strings
 _MOST_PASTED = 40_000  # characters; GitHub accepts issues of 65536
-_HERE = -100  # AT_FDCWD: paths start from the working folder
-_EXCHANGE = 2  # RENAME_EXCHANGE
 
 
 @dataclass(frozen=True)
@@ -211,7 +206,7 @@ def span_text(span: VersionSpan) -> str:
     return ", ".join(parts)
 
 
-def size_change(reduced: Reduced, measure: str) -> SizeChangeShape:
+def size_change(reduced: Reduction, measure: str) -> SizeChangeShape:
     """Return one measure of the program (operations, lines or bytes) before and after."""
     return SizeChangeShape(getattr(reduced.before, measure), getattr(reduced.after, measure))
 
@@ -230,7 +225,7 @@ def evidence_shape(probe: Probe) -> EvidenceShape:
 
 
 def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -> RecordShape:
-    reduced, effort = reproducer.reduced, reproducer.reduced.effort
+    reduced = reproducer.reduced
     return RecordShape(
         recipe=reduced.case.recipe,
         case=reduced.case.name,
@@ -253,11 +248,11 @@ def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -
         operations=size_change(reduced, "operations"),
         lines=size_change(reduced, "lines"),
         bytes=size_change(reduced, "bytes"),
-        oracle_calls=effort.calls,
-        cached=effort.cached,
-        invalid=effort.invalid,
-        seconds=round(effort.seconds, 1),
-        compile_seconds=round(effort.compile_seconds, 1),
+        oracle_calls=reduced.calls,
+        cached=reduced.cached,
+        invalid=reduced.invalid,
+        seconds=round(reduced.seconds, 1),
+        compile_seconds=round(reduced.compile_seconds, 1),
         others=[OtherFailureSummary(other.signature, other.headline) for other in reduced.others],
         notes=list(reduced.notes),
         changes=list(reduced.changes),
@@ -315,47 +310,18 @@ def _trimmed(output: str) -> str:
 
 
 def write_folder(folder: Path, files: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
-    """Replace a folder by `files` (name -> content). At any moment the old or the new folder is complete.
+    """Replace a folder by `files` (name -> content). The old folder is moved aside only when the new one is complete.
 
     executable: names of scripts. Raises OSError when the folder cannot be written.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    try:
-        for name, content in files.items():
-            (draft / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-            (draft / name).chmod(0o755 if name in executable else 0o644)
-        try:
-            draft.rename(folder)
-        except OSError:  # there is an older one, perhaps since a moment ago
-            if not folder.is_dir():
-                raise
-            _exchange(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _exchange(draft: Path, folder: Path) -> None:
-    """Exchange two folders. Where the system cannot do that in one step, move the old one aside first."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename and rename(_HERE, os.fsencode(draft), _HERE, os.fsencode(folder), _EXCHANGE) == 0:
-        return
-    aside = draft.with_name(f"{draft.name}.old")
-    folder.rename(aside)
-    try:
-        draft.rename(folder)
-    except BaseException:
-        aside.rename(folder)
-        raise
-    aside.rename(draft)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove the drafts of killed processes."""
-    for left in folder.parent.glob(f".{folder.name}.*"):
-        owner = left.name.removeprefix(f".{folder.name}.")
-        if owner.isdigit() and not is_running(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)
+    new, old = (folder.with_name(f".{folder.name}.{word}") for word in ("new", "old"))
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+    new.mkdir(parents=True)
+    for name, content in files.items():
+        (new / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        (new / name).chmod(0o755 if name in executable else 0o644)
+    if folder.is_dir():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

@@ -13,18 +13,10 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, numpy_helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.draft import (
-    Document,
-    Draft,
-    Entry,
-    Frontend,
-    InterestingnessTest,
-    Origin,
-    Pass,
-    minimise,
-    repeatedly,
-)
+from triage.reduce.engine import Frontend, Pass, minimise, repeatedly
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate, Document, Entry, Origin
 
 _MOST_RETURNED = 1 << 22  # elements of all values together
 
@@ -194,37 +186,37 @@ def _elements(value: ValueInfoProto) -> int:
 
 
 @repeatedly
-def narrow(draft: Draft) -> Iterator[Draft]:
+def narrow(candidate: Candidate) -> Iterator[Candidate]:
     """Keep one half of the nodes, or the middle, as long as that fails."""
-    document = _model_of_draft(draft)
+    document = _model_of_candidate(candidate)
     count = len(document.model.graph.node)
     half, quarter = count // 2, count // 4
     for first, end in ((0, half), (half, count), (quarter, quarter + half)) if count > 1 else ():
         if (cut_out := cut(document, range(first, end))) is not None:
-            yield Draft(cut_out, draft.case)
+            yield Candidate(cut_out, candidate.case)
 
 
-def drop_nodes(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_nodes(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop nodes, halves before single ones. Their outputs become inputs of the model."""
-    document = _model_of_draft(draft)
+    document = _model_of_candidate(candidate)
 
-    def build(kept: Sequence[int]) -> Draft | None:
+    def build(kept: Sequence[int]) -> Candidate | None:
         model_cut = cut(document, kept) if kept else None
-        return Draft(model_cut, draft.case) if model_cut else None
+        return Candidate(model_cut, candidate.case) if model_cut else None
 
-    return minimise(draft, range(len(document.model.graph.node)), build, test, whole=False)
+    return minimise(candidate, range(len(document.model.graph.node)), build, test, whole=False)
 
 
-def drop_outputs(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_outputs(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Return fewer values, and drop the nodes that are then unused."""
-    document = _model_of_draft(draft)
+    document = _model_of_candidate(candidate)
     names = [value.name for value in document.model.graph.output]
 
-    def build(returned: Sequence[str]) -> Draft | None:
+    def build(returned: Sequence[str]) -> Candidate | None:
         model_cut = cut(document, _towards(document, returned), list(returned)) if returned else None
-        return Draft(model_cut, draft.case) if model_cut else None
+        return Candidate(model_cut, candidate.case) if model_cut else None
 
-    return minimise(draft, names, build, test, whole=False)
+    return minimise(candidate, names, build, test, whole=False)
 
 
 def _towards(document: OnnxDocument, names: Sequence[str]) -> list[int]:
@@ -237,18 +229,18 @@ def _towards(document: OnnxDocument, names: Sequence[str]) -> list[int]:
     return chosen
 
 
-def free_initializers(draft: Draft, test: InterestingnessTest) -> Draft:
+def free_initializers(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    document = _model_of_draft(draft)
+    document = _model_of_candidate(candidate)
     names = [value.name for value in document.model.graph.initializer]
 
-    def build(kept: Sequence[str]) -> Draft | None:
+    def build(kept: Sequence[str]) -> Candidate | None:
         smaller = freed(document, set(names) - set(kept))
-        return Draft(smaller, draft.case) if smaller else None
+        return Candidate(smaller, candidate.case) if smaller else None
 
-    return minimise(draft, names, build, test)
+    return minimise(candidate, names, build, test)
 
 
-def _model_of_draft(draft: Draft) -> OnnxDocument:
-    assert isinstance(draft.document, OnnxDocument)
-    return draft.document
+def _model_of_candidate(candidate: Candidate) -> OnnxDocument:
+    assert isinstance(candidate.document, OnnxDocument)
+    return candidate.document

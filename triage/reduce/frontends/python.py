@@ -11,7 +11,7 @@ from typing import Any
 
 from triage.compilers.registry import family_of
 from triage.model.case import Case
-from triage.reduce.draft import Document, Draft, Frontend, InterestingnessTest, Pass, greedily, minimise
+from triage.reduce.engine import Frontend, Pass, greedily, minimise
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
 from triage.reduce.frontends.syntax_tree import (
     Edits,
@@ -29,6 +29,8 @@ from triage.reduce.frontends.syntax_tree import (
     undefined_reads,
     with_edits,
 )
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate, Document
 
 _DEEPEST = 8  # levels of nested statements
 _LARGE = 3  # the smallest number that is halved
@@ -59,41 +61,41 @@ class PythonFrontend(Frontend):
         return None if tree is None or (self._check_names and undefined_reads(tree)) else document.content
 
 
-def drop_statements(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop statements, the outermost first, halves of a level before single ones, with the statements that need them."""
     for depth in range(_DEEPEST):
-        base, kernel = draft, kernel_function(draft)
+        base, kernel = candidate, kernel_function(candidate)
         level = list(children(tree_of(base)))
         for _ in range(depth):
             level = [inner for statement in level for inner in children(statement)]
         items = [statement for statement in level if statement is not kernel]
 
-        def build(kept: Sequence[ast.stmt], base: Draft = base, items: Sequence[ast.stmt] = items) -> Draft | None:
+        def build(kept: Sequence[ast.stmt], base: Candidate = base, items: Sequence[ast.stmt] = items) -> Candidate | None:
             return _without(base, set(items) - set(kept))
 
         if items:
-            draft = minimise(draft, items, build, test, whole=depth == 0 and kernel is None)
-    return draft
+            candidate = minimise(candidate, items, build, test, whole=depth == 0 and kernel is None)
+    return candidate
 
 
-def _without(draft: Draft, dropped: set[ast.stmt]) -> Draft | None:
+def _without(candidate: Candidate, dropped: set[ast.stmt]) -> Candidate | None:
     """Drop statements and those that need them. Return None when that drops the kernel."""
-    original = tree_of(draft)
+    original = tree_of(candidate)
     tree: ast.Module = edited(original, dict.fromkeys(dropped))
     while (broken := undefined_reads(tree)) and not undefined_reads(original):
         tree = edited(tree, dict.fromkeys(broken))
-    smaller = Draft(PythonDocument(tree), draft.case)
-    return smaller if kernel_function(draft) is None or kernel_function(smaller) is not None else None
+    smaller = Candidate(PythonDocument(tree), candidate.case)
+    return smaller if kernel_function(candidate) is None or kernel_function(smaller) is not None else None
 
 
-def drop_unread(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_unread(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop assignments and imports whose names nothing reads."""
     items: list[ast.stmt] = []
-    tree = tree_of(draft)
+    tree = tree_of(candidate)
     while unread := _unread(tree):
         items += unread
         tree = edited(tree, dict.fromkeys(unread))
-    return minimise(draft, items, lambda kept: _without(draft, set(items) - set(kept)), test)
+    return minimise(candidate, items, lambda kept: _without(candidate, set(items) - set(kept)), test)
 
 
 def _unread(tree: ast.Module) -> list[ast.stmt]:
@@ -109,18 +111,18 @@ def _unread(tree: ast.Module) -> list[ast.stmt]:
 
 
 @greedily
-def open_blocks(draft: Draft) -> Iterator[Draft]:
+def open_blocks(candidate: Candidate) -> Iterator[Candidate]:
     """Replace a loop, branch or `with` by its body; a loop's variable gets its first value."""
-    for statement in statements(tree_of(draft)):
+    for statement in statements(tree_of(candidate)):
         match statement:
             case ast.For(target=target, iter=source, body=body):
-                yield with_edits(draft, {statement: [ast.Assign([target], _first(source), lineno=0), *body]})
+                yield with_edits(candidate, {statement: [ast.Assign([target], _first(source), lineno=0), *body]})
             case ast.While(body=body) | ast.With(body=body) | ast.Try(body=body):
-                yield with_edits(draft, {statement: body})
+                yield with_edits(candidate, {statement: body})
             case ast.If(body=body, orelse=rest):
-                yield with_edits(draft, {statement: body})
+                yield with_edits(candidate, {statement: body})
                 if rest:
-                    yield with_edits(draft, {statement: rest})
+                    yield with_edits(candidate, {statement: rest})
 
 
 def _first(source: ast.expr) -> ast.expr:
@@ -132,18 +134,21 @@ def _first(source: ast.expr) -> ast.expr:
 
 
 @greedily
-def inline_names(draft: Draft) -> Iterator[Draft]:
-    """Replace a name that is bound once, to a number or a name, by that. The compiler decides whether the name may change."""
-    for function in tree_of(draft).body:
+def inline_names(candidate: Candidate) -> Iterator[Candidate]:
+    """Replace a name that is bound once by its constant or name, or by the first result of the same function."""
+    for function in tree_of(candidate).body:
         if not isinstance(function, ast.FunctionDef):
             continue
         bound = Counter(parameters(function))
         bound.update(node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        first: dict[str, str] = {}  # the first name that is bound to a call of a function
         for statement in statements(function):
             match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() | ast.Name() as value) if bound[name] == 1:
-                    if not (isinstance(value, ast.Name) and value.id == name):
-                        yield with_edits(draft, {statement: None, **_renamed(function, name, value)})
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if bound[name] == 1:
+                    if isinstance(value, ast.Call) and first.setdefault(ast.dump(value.func), name) != name:
+                        value = ast.Name(first[ast.dump(value.func)], ast.Load())
+                    if isinstance(value, (ast.Constant, ast.Name)):
+                        yield with_edits(candidate, {statement: None, **_renamed(function, name, value)})
 
 
 def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
@@ -155,11 +160,11 @@ def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
     }
 
 
-def drop_keywords(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_keywords(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop keyword arguments, decorators and docstrings."""
     items: list[ast.AST] = []
-    kernel = kernel_function(draft)
-    for node in ast.walk(tree_of(draft)):
+    kernel = kernel_function(candidate)
+    for node in ast.walk(tree_of(candidate)):
         match node:
             case ast.Call(keywords=keywords):
                 items += keywords
@@ -167,18 +172,18 @@ def drop_keywords(draft: Draft, test: InterestingnessTest) -> Draft:
                 items += decorators if node is not kernel or len(decorators) > 1 else []
             case ast.Expr(value=ast.Constant(value=str())):
                 items.append(node)
-    return minimise(draft, items, lambda kept: with_edits(draft, dict.fromkeys(set(items) - set(kept))), test)
+    return minimise(candidate, items, lambda kept: with_edits(candidate, dict.fromkeys(set(items) - set(kept))), test)
 
 
 @greedily
-def take_parts(draft: Draft) -> Iterator[Draft]:
+def take_parts(candidate: Candidate) -> Iterator[Candidate]:
     """Replace an expression by a part of it, the largest first."""
-    tree = tree_of(draft)
+    tree = tree_of(candidate)
     modules = {name for statement in tree.body if isinstance(statement, ast.Import) for name in bound_below(statement)}
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", None), ast.Store):
             for part in _values_in(node, modules):
-                yield with_edits(draft, {node: part})
+                yield with_edits(candidate, {node: part})
 
 
 def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
@@ -193,11 +198,11 @@ def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
             yield child
 
 
-def drop_parameters(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_parameters(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop the parameters that nothing reads, and replace others by the first one of their type."""
-    function, kernel = kernel_function(draft), kernel_of(draft)
+    function, kernel = kernel_function(candidate), kernel_of(candidate)
     if function is None or kernel is None:
-        return draft
+        return candidate
     read = {name for statement in statements(function) for name in names_read(statement)}
     firsts: dict[str, str] = {}
     values: dict[str, ast.expr | None] = {}
@@ -207,22 +212,24 @@ def drop_parameters(draft: Draft, test: InterestingnessTest) -> Draft:
         elif name in kernel.signature:
             first = firsts.setdefault(kernel.signature[name], name)
             values |= {name: ast.Name(first, ast.Load())} if first != name else {}
-    return _replace_parameters(draft, test, values)
+    return _replace_parameters(candidate, test, values)
 
 
-def inline_constexprs(draft: Draft, test: InterestingnessTest) -> Draft:
+def inline_constexprs(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace constexprs by their numbers."""
-    known = kernel.constexprs.items() if (kernel := kernel_of(draft)) else ()
-    return _replace_parameters(draft, test, {name: ast.Constant(value) for name, value in known if not isinstance(value, str)})
+    known = kernel.constexprs.items() if (kernel := kernel_of(candidate)) else ()
+    return _replace_parameters(
+        candidate, test, {name: ast.Constant(value) for name, value in known if not isinstance(value, str)}
+    )
 
 
-def _replace_parameters(draft: Draft, test: InterestingnessTest, values: Mapping[str, ast.expr | None]) -> Draft:
+def _replace_parameters(candidate: Candidate, test: InterestingnessTest, values: Mapping[str, ast.expr | None]) -> Candidate:
     """Drop as many parameters as possible. values: what replaces them where they are read, None for nothing."""
-    function, kernel = kernel_function(draft), kernel_of(draft)
+    function, kernel = kernel_function(candidate), kernel_of(candidate)
     if function is None or kernel is None:
-        return draft
+        return candidate
 
-    def build(kept: Sequence[str]) -> Draft:
+    def build(kept: Sequence[str]) -> Candidate:
         dropped = values.keys() - set(kept)
         edits: Edits = {function.args: _without_arguments(function.args, dropped)}
         for name in dropped:
@@ -233,9 +240,9 @@ def _replace_parameters(draft: Draft, test: InterestingnessTest, values: Mapping
             field: {name: value for name, value in items if name not in dropped} for field, items in fields.items()
         }
         smaller = replace(kernel, **left)
-        return with_edits(draft, edits, replace(draft.case, spec=smaller))
+        return with_edits(candidate, edits, replace(candidate.case, spec=smaller))
 
-    return minimise(draft, list(values), build, test)
+    return minimise(candidate, list(values), build, test)
 
 
 def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.arguments:
@@ -247,24 +254,24 @@ def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.argum
     return ast.arguments(first, plain, arguments.vararg, keyword, [None] * len(keyword), arguments.kwarg, [])
 
 
-def drop_hints(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_hints(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop the hints about arguments that the failure does not need."""
-    kernel = kernel_of(draft)
+    kernel = kernel_of(candidate)
     if kernel is None:
-        return draft
+        return candidate
     items = [(name, hint) for name, hints in kernel.hints.items() for hint in hints]
 
-    def build(kept: Sequence[tuple[str, str]]) -> Draft:
+    def build(kept: Sequence[tuple[str, str]]) -> Candidate:
         left = {name: {hint: kernel.hints[name][hint] for of, hint in kept if of == name} for name, _ in kept}
-        return Draft(draft.document, replace(draft.case, spec=replace(kernel, hints=left)))
+        return Candidate(candidate.document, replace(candidate.case, spec=replace(kernel, hints=left)))
 
-    return minimise(draft, items, build, test)
+    return minimise(candidate, items, build, test)
 
 
 @greedily
-def shrink_constexprs(draft: Draft) -> Iterator[Draft]:
+def shrink_constexprs(candidate: Candidate) -> Iterator[Candidate]:
     """Halve constexprs as often as possible: all, those with the same value, then single ones."""
-    kernel = kernel_of(draft)
+    kernel = kernel_of(candidate)
     if kernel is None:
         return
     numbers = {name: value for name, value in kernel.constexprs.items() if isinstance(value, int) and value >= _LARGE}
@@ -273,18 +280,18 @@ def shrink_constexprs(draft: Draft) -> Iterator[Draft]:
     groups += [[name] for name in numbers]
     for names in groups:
         halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
-        yield Draft(draft.document, replace(draft.case, spec=replace(kernel, constexprs=halved)))
+        yield Candidate(candidate.document, replace(candidate.case, spec=replace(kernel, constexprs=halved)))
 
 
 @greedily
-def shrink_numbers(draft: Draft) -> Iterator[Draft]:
+def shrink_numbers(candidate: Candidate) -> Iterator[Candidate]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.Constant]] = {}
-    for node in ast.walk(tree_of(draft)):
+    for node in ast.walk(tree_of(candidate)):
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= _LARGE:
             constants.setdefault(node.value, []).append(node)
     for value, nodes in sorted(constants.items(), reverse=True):
-        yield with_edits(draft, {node: ast.Constant(value // 2) for node in nodes})
+        yield with_edits(candidate, {node: ast.Constant(value // 2) for node in nodes})
 
 
 _PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, drop_unread, open_blocks, inline_names, drop_keywords, take_parts)

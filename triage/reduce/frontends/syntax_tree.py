@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
 from triage.model.case import Case, InputKind
-from triage.reduce.draft import Draft
+from triage.reduce.program import Candidate
 
 Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
@@ -64,31 +64,31 @@ def parse_program(content: bytes) -> ast.Module | None:
     return None
 
 
-def tree_of(draft: Draft) -> ast.Module:
-    """Return the tree of a draft whose document is Python."""
-    assert isinstance(draft.document, PythonDocument)
-    return draft.document.tree
+def tree_of(candidate: Candidate) -> ast.Module:
+    """Return the tree of a candidate whose document is Python."""
+    assert isinstance(candidate.document, PythonDocument)
+    return candidate.document.tree
 
 
-def with_edits(draft: Draft, edits: Edits, case: Case | None = None) -> Draft:
-    """Return the draft with edits, and with another case if one is passed."""
-    return Draft(PythonDocument(edited(tree_of(draft), edits)), case or draft.case)
+def with_edits(candidate: Candidate, edits: Edits, case: Case | None = None) -> Candidate:
+    """Return the candidate with edits, and with another case if one is passed."""
+    return Candidate(PythonDocument(edited(tree_of(candidate), edits)), case or candidate.case)
 
 
-def kernel_of(draft: Draft) -> KernelSpec | None:
-    """Return how the draft's kernel is specialised; None for a program that is not a kernel."""
-    return family_of(draft.case).kernel(draft.case)
+def kernel_of(candidate: Candidate) -> KernelSpec | None:
+    """Return how the candidate's kernel is specialised; None for a program that is not a kernel."""
+    return family_of(candidate.case).kernel(candidate.case)
 
 
-def kernel_function(draft: Draft) -> ast.FunctionDef | None:
+def kernel_function(candidate: Candidate) -> ast.FunctionDef | None:
     """Return the compiled function: the named one, or the only one with the arguments that the case names."""
-    kernel = kernel_of(draft)
+    kernel = kernel_of(candidate)
     if kernel is None:
         return None
     arguments = {*kernel.signature, *kernel.constexprs}
     fitting = [
         function
-        for function in tree_of(draft).body
+        for function in tree_of(candidate).body
         if isinstance(function, ast.FunctionDef)
         and (function.name == kernel.name if kernel.name else set(parameters(function)) == arguments)
     ]

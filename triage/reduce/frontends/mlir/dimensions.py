@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from triage.mlir import Module, Operation, Value
 from triage.mlir.rewrite import DYNAMIC, dimensions, reshaped
 from triage.mlir.tree import array_elements, split
-from triage.reduce.draft import Draft, InterestingnessTest
 from triage.reduce.frontends.mlir.document import copy_module, module_of, update_function_type, with_module
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate
 
 Dimension = tuple[Value, int]  # of a value, by its index
 _MAP = re.compile(r"\)\s*->\s*\((.*)\)\s*>?\s*\Z", re.DOTALL)
@@ -192,27 +193,27 @@ def with_dimensions(module: Module, classes: DimensionClasses, new: Mapping[Dime
 _SMALL = 4  # dimensions up to this size stay as they are
 
 
-def shrink_dimensions(draft: Draft, test: InterestingnessTest) -> Draft:
+def shrink_dimensions(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Halve all dimensions together as often as the failure stays, then each class alone, the largest first.
 
     Bisects the number of halvings, which assumes that a program which fails also fails with larger dimensions.
     """
-    draft = _descend(draft, test, None)
+    candidate = _descend(candidate, test, None)
     tried: set[int] = set()
     while True:
-        sizes = dimension_classes(module_of(draft)).sizes().values()
+        sizes = dimension_classes(module_of(candidate)).sizes().values()
         left = [(index, number) for index, number in enumerate(sizes) if number > _SMALL and index not in tried]
         if not left:
-            return draft
+            return candidate
         index, _ = max(left, key=lambda entry: entry[1])
         tried.add(index)
-        draft = _descend(draft, test, index)
+        candidate = _descend(candidate, test, index)
 
 
-def _descend(draft: Draft, test: InterestingnessTest, index: int | None) -> Draft:
+def _descend(candidate: Candidate, test: InterestingnessTest, index: int | None) -> Candidate:
     """Bisect how often a class (all classes for None) can be halved."""
-    steps = [smaller for smaller in _halvings(draft, index) if test.is_valid(smaller)]
-    low, high, best = 0, len(steps) - 1, draft
+    steps = [smaller for smaller in _halvings(candidate, index) if test.is_valid(smaller)]
+    low, high, best = 0, len(steps) - 1, candidate
     while low <= high:
         middle = (low + high + 1) // 2
         if test.first([steps[middle]]) is not None:
@@ -222,16 +223,16 @@ def _descend(draft: Draft, test: InterestingnessTest, index: int | None) -> Draf
     return best
 
 
-def _halvings(draft: Draft, index: int | None) -> Iterator[Draft]:
-    """The draft with a class (all classes for None) halved once, twice, ... down to 1."""
-    module = module_of(draft)
+def _halvings(candidate: Candidate, index: int | None) -> Iterator[Candidate]:
+    """The candidate with a class (all classes for None) halved once, twice, ... down to 1."""
+    module = module_of(candidate)
     classes = dimension_classes(module)
     sizes = list(classes.sizes().items())
     chosen = [sizes[index]] if index is not None else sizes
     for shift in range(1, max((number for _, number in chosen), default=0).bit_length()):
         new = _halved(classes, chosen, shift)
         if new:
-            yield with_module(draft, with_dimensions(module, classes, new))
+            yield with_module(candidate, with_dimensions(module, classes, new))
 
 
 def _halved(classes: DimensionClasses, chosen: list[tuple[Dimension, int]], shift: int) -> dict[Dimension, int]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
 from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols, users
 from triage.model.case import InputKind
-from triage.reduce.draft import Draft, Origin
+from triage.reduce.program import Candidate, Origin
 
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
@@ -88,15 +88,15 @@ def _kind_of(operation: Operation, producers: Sequence[Operation]) -> str:
     return " ".join(words)
 
 
-def module_of(draft: Draft) -> Module:
-    """Return the module of a draft whose document is MLIR."""
-    assert isinstance(draft.document, MlirDocument)
-    return draft.document.module
+def module_of(candidate: Candidate) -> Module:
+    """Return the module of a candidate whose document is MLIR."""
+    assert isinstance(candidate.document, MlirDocument)
+    return candidate.document.module
 
 
-def with_module(draft: Draft, module: Module) -> Draft:
-    """Return the draft with another module."""
-    return Draft(MlirDocument(module), draft.case)
+def with_module(candidate: Candidate, module: Module) -> Candidate:
+    """Return the candidate with another module."""
+    return Candidate(MlirDocument(module), candidate.case)
 
 
 def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Block] | None = None) -> Operation:

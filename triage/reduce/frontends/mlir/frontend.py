@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.execution.mlir_tools import Reader
 from triage.mlir.rewrite import dimensions
 from triage.mlir.tree import arguments_of
-from triage.reduce.draft import Document, Draft, Entry, Frontend, InterestingnessTest, Origin, Pass
+from triage.reduce.engine import Frontend, Pass
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
 from triage.reduce.frontends.mlir.document import MlirDocument, body_of, cut, needed_for, pieces, reads_unset_values
@@ -34,6 +34,8 @@ from triage.reduce.frontends.mlir.rewriting import (
     widen_elements,
     with_one_value,
 )
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate, Document, Entry, Origin
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _TENSOR = re.compile(r"tensor<|!torch\.vtensor<")
@@ -87,8 +89,8 @@ class MlirFrontend(Frontend):
                     yield document
 
     def approach(self, line: int | None) -> Pass:
-        def jump_or_narrow(draft: Draft, test: InterestingnessTest) -> Draft:
-            return (line and jump(draft, test, line)) or narrow(draft, test)
+        def jump_or_narrow(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+            return (line and jump(candidate, test, line)) or narrow(candidate, test)
 
         return jump_or_narrow
 

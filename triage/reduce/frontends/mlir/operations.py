@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from triage.mlir import Module, Operation, Value
 from triage.mlir.tree import free_values, kind
-from triage.reduce.draft import Draft, InterestingnessTest, minimise, repeatedly
+from triage.reduce.engine import minimise, repeatedly
 from triage.reduce.frontends.mlir.document import (
     Values,
     body_of,
@@ -20,6 +20,8 @@ from triage.reduce.frontends.mlir.document import (
     with_module,
     without_results,
 )
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate
 
 _NARROW = 4  # operations; a shorter window is left to the pass that drops single operations
 _PLAIN = {"util.func": "func.func", "util.return": "func.return", "util.call": "func.call"}
@@ -28,10 +30,10 @@ _READABLE = re.compile(r"[A-Za-z_]\w{0,39}")
 _MOST_INLINED = 100_000  # operations of a function after inlining
 
 
-def jump(draft: Draft, test: InterestingnessTest, line: int) -> Draft | None:
+def jump(candidate: Candidate, test: InterestingnessTest, line: int) -> Candidate | None:
     """Keep the operation at a source line with as few neighbours as possible; None when that never fails."""
-    module = module_of(draft)
-    return test.first(with_module(draft, smaller) for smaller in _neighbourhoods(module, line))
+    module = module_of(candidate)
+    return test.first(with_module(candidate, smaller) for smaller in _neighbourhoods(module, line))
 
 
 def _neighbourhoods(module: Module, line: int) -> Iterator[Module]:
@@ -66,12 +68,12 @@ def _neighbours(able: list[Operation]) -> dict[Operation, list[Operation]]:
 
 
 @repeatedly
-def narrow(draft: Draft) -> Iterator[Draft]:
+def narrow(candidate: Candidate) -> Iterator[Candidate]:
     """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
-    module = module_of(draft)
+    module = module_of(candidate)
     for function in sorted(module.functions(), key=lambda function: -len(pieces(function))):
-        windows = (with_module(draft, window) for window in _windows(module, function))
-        yield from (window for window in windows if window.document.size < draft.document.size)
+        windows = (with_module(candidate, window) for window in _windows(module, function))
+        yield from (window for window in windows if window.document.size < candidate.document.size)
 
 
 def _windows(module: Module, function: Operation) -> Iterator[Module]:
@@ -88,25 +90,25 @@ def _windows(module: Module, function: Operation) -> Iterator[Module]:
             yield window
 
 
-def drop_operations(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop operations of each function, halves before single ones. Their results become arguments."""
 
-    def reduce(base: Draft, function: Operation) -> Draft:
-        def build(kept: Sequence[Operation]) -> Draft | None:
+    def reduce(base: Candidate, function: Operation) -> Candidate:
+        def build(kept: Sequence[Operation]) -> Candidate | None:
             smaller = cut(module_of(base), function, kept)
             return with_module(base, smaller) if smaller else None
 
         able = pieces(function)
         return minimise(base, able, build, test, whole=len(able) > 1, kind_of=kind)
 
-    return _for_each_function(draft, reduce)
+    return _for_each_function(candidate, reduce)
 
 
-def drop_results(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_results(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Return fewer values, and drop the operations that are then unused."""
 
-    def reduce(base: Draft, function: Operation) -> Draft:
-        def build(returned: Sequence[Value]) -> Draft | None:
+    def reduce(base: Candidate, function: Operation) -> Candidate:
+        def build(returned: Sequence[Value]) -> Candidate | None:
             smaller = cut(module_of(base), function, needed_for(function, returned), list(dict.fromkeys(returned)))
             return with_module(base, smaller) if smaller and returned else None
 
@@ -114,47 +116,47 @@ def drop_results(draft: Draft, test: InterestingnessTest) -> Draft:
         results = block.operations[-1].operands if block else []
         return minimise(base, results, build, test, whole=False) if len(results) > 1 else base
 
-    return _for_each_function(draft, reduce)
+    return _for_each_function(candidate, reduce)
 
 
-def _for_each_function(draft: Draft, reduce: Callable[[Draft, Operation], Draft]) -> Draft:
+def _for_each_function(candidate: Candidate, reduce: Callable[[Candidate, Operation], Candidate]) -> Candidate:
     """Reduce one function after another, by position: reducing one may drop others that it called."""
     index = 0
-    while index < len(functions := module_of(draft).functions()):
-        draft = reduce(draft, functions[index])
+    while index < len(functions := module_of(candidate).functions()):
+        candidate = reduce(candidate, functions[index])
         index += 1
-    return draft
+    return candidate
 
 
-def drop_arguments(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_arguments(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop unused arguments."""
-    module = module_of(draft)
+    module = module_of(candidate)
     for function in module.functions():
         block = body_of(function)
         used = {value for operation in function.walk() for value in operation.operands}
         if block is None or all(value in used for value in block.arguments):
             continue
         smaller = cut(module, function, pieces(function), list(block.operations[-1].operands))
-        if smaller is not None and (found := test.first([with_module(draft, smaller)])) is not None:
+        if smaller is not None and (found := test.first([with_module(candidate, smaller)])) is not None:
             return found
-    return draft
+    return candidate
 
 
-def bypass_operations(draft: Draft, test: InterestingnessTest) -> Draft:
+def bypass_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace an operation's results by its operands, for links of a chain that must stay a chain."""
     links: dict[Operation, Values] = {}
-    for function in module_of(draft).functions():
+    for function in module_of(candidate).functions():
         block = body_of(function)
         for operation in block.operations[:-1] if block else []:
             if replacements := _operands_for_results(operation):
                 links[operation] = replacements
 
-    def build(kept: Sequence[Operation]) -> Draft | None:
+    def build(kept: Sequence[Operation]) -> Candidate | None:
         dropped = [operation for operation in links if operation not in set(kept)]
         replacements = {value: by for operation in dropped for value, by in links[operation].items()}
-        return with_module(draft, without_results(module_of(draft), replacements)) if dropped else None
+        return with_module(candidate, without_results(module_of(candidate), replacements)) if dropped else None
 
-    return minimise(draft, list(links), build, test, whole=False, kind_of=kind)
+    return minimise(candidate, list(links), build, test, whole=False, kind_of=kind)
 
 
 def _operands_for_results(operation: Operation) -> Values:
@@ -169,17 +171,17 @@ def _operands_for_results(operation: Operation) -> Values:
     return chosen
 
 
-def inline_calls(draft: Draft, test: InterestingnessTest) -> Draft:
+def inline_calls(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace each call by the body of the called function, all calls at once."""
-    module, _ = copy_module(module_of(draft))
+    module, _ = copy_module(module_of(candidate))
     callees = {function.symbol: function for function in module.functions() if body_of(function)}
     if not any(_callee(operation) in callees for operation in module.walk()):
-        return draft
+        return candidate
     called: set[str] = set()
     for function in callees.values():
         called |= _inline(function, callees)
     module.body.operations = [operation for operation in module.body.operations if operation.symbol not in called]
-    return test.first([with_module(draft, module)]) or draft
+    return test.first([with_module(candidate, module)]) or candidate
 
 
 def _inline(function: Operation, callees: dict[str | None, Operation]) -> set[str]:
@@ -216,9 +218,9 @@ def _callee(operation: Operation) -> str | None:
     return text[1:].strip('"') if text and text.startswith("@") and operation.name.endswith("call") else None
 
 
-def plain_functions(draft: Draft, test: InterestingnessTest) -> Draft:
+def plain_functions(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Make functions of other dialects plain ones, and give the only function a readable name."""
-    plain, _ = copy_module(module_of(draft))
+    plain, _ = copy_module(module_of(candidate))
     changed = [operation for operation in plain.walk() if operation.name in _PLAIN]
     for operation in changed:
         operation.name = _PLAIN[operation.name]
@@ -226,10 +228,10 @@ def plain_functions(draft: Draft, test: InterestingnessTest) -> Draft:
             for name in holder.keys() - _KEPT:
                 del holder[name]
     if changed:
-        draft = test.first([with_module(draft, plain)]) or draft
-    renamed, _ = copy_module(module_of(draft))
+        candidate = test.first([with_module(candidate, plain)]) or candidate
+    renamed, _ = copy_module(module_of(candidate))
     functions = renamed.functions()
     if len(functions) == len(renamed.body.operations) == 1 and not _READABLE.fullmatch(functions[0].symbol or ""):
         functions[0].inherent["sym_name"] = '"main"'
-        draft = test.first([with_module(draft, renamed)]) or draft
-    return draft
+        candidate = test.first([with_module(candidate, renamed)]) or candidate
+    return candidate

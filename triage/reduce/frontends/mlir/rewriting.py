@@ -9,7 +9,7 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, UnparsableError, Value, parse_module
 from triage.mlir.rewrite import DYNAMIC, dimensions, fix_arguments, float_types, widen_floats
 from triage.mlir.tree import array_elements
-from triage.reduce.draft import Draft, InterestingnessTest, minimise, repeatedly
+from triage.reduce.engine import minimise, repeatedly
 from triage.reduce.frontends.mlir.document import (
     MlirDocument,
     Values,
@@ -22,6 +22,8 @@ from triage.reduce.frontends.mlir.document import (
     with_module,
     without_results,
 )
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate
 
 Attribute = tuple[int, str]  # the position of its operation, and its name
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
@@ -40,36 +42,36 @@ class ToolPasses:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def fold(self, draft: Draft, test: InterestingnessTest) -> Draft:
+    def fold(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
         """Let the compiler canonicalize the program, where that makes it smaller."""
-        folded = self._transformed(draft, module_of(draft), _FOLD)
-        return (folded and folded.document.size < draft.document.size and test.first([folded])) or draft
+        folded = self._transformed(candidate, module_of(candidate), _FOLD)
+        return (folded and folded.document.size < candidate.document.size and test.first([folded])) or candidate
 
-    def make_static(self, draft: Draft, test: InterestingnessTest) -> Draft:
+    def make_static(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
         """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
-        module, _ = copy_module(module_of(draft))
-        static = self._transformed(draft, module, _FOLD) if fix_arguments(module, _STATIC) else None
-        fewer = static and _unknown_dimensions(static) < _unknown_dimensions(draft)
-        return (static and fewer and test.first([static])) or draft
+        module, _ = copy_module(module_of(candidate))
+        static = self._transformed(candidate, module, _FOLD) if fix_arguments(module, _STATIC) else None
+        fewer = static and _unknown_dimensions(static) < _unknown_dimensions(candidate)
+        return (static and fewer and test.first([static])) or candidate
 
-    def fewer_ranks(self, draft: Draft, test: InterestingnessTest) -> Draft:
+    def fewer_ranks(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
         """Drop dimensions of size 1, where the compiler can do so without adding operations."""
-        folded = self._transformed(draft, module_of(draft), _UNIT)
+        folded = self._transformed(candidate, module_of(candidate), _UNIT)
         module = _without_edges(module_of(folded)) if folded else None
         if module is None:
-            return draft
-        smaller = with_module(draft, module)
-        fewer = _ranks(smaller) < _ranks(draft) and smaller.document.size <= draft.document.size
-        return (fewer and test.first([smaller])) or draft
+            return candidate
+        smaller = with_module(candidate, module)
+        fewer = _ranks(smaller) < _ranks(candidate) and smaller.document.size <= candidate.document.size
+        return (fewer and test.first([smaller])) or candidate
 
-    def _transformed(self, draft: Draft, module: Module, options: tuple[str, ...]) -> Draft | None:
+    def _transformed(self, candidate: Candidate, module: Module, options: tuple[str, ...]) -> Candidate | None:
         text = self._reader.transformed(MlirDocument(module).text, options)
         transformed = parse_or_none(text) if text is not None else None
         if transformed is None:
             return None
         document = MlirDocument(transformed)
         document.name_values(module)
-        return Draft(document, draft.case)
+        return Candidate(document, candidate.case)
 
 
 def parse_or_none(text: str) -> Module | None:
@@ -98,53 +100,53 @@ def _without_edges(module: Module) -> Module | None:
     return cut(module, function, [operation for operation in pieces(function) if operation not in edges], returned)
 
 
-def _ranks(draft: Draft) -> int:
+def _ranks(candidate: Candidate) -> int:
     """The number of dimensions of all values."""
-    return sum(len(dimensions(value.type) or []) for value in module_of(draft).values())
+    return sum(len(dimensions(value.type) or []) for value in module_of(candidate).values())
 
 
-def _unknown_dimensions(draft: Draft) -> int:
-    results = (value for operation in module_of(draft).walk() for value in operation.results)
+def _unknown_dimensions(candidate: Candidate) -> int:
+    results = (value for operation in module_of(candidate).walk() for value in operation.results)
     return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
 
 
-def drop_attributes(draft: Draft, test: InterestingnessTest) -> Draft:
+def drop_attributes(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop attributes. A kind of attribute that the program is invalid without costs no compile."""
     kinds = {
         (index, name): (operation.name, name)
-        for index, operation in enumerate(_operations(module_of(draft)))
+        for index, operation in enumerate(_operations(module_of(candidate)))
         for name in (*operation.attributes, *operation.properties)
         if name not in _NEEDED
     }
 
-    def without(dropped: set[Attribute]) -> Draft:
-        return _changed(draft, dropped, lambda _: None)
+    def without(dropped: set[Attribute]) -> Candidate:
+        return _changed(candidate, dropped, lambda _: None)
 
     # One attribute of each kind is checked: operations of a name need the same attributes.
     first = {kind: attribute for attribute, kind in reversed(kinds.items())}
     valid = {kind: test.is_valid(without({attribute})) for kind, attribute in first.items()}
     able = [attribute for attribute, kind in kinds.items() if valid[kind]]
-    return minimise(draft, able, lambda kept: without(set(able) - set(kept)), test, kind_of=kinds.__getitem__)
+    return minimise(candidate, able, lambda kept: without(set(able) - set(kept)), test, kind_of=kinds.__getitem__)
 
 
-def shorten_constants(draft: Draft, test: InterestingnessTest) -> Draft:
+def shorten_constants(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace long constants by ones with a single value."""
     long = [
         (index, name)
-        for index, operation in enumerate(_operations(module_of(draft)))
+        for index, operation in enumerate(_operations(module_of(candidate)))
         for name, text in (*operation.attributes.items(), *operation.properties.items())
         if with_one_value(text) != text
     ]
-    return minimise(draft, long, lambda kept: _changed(draft, set(long) - set(kept), with_one_value), test)
+    return minimise(candidate, long, lambda kept: _changed(candidate, set(long) - set(kept), with_one_value), test)
 
 
 def _operations(module: Module) -> list[Operation]:
     return [module.root, *module.walk()]
 
 
-def _changed(draft: Draft, attributes: set[Attribute], new_text: Callable[[str], str | None]) -> Draft:
-    """The draft with other texts for some attributes, None to drop them, and without unused resources."""
-    module, _ = copy_module(module_of(draft))
+def _changed(candidate: Candidate, attributes: set[Attribute], new_text: Callable[[str], str | None]) -> Candidate:
+    """The candidate with other texts for some attributes, None to drop them, and without unused resources."""
+    module, _ = copy_module(module_of(candidate))
     operations = _operations(module)
     for index, name in attributes:
         for holder in (operations[index].attributes, operations[index].properties):
@@ -154,7 +156,7 @@ def _changed(draft: Draft, attributes: set[Attribute], new_text: Callable[[str],
                 holder.pop(name, None)
     if not any("dense_resource<" in text for operation in operations for text in operation.texts()):
         module.trailer = ""
-    return with_module(draft, module)
+    return with_module(candidate, module)
 
 
 def with_one_value(text: str) -> str:
@@ -169,31 +171,31 @@ def with_one_value(text: str) -> str:
     return f"dense<{value}>{text[found.end() :]}"
 
 
-def widen_elements(draft: Draft, test: InterestingnessTest) -> Draft:
+def widen_elements(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace all other floating-point types by f32."""
-    module, _ = copy_module(module_of(draft))
+    module, _ = copy_module(module_of(candidate))
     if not widen_floats(module, float_types(module)):
-        return draft
-    widened = with_module(draft, module)
-    return (test.is_valid(widened) and test.first([widened])) or draft
+        return candidate
+    widened = with_module(candidate, module)
+    return (test.is_valid(widened) and test.first([widened])) or candidate
 
 
 @repeatedly
-def unroll_regions(draft: Draft) -> Iterator[Draft]:
+def unroll_regions(candidate: Candidate) -> Iterator[Candidate]:
     """Replace loops by one iteration and branches by one side; all at once, then one by one."""
-    count = sum(1 for operation in module_of(draft).walk() if _can_open(operation))
+    count = sum(1 for operation in module_of(candidate).walk() if _can_open(operation))
     if count > 1:
-        yield _opened(draft, range(count))
-    yield from (_opened(draft, [index]) for index in range(count))
+        yield _opened(candidate, range(count))
+    yield from (_opened(candidate, [index]) for index in range(count))
 
 
 def _can_open(operation: Operation) -> bool:
     return operation.name in _OPENED and all(len(region.blocks) <= 1 for region in operation.regions)
 
 
-def _opened(draft: Draft, chosen: Sequence[int]) -> Draft:
+def _opened(candidate: Candidate, chosen: Sequence[int]) -> Candidate:
     """Replace the chosen regions, counted in order, by their operations."""
-    module, _ = copy_module(module_of(draft))
+    module, _ = copy_module(module_of(candidate))
     replaced: Values = {}
     able = [operation for operation in module.walk() if _can_open(operation)]
     opened = {able[index] for index in chosen}
@@ -203,7 +205,7 @@ def _opened(draft: Draft, chosen: Sequence[int]) -> Draft:
             operations += _inside(operation, replaced) if operation in opened else [operation]
         block.operations = operations
     replace_operands(module, replaced)
-    return with_module(draft, module)
+    return with_module(candidate, module)
 
 
 def _inner_blocks(operation: Operation) -> Iterator[Block]:
@@ -224,21 +226,21 @@ def _inside(operation: Operation, replaced: Values) -> list[Operation]:
     return block.operations[:-1]
 
 
-def thin_bodies(draft: Draft, test: InterestingnessTest) -> Draft:
+def thin_bodies(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop operations inside of operations such as linalg.generic, and the inputs that the body then does not read.
 
     An earlier value of the same type replaces each result: the first operand that fits, in a second run the last one.
     """
     for last in (False, True):
-        draft = _thin(draft, test, last=last)
-    smaller = _without_unread_inputs(draft)
-    return (smaller and test.first([smaller])) or draft
+        candidate = _thin(candidate, test, last=last)
+    smaller = _without_unread_inputs(candidate)
+    return (smaller and test.first([smaller])) or candidate
 
 
-def _thin(base: Draft, test: InterestingnessTest, *, last: bool) -> Draft:
+def _thin(base: Candidate, test: InterestingnessTest, *, last: bool) -> Candidate:
     replacements = dict(_inner_results(base, last=last))
 
-    def build(kept: Sequence[Operation]) -> Draft | None:
+    def build(kept: Sequence[Operation]) -> Candidate | None:
         dropped = replacements.keys() - set(kept)
         if not dropped:
             return None
@@ -251,9 +253,9 @@ def _thin(base: Draft, test: InterestingnessTest, *, last: bool) -> Draft:
     )
 
 
-def _inner_results(draft: Draft, *, last: bool) -> Iterator[tuple[Operation, Value]]:
+def _inner_results(candidate: Candidate, *, last: bool) -> Iterator[tuple[Operation, Value]]:
     """The operations below a function's own block that have a value to replace their result."""
-    for block, index in _positions(module_of(draft).root):
+    for block, index in _positions(module_of(candidate).root):
         operation = block.operations[index]
         if index < len(block.operations) - 1 and len(operation.results) == 1:
             earlier = [value for other in reversed(block.operations[:index]) for value in other.results]
@@ -289,9 +291,9 @@ def _drop_unused(operation: Operation, depth: int) -> None:
                 block.operations = kept[::-1]
 
 
-def _without_unread_inputs(draft: Draft) -> Draft | None:
+def _without_unread_inputs(candidate: Candidate) -> Candidate | None:
     """Drop the inputs of linalg.generic that its body does not read; None when all are read."""
-    module, _ = copy_module(module_of(draft))
+    module, _ = copy_module(module_of(candidate))
     changed = False
     for operation in module.walk():
         maps, sizes = operation.attribute("indexing_maps"), operation.attribute("operandSegmentSizes")
@@ -309,4 +311,4 @@ def _without_unread_inputs(draft: Draft) -> Draft | None:
         block.arguments = [block.arguments[index] for index in kept]
         operation.properties["indexing_maps"] = f"[{', '.join(texts[index] for index in kept)}]"
         operation.properties["operandSegmentSizes"] = f"array<i32: {len(kept) - outputs}, {outputs}>"
-    return with_module(draft, module) if changed else None
+    return with_module(candidate, module) if changed else None

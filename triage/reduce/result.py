@@ -1,8 +1,8 @@
-"""Results of a reduction, and its best draft on disk, so that an interrupted reduction can be resumed."""
+"""The result of a reduction, and its best program on disk, so that an interrupted reduction can be resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +16,7 @@ from triage.compilers.registry import family_of
 from triage.model.case import Case, Flag, Target
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.revision import Revision
-from triage.reduce.draft import Draft
+from triage.reduce.program import Candidate
 from triage.toolchains.home import disk_errors, write_whole
 
 
@@ -34,19 +34,6 @@ class ProgramSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """The cost of a reduction. calls: compiles; cached: answered from the cache; invalid: drafts that did not verify and
-    were not compiled; seconds: wall time; compile_seconds: summed over the compiles.
-    """
-
-    calls: int
-    cached: int
-    invalid: int
-    seconds: float
-    compile_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class SettingChange:
     """A flag, a part of the target or an option of a kernel that the reduced program does without. None: it is not set."""
 
@@ -61,26 +48,31 @@ class SettingChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
-    """A smaller program that fails as the original does.
-
-    text: the program. evidence: a probe for every version tried. others: other failures found, the most frequent first;
-    saved: their programs, each with the file that holds it until a reproducer replaces it. changes: of flags, target and
-    options.
-    """
+class Reduction:
+    """A smaller program that fails as the original does."""
 
     case: Case
     failure: Failure
     bad: Revision
     good: Revision | None
     text: str
+    """The program."""
     before: ProgramSize
     after: ProgramSize
-    effort: Effort
-    evidence: tuple[Probe, ...] = ()
+    calls: int
+    """Compiles that were made, on both toolchains."""
+    cached: int
+    """Compiles that were answered from the cache."""
+    invalid: int
+    """Programs that did not verify and were not compiled."""
+    seconds: float
+    compile_seconds: float
+    """Summed over the compiles."""
+    probes: tuple[Probe, ...] = ()
+    """The result of the smaller program on every version tried."""
     others: tuple[Failure, ...] = ()
+    """Other failures that were found."""
     notes: tuple[str, ...] = ()
-    saved: tuple[tuple[Reduced, Path], ...] = ()
     changes: tuple[SettingChange, ...] = ()
 
 
@@ -94,9 +86,34 @@ class NotReproducible:
     cause: Cause | None = None
 
 
+def setting_changes(original: Case, reduced: Case) -> tuple[SettingChange, ...]:
+    """Return what differs between two cases, apart from their programs."""
+    return tuple(_changes(original, reduced))
+
+
+def _changes(original: Case, reduced: Case) -> Iterator[SettingChange]:
+    left = [flag.text for flag in reduced.flags]
+    for flag in original.flags:
+        if flag.text in left:
+            left.remove(flag.text)
+        else:
+            yield SettingChange("flag", flag.text, None)
+    yield from (SettingChange("flag", None, text) for text in left)
+    pairs: list[tuple[str, object, object]] = [
+        ("chip", original.target.chip, reduced.target.chip),
+        ("devices", original.target.devices, reduced.target.devices),
+    ]
+    if isinstance(original.spec, KernelSpec) and isinstance(reduced.spec, KernelSpec):
+        old, new = original.spec.options, reduced.spec.options
+        pairs += [(f"option {name}", old.get(name), new.get(name)) for name in dict.fromkeys((*old, *new))]
+    for name, before, after in pairs:
+        if before != after:
+            yield SettingChange(name, *(None if value is None else str(value) for value in (before, after)))
+
+
 @dataclass(frozen=True, slots=True)
-class DraftSettings:
-    """What a draft changes of its case. kernel: None for programs that are no kernels; function, inputs: how it is run."""
+class SavedSettings:
+    """What a reduction changes of the case. function, inputs: how it is run."""
 
     flags: tuple[Flag, ...]
     target: Target
@@ -107,8 +124,8 @@ class DraftSettings:
 
 
 @cache
-def _settings() -> TypeAdapter[DraftSettings]:
-    return TypeAdapter(DraftSettings)
+def _settings() -> TypeAdapter[SavedSettings]:
+    return TypeAdapter(SavedSettings)
 
 
 class ReductionFolder:
@@ -120,13 +137,13 @@ class ReductionFolder:
         with disk_errors("keep the reduction"):
             self.path.mkdir(parents=True, exist_ok=True)
 
-    def save(self, draft: Draft) -> None:
-        """Write the draft, the program first: settings of an older draft still fail on it, or are rejected."""
+    def save(self, candidate: Candidate) -> None:
+        """Write the candidate, the program first: settings of an older one still fail on it, or are rejected."""
         with disk_errors("keep the reduction"):
-            write_whole(self.path / f"best.{draft.document.suffix}", draft.document.content)
-            case = draft.case
+            write_whole(self.path / f"best.{candidate.document.suffix}", candidate.document.content)
+            case = candidate.case
             kernel = family_of(case).kernel(case)
-            settings = DraftSettings(case.flags, case.target, case.phase, kernel)
+            settings = SavedSettings(case.flags, case.target, case.phase, kernel)
             if case.run:
                 settings = replace(settings, function=case.run.function, inputs=case.run.inputs)
             write_whole(self.path / "settings.json", _settings().dump_json(settings))

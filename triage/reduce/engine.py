@@ -1,82 +1,28 @@
-"""Drafts of a smaller program, the passes that make them, and the two searches that passes are built on."""
+"""The search for a smaller program. The key insight: a pass only proposes candidates, and one test decides for all of them.
+
+A pass is a function that makes a candidate smaller by asking the test. `reduce` runs passes until none of them helps. Passes
+are built on three searches: `minimise` (drop as many items as possible), `repeatedly` and `greedily` (apply changes).
+"""
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from triage.model.case import Case, InputKind
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate, Document, Entry, Origin
 
 T = TypeVar("T")
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
+_ROUNDS = 8  # a bound against passes that undo each other; more rounds have not been seen to help
 
-
-class Document(Protocol):
-    """A program in a form that passes can change. Passes build new programs and never change one in place."""
-
-    @property
-    def kind(self) -> InputKind:
-        """How the compiler reads it."""
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of its file, without the dot."""
-
-    @property
-    def unit(self) -> str:
-        """What `size` counts: operation, node, statement or line."""
-
-    @property
-    def content(self) -> bytes:
-        """The bytes that a compiler reads; equal for programs that differ only in names, where the form allows it."""
-
-    @property
-    def size(self) -> int:
-        """How many pieces can be removed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A value of a program that others were cut out of, which may be an argument of these. key: the value in its document."""
-
-    document: Document
-    key: Hashable
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The function of a program that is run. name: None for the only one; arguments: origin (None when it is not known) and
-    type of each, in the program's notation.
-    """
-
-    name: str | None
-    arguments: tuple[tuple[Origin | None, str], ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Draft:
-    """A program with the case that it is compiled under. The case's own input is ignored."""
-
-    document: Document
-    case: Case
-
-
-class InterestingnessTest(Protocol):
-    """Answers whether drafts are interesting, that is, whether they show the failure."""
-
-    def first(self, drafts: Iterable[Draft]) -> Draft | None:
-        """Return the first interesting draft in the order given, None when there is none."""
-
-    def is_valid(self, draft: Draft) -> bool:
-        """Return whether the draft is a valid, new program. This compiles nothing."""
-
-
-Pass = Callable[[Draft, InterestingnessTest], Draft]  # makes a draft smaller; returns the draft itself when it finds nothing
+Pass = Callable[[Candidate, InterestingnessTest], Candidate]
+"""Makes a candidate smaller; returns the candidate itself when it finds nothing."""
 
 
 class Frontend(ABC):
@@ -100,11 +46,11 @@ class Frontend(ABC):
         """Return the canonical content, equal for programs that differ only in names; None for an invalid program."""
 
     def operation_at(self, document: Document, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
-        """Return what kind of operation stands on a line of a document's content; None where that is not known."""
+        """Return the kind of operation on a line of a document's content, if it is known."""
         return None
 
     def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
-        """Return the function of this name, else the only one that is public; None when there is none, or several."""
+        """Return the function of this name, else the only public one."""
         return None
 
     def is_defined(self, document: Document) -> bool:  # noqa: ARG002 - most forms have no such values
@@ -130,25 +76,62 @@ class Frontend(ABC):
         """Release processes and files."""
 
 
+def reduce(
+    candidate: Candidate, is_interesting: InterestingnessTest, passes: Sequence[Pass], final_passes: Sequence[Pass] = ()
+) -> Candidate:
+    """Run the passes in rounds until a round makes nothing smaller, then the final ones once."""
+    for number in range(_ROUNDS):
+        before = candidate
+        for step in passes:
+            candidate = run_pass(candidate, is_interesting, step, f", round {number + 1}")
+        if _measures(candidate) == _measures(before):
+            break
+    for step in final_passes:
+        candidate = run_pass(candidate, is_interesting, step)
+    return candidate
+
+
+def run_pass(candidate: Candidate, is_interesting: InterestingnessTest, step: Pass, when: str = "") -> Candidate:
+    """Run one pass. If the good toolchain does not compile its result, repeat it and ask that about every candidate."""
+    is_interesting.report(step.__name__.replace("_", " ") + when)
+    reduced = step(candidate, is_interesting)
+    if reduced is candidate:
+        return candidate
+    if is_interesting.oracle.compiles(reduced, threading.Event()):
+        is_interesting.settle(reduced, compiles=True)
+        return reduced
+    is_interesting.settle(candidate, compiles=True)
+    is_interesting.strict = True
+    try:
+        return step(candidate, is_interesting)
+    finally:
+        is_interesting.strict = False
+
+
+def _measures(candidate: Candidate) -> tuple[object, ...]:
+    case = candidate.case
+    return candidate.document.size, len(candidate.document.content), len(case.flags), case.spec
+
+
 def minimise(
-    draft: Draft,
+    candidate: Candidate,
     items: Sequence[T],
-    build: Callable[[Sequence[T]], Draft | None],
+    build: Callable[[Sequence[T]], Candidate | None],
     test: InterestingnessTest,
     *,
     whole: bool = True,
     kind_of: Callable[[T], Hashable] | None = None,
-) -> Draft:
+) -> Candidate:
     """Drop items until the rest is one-minimal: all of them, then halves, quarters, ... single ones (ddmin's complements).
 
-    build: makes the draft that keeps the given items; None when there is no such draft. whole: start by dropping all items
-    at once. kind_of: groups equal items. Whole groups are dropped first, and after three chunks of equal kinds could not be
-    dropped the remaining ones are skipped: a chain that must be long has hundreds of equal links.
+    build: makes the candidate that keeps the given items, or None. whole: start by dropping all items at once. kind_of: groups
+    equal items. Whole groups are dropped first, and after three chunks of equal kinds could not be dropped the remaining ones
+    are skipped: a chain that must be long has hundreds of equal links.
 
-    Returns the draft of the items left, the draft itself when nothing was dropped.
+    Returns the candidate of the items left, the candidate itself when nothing was dropped.
     """
 
-    def interesting(kept: Sequence[T]) -> Draft | None:
+    def interesting(kept: Sequence[T]) -> Candidate | None:
         smaller = build(kept)
         return test.first([smaller]) if smaller is not None else None
 
@@ -159,86 +142,86 @@ def minimise(
         for kind in [kind for kind, count in Counter(map(kind_of, left)).items() if count > 1]:
             kept = [item for item in left if kind_of(item) != kind]
             if kept and (smaller := interesting(kept)) is not None:
-                left, draft = kept, smaller
+                left, candidate = kept, smaller
     chunk = (len(left) + 1) // 2
     while left:
         before = len(left)
         left, smaller = _drop_chunks(left, chunk, build, test, kind_of)
-        draft = smaller or draft
+        candidate = smaller or candidate
         if chunk == 1 and len(left) == before:
             break
         chunk = max(1, min(chunk // 2, len(left)))
-    return draft
+    return candidate
 
 
 def _drop_chunks(
     left: list[T],
     chunk: int,
-    build: Callable[[Sequence[T]], Draft | None],
+    build: Callable[[Sequence[T]], Candidate | None],
     test: InterestingnessTest,
     kind_of: Callable[[T], Hashable] | None,
-) -> tuple[list[T], Draft | None]:
+) -> tuple[list[T], Candidate | None]:
     """Go along the items once and drop each chunk that can be dropped."""
     best, position = None, 0
     refused: Counter[Hashable] = Counter()
     while position < len(left):
-        tried: list[tuple[Draft, int, Hashable]] = []
+        tried: list[tuple[Candidate, int, Hashable]] = []
 
-        def drafts(
-            left: list[T] = left, position: int = position, tried: list[tuple[Draft, int, Hashable]] = tried
-        ) -> Iterator[Draft]:
+        def candidates(
+            left: list[T] = left, position: int = position, tried: list[tuple[Candidate, int, Hashable]] = tried
+        ) -> Iterator[Candidate]:
             for start in range(position, len(left), chunk):
                 kinds = tuple(map(kind_of, left[start : start + chunk])) if kind_of else None
                 if kind_of and refused[kinds] >= _ENOUGH:
                     continue
-                draft = build([*left[:start], *left[start + chunk :]])
-                if draft is not None:
+                candidate = build([*left[:start], *left[start + chunk :]])
+                if candidate is not None:
                     refused[kinds] += 1  # until the answer is known
-                    tried.append((draft, start, kinds))
-                    yield draft
+                    tried.append((candidate, start, kinds))
+                    yield candidate
 
-        found = test.first(drafts())
+        found = test.first(candidates())
         if found is None:
             break
-        position, kinds = next((start, kinds) for draft, start, kinds in tried if draft is found)
+        position, kinds = next((start, kinds) for candidate, start, kinds in tried if candidate is found)
         refused[kinds] = 0
         left, best = [*left[:position], *left[position + chunk :]], found
     return left, best
 
 
-def repeatedly(changes: Callable[[Draft], Iterable[Draft]]) -> Pass:
+def repeatedly(changes: Callable[[Candidate], Iterable[Candidate]]) -> Pass:
     """Make a pass that applies the first interesting change until no change is interesting."""
 
     @wraps(changes)
-    def run(draft: Draft, test: InterestingnessTest) -> Draft:
-        while (found := test.first(changes(draft))) is not None:
-            draft = found
-        return draft
+    def run(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+        while (found := test.first(changes(candidate))) is not None:
+            candidate = found
+        return candidate
 
     return run
 
 
-def greedily(changes: Callable[[Draft], Iterable[Draft]]) -> Pass:
+def greedily(changes: Callable[[Candidate], Iterable[Candidate]]) -> Pass:
     """Make a pass that applies one interesting change after another until none is left.
 
-    changes: yields all changed drafts in a stable order, so that after a change the search continues at its position.
+    changes: yields all changed candidates in a stable order, so that after a change the search continues at its position.
     """
 
     @wraps(changes)
-    def run(draft: Draft, test: InterestingnessTest) -> Draft:
+    def run(candidate: Candidate, test: InterestingnessTest) -> Candidate:
         position = 0
         while True:
-            offered: list[tuple[int, Draft]] = []
+            offered: list[tuple[int, Candidate]] = []
 
-            def drafts(base: Draft, start: int, offered: list[tuple[int, Draft]]) -> Iterator[Draft]:
+            def candidates(base: Candidate, start: int, offered: list[tuple[int, Candidate]]) -> Iterator[Candidate]:
                 for number, changed in enumerate(changes(base)):
                     if number >= start and (changed.document.content, changed.case) != (base.document.content, base.case):
                         offered.append((number, changed))
                         yield changed
 
-            found = test.first(drafts(draft, position, offered))
+            found = test.first(candidates(candidate, position, offered))
             if found is None:
-                return draft
-            draft, position = found, next(number for number, changed in offered if changed is found)
+                return candidate
+            candidate, position = found, next(number for number, changed in offered if changed is found)
 
     return run
