@@ -35,6 +35,7 @@ from triage.reduce.frontends.syntax_tree import (
     parse_program,
     undefined_reads,
 )
+from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate
 
 KERNELS = [
@@ -48,34 +49,34 @@ KERNEL = KernelSpec(
 )
 
 
-class LuckyTest:
+class LuckyTest(InterestingnessTest):
     """A test for drafts that are valid and have some luck, the same each time for the same program and case."""
 
     def __init__(self, case: Case, luck: int) -> None:
         self.frontend, self.luck = PythonFrontend(case), luck
 
-    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
-        for one in drafts:
+    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        for one in candidates:
             content = self.frontend.valid(one.document)
             words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < 90:
                 return one
         return None
 
-    def is_valid(self, draft: Candidate) -> bool:
-        return self.frontend.valid(draft.document) is not None
+    def is_valid(self, candidate: Candidate) -> bool:
+        return self.frontend.valid(candidate.document) is not None
 
 
-class ContainsTest:
+class ContainsTest(InterestingnessTest):
     """A test for drafts whose text has some words in it."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
-        return next((one for one in drafts if all(word in one.document.content.decode() for word in self.words)), None)
+    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        return next((one for one in candidates if all(word in one.document.content.decode() for word in self.words)), None)
 
-    def is_valid(self, draft: Candidate) -> bool:
+    def is_valid(self, candidate: Candidate) -> bool:
         return True
 
 

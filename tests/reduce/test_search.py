@@ -33,22 +33,22 @@ def left_in(candidate: Candidate) -> list[int]:
     return sorted(map(int, candidate.document.lines))
 
 
-class ContainsTest:
+class ContainsTest(InterestingnessTest):
     """A test for drafts that have all of some items; counts what it was asked."""
 
     def __init__(self, wanted: Iterable[int]) -> None:
         self.wanted = {str(item) for item in wanted}
         self.asked = 0
 
-    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
-        for candidate in drafts:
+    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        for candidate in candidates:
             self.asked += 1
             assert isinstance(candidate.document, TextDocument)
             if self.wanted <= set(candidate.document.lines):
                 return candidate
         return None
 
-    def is_valid(self, draft: Candidate) -> bool:
+    def is_valid(self, candidate: Candidate) -> bool:
         return True
 
 
