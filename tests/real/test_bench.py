@@ -41,53 +41,6 @@ def test_values_of_files_and_several_calls_of_one_function(shared_home: Path, tr
     assert all(0 < row["median"] < 1 for row in answer["results"])
 
 
-@pytest.mark.slow
-def test_single_dispatches_are_measured(shared_home: Path, triage: Triage) -> None:
-    """The sum of rows is one dispatch, which takes more than twice as long since 3.11.0."""
-    words = ("bench", ROOT / "recipes" / "row-sum.yaml", "-t", "3.10.0", "-t", "3.11.0", "--time", "30s", "--format", "json")
-    answer = json.loads(triage(*words, "--dispatch", "all").stdout)
-    assert [row["function"] for row in answer["results"]] == ["row_sum_dispatch_0"] * 2
-    assert answer["results"][1]["verdict"] == "slower"
-    other = triage(*words, "--dispatch", "matmul")
-    assert other.returncode == 3
-    assert {row["reason"] for row in json.loads(other.stdout)["results"]} == {"no dispatch has 'matmul' in its name"}
-
-
-@pytest.mark.slow
-def test_functions_are_measured_on_two_releases(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    (tmp_path / "two.mlir").write_text(PROGRAM)
-    recipe = tmp_path / "two.yaml"
-    recipe.write_text(
-        "name: two\ninput: two.mlir\ntarget: {backend: llvm-cpu}\n"
-        "bench: [{function: double, inputs: [64xf32]}, {function: square, inputs: [64xf32]}, "
-        "{function: cube, inputs: [64xf32]}]\n"
-    )
-    done = triage("bench", recipe, "-t", "3.11.0", "-t", "3.13.0", "--baseline", "3.13.0", "--time", "1s", "--format", "json")
-    answer = json.loads(done.stdout)
-    cells = {(row["toolchain"]["name"], row["function"]): row for row in answer["results"]}
-    assert len(cells) == 6
-    for (release, function), row in cells.items():
-        if function == "cube":
-            assert row["reason"]
-            assert row["verdict"] is None
-        else:
-            assert 0 < row["median"] < 1
-            assert row["peak_mb"] > 1
-            assert (row["verdict"] is None) == (release == "3.13.0")
-    assert {size["bytes"] > 0 and size["dispatches"] >= 1 for size in answer["sizes"]} == {True}
-    assert not answer["partial"]
-    assert done.returncode in (1, 3)
-
-
-def test_a_program_without_one_function_needs_names(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    (tmp_path / "two.mlir").write_text(PROGRAM)
-    recipe = tmp_path / "two.yaml"
-    recipe.write_text("name: two\ninput: two.mlir\ntarget: {backend: llvm-cpu}\n")
-    done = triage("bench", recipe, "-t", "3.13.0", "--format", "json")
-    assert "bench" in json.loads(done.stdout)["results"][0]["reason"]
-    assert done.returncode == 3
-
-
 @pytest.fixture
 def double(tmp_path: Path) -> Path:
     (tmp_path / "two.mlir").write_text(PROGRAM)
@@ -113,12 +66,6 @@ def test_a_machine_without_a_gpu_has_a_reason_and_no_time(shared_home: Path, tri
     assert "not measured, this machine has no device vulkan" in printed
 
 
-def test_a_baseline_that_fits_several_rows_is_refused(shared_home: Path, triage: Triage, double: Path) -> None:
-    done = triage("bench", double, "-t", "3.11.0", "-t", "3.13.0", "--baseline", "double")
-    assert done.returncode == 2
-    assert "'double on 3.11.0', 'double on 3.13.0'" in done.stderr
-
-
 def test_an_interrupted_measurement_prints_what_is_known(shared_home: Path, double: Path, tmp_path: Path) -> None:
     words = ["bench", str(double), "-t", "3.11.0", "-t", "3.13.0", "--threshold", "0", "--format", "json"]
     command = [sys.executable, "-c", "from triage.cli import main; main()", *words]
@@ -132,19 +79,6 @@ def test_an_interrupted_measurement_prints_what_is_known(shared_home: Path, doub
     assert answer["partial"]
     assert len(answer["results"]) == 2
     assert any(row["samples"] for row in answer["results"])
-
-
-@pytest.mark.slow
-def test_a_nightly_measures_what_names_functions(shared_home: Path, triage: Triage, double: Path) -> None:
-    """The times of two releases may differ, so that only the exit code is sure: slower runs do not fail a nightly."""
-    words = ("nightly", double, "-t", "3.13.0", "-b", "3.11.0", "--bench", "--bench-time", "1s", "--format", "json")
-    done = triage(*words)
-    [row] = json.loads(done.stdout)["run_times"]
-    assert row["function"] == "double"
-    assert row["low"] <= row["ratio"] <= row["high"]
-    assert (row["baseline"]["dispatches"], row["new"]["dispatches"]) == (2, 2)
-    assert row["new"]["bytes"] > 0 < row["new"]["peak_mb"]
-    assert done.returncode == 0
 
 
 @pytest.mark.slow

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, Triage
-from tests.reduce.large_models import model
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes"
@@ -61,49 +58,7 @@ def test_a_program_that_compiles_needs_no_limit(shared_home: Path, triage: Triag
     assert limits(triage, "sharded-kv-cache", "3.13.0", 0) == ([], [])
 
 
-@pytest.mark.slow
-def test_the_failure_behind_the_limit_is_reported(shared_home: Path, triage: Triage) -> None:
-    [flag], [message] = limits(triage, "sharded-updates-long", "3.8.0", 1)
-    assert flag in message
-    assert "partition affinity" in message
-
-
 def test_a_release_without_the_option_gets_no_suggestion(shared_home: Path, triage: Triage) -> None:
     flags, [message] = limits(triage, "globals-chain", "3.4.0", 1)
     assert flags == []
     assert "3.4.0" in message
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "message"),
-    [
-        ("sharded-optimization-barriers", "3.13.0", "usage analysis"),  # a solver whose limit is fixed
-        ("sharded-updates-short", "3.3.0", "partition affinity"),
-    ],
-)
-def test_another_failure_of_the_measuring_compile_is_reported(
-    shared_home: Path, triage: Triage, name: str, version: str, message: str
-) -> None:
-    done = triage("lint", RECIPES / f"{name}.yaml", "-t", version, "--format", "json")
-    assert done.returncode == 1, done.stderr
-    report = json.loads(done.stdout)
-    assert report["suggested_flags"] == []
-    [error] = [finding for finding in report["findings"] if finding["severity"] == "error"]
-    assert error["rule"] == "compile-failure"
-    assert message in error["message"]
-
-
-def test_a_module_of_20000_lines_stays_below_500_mb(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """The memory of the program and of the largest tool that it runs, in KiB, is limited."""
-    (tmp_path / "large.mlir").write_text(model("undeclared-device", 20_000))
-    script = (
-        "import resource, subprocess, sys\n"
-        "program = [sys.executable, '-c', 'from triage.cli import main; main()']\n"
-        "done = subprocess.run([*program, *sys.argv[1:]], capture_output=True)\n"
-        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
-    )
-    words = ["lint", tmp_path / "large.mlir", "--flag=--iree-hal-target-device=local[0]", "--format", "json"]
-    done = subprocess.run([sys.executable, "-c", script, *map(str, words)], capture_output=True, text=True, check=True)
-    code, peak = map(int, done.stdout.split())
-    assert code == 1
-    assert peak < 500 * 1024

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 from tests.conftest import Triage
@@ -130,93 +129,3 @@ def test_tests_of_models_are_run_as_they_are(shared_home: Path, triage: Triage, 
     assert by_name["many"]["failure"]["signature"] == "metric:dispatches"
     again = json_answer(triage, *words, code=1)["results"]  # the server is gone
     assert {entry["case"] for entry in again if not entry["cached"]} == {"tests/no-program"}
-
-
-@pytest.mark.slow
-def test_tests_in_the_form_of_sharktank_are_run_as_they_are(
-    shared_home: Path, triage: Triage, files: Path, tmp_path: Path
-) -> None:
-    suite = tmp_path / "suite"
-    for name in ("zero", "right", "wrong"):
-        np.save(files / f"{name}.npy", {"zero": np.ones(4, "f4"), "right": WEIGHTS + 1, "wrong": WEIGHTS + 3}[name])
-    (files / "weights.safetensors").write_bytes(_weights())
-    with serve(files) as server:
-        url = server.url.removesuffix("/simple/")
-        run = {"mlir": f"{url}/model.mlir", "compiler_flags": FLAGS, "device": "local-sync", "run_function": "main"}
-        run["inputs"] = [{"source": f"{url}/zero.npy"}]
-        real = {**run, "real_weights": f"{url}/weights.safetensors"}
-        time = {"inputs": ["4xf32"], "device": "local-sync", "benchmark_flags": ["--benchmark_min_time=1x"]}
-        tests: dict[str, dict[str, Any]] = {
-            "quality/m/right_cpu": {**real, "outputs": [{"source": f"{url}/right.npy"}]},
-            "quality/m/wrong_cpu": {**real, "outputs": [{"source": f"{url}/wrong.npy"}], "run_test_expecting_to_fail": True},
-            "quality/m/zero_cpu": {**run, "outputs": [{"source": f"{url}/zero.npy"}]},
-            "quality/m/gone_cpu": {**run, "real_weights": f"{UNREACHABLE}/weights.irpa"},
-            "quality/m/only_cpu": {"mlir": f"{url}/model.mlir", "compiler_flags": FLAGS, "compile_only": True},
-            "times/m/right_cpu": {**time, "function_run": "main", "golden_time_ms": {"cpu": 60000}},
-            "times/m/zero_cpu": {**time, "function_run": "main", "golden_dispatch": {"cpu": 0.5}},
-            "times/m/e2e_cpu": {
-                **time,
-                "function_run": "twice",
-                "modules": ["m_right"],
-                "mlir_file_name": "twice.mlir",
-                "compile_flags": FLAGS,
-            },
-        }
-        for name, content in tests.items():
-            write(suite / f"{name}.json", content)
-        (suite / "files").mkdir()
-        (suite / "files" / "twice.mlir").write_text(PIPELINE)
-        results = json_answer(triage, "run", suite, "--suite-config", suite, "-t", "3.13.0", code=1)["results"]
-    seen = {
-        entry["case"]: (entry["status"], entry["failure"] and (entry["failure"]["stage"], entry["failure"]["class"]))
-        for entry in results
-    }
-    assert seen.pop("times/m/zero_cpu")[0] == "failed"
-    assert seen == {
-        "quality/m/right_cpu": ("passed", None),
-        "quality/m/wrong_cpu": ("xfail", ("compare", "wrong-result")),
-        "quality/m/zero_cpu": ("passed", None),
-        "quality/m/gone_cpu": ("untestable", None),
-        "quality/m/only_cpu": ("passed", None),
-        "times/m/right_cpu": ("passed", None),
-        "times/m/e2e_cpu": ("passed", None),
-    }
-    refused = triage("expect", "update", suite, "--suite-config", suite, "-t", "3.13.0")
-    assert refused.returncode == 2
-
-
-def _weights() -> bytes:
-    header = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
-    header += b" " * (-len(header) % 64)
-    return len(header).to_bytes(8, "little") + header + WEIGHTS.tobytes()
-
-
-@pytest.mark.slow
-def test_listed_onnx_models_are_compared_with_onnxruntime(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    for name, operation, shape in (("relu", "Relu", [2, 2]), ("unknown", "NoSuchOperation", [])):
-        values = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 2])]
-        result = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, shape)]
-        graph = onnx.helper.make_graph([onnx.helper.make_node(operation, ["x"], ["y"])], "main", values, result)
-        path = tmp_path / "zoo" / "kind" / f"{name}.onnx"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
-    outcomes = {"relu": "pass", "unknown": "fail-import"}
-    listed = {
-        f"tests/model_zoo/zoo/kind_models_test.py::test_models[{name}.onnx]": outcome for name, outcome in outcomes.items()
-    }
-    write(
-        tmp_path / "config.json",
-        {
-            "config_name": "cpu",
-            "iree_compile_flags": FLAGS,
-            "iree_run_module_flags": ["--device=local-sync"],
-            "tests_and_expected_outcomes": {"default": "skip", **listed},
-        },
-    )
-    words = ("run", tmp_path, "--suite-config", tmp_path / "config.json", "-t", "3.13.0")
-    results = {entry["case"]: entry for entry in json_answer(triage, *words, code=0)["results"]}
-    assert {name: entry["status"] for name, entry in results.items()} == {
-        "zoo/kind/relu": "passed",
-        "zoo/kind/unknown": "xfail",
-    }
-    assert "run_seconds" in results["zoo/kind/relu"]["metrics"]

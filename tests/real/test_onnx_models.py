@@ -65,20 +65,6 @@ def test_a_folder_of_models_is_run_and_compared(shared_home: Path, triage: Triag
     assert [entry["cached"] for entry in again["results"]] == [True] * 5
 
 
-def test_a_tensor_that_cannot_be_read_is_named(shared_home: Path, triage: Triage, recipe: Path) -> None:
-    (recipe.parent / "zoo" / "add" / "test_data_set_0" / "input_1.pb").write_bytes(b"\x12\x05no")
-    answer = json_answer(triage, "run", recipe, "-t", "3.13.0", "--case", "file=add", code=2)
-    assert answer["results"][0]["status"] == "untestable"
-    assert "input_1.pb" in answer["results"][0]["reason"]
-
-
-def test_an_importer_that_fails_is_no_program_to_reduce(shared_home: Path, triage: Triage, recipe: Path) -> None:
-    answer = json_answer(triage, "reduce", recipe, "--case", "file=unknown", "-t", "3.13.0", code=3)
-    assert answer["status"] == "not-reproducible"
-    history = json_answer(triage, "history", recipe, "--case", "file=unknown", "--since", "3.12.0", "--until", "3.13.0")
-    assert set(history["cases"][0]["statuses"].values()) == {"failed"}
-
-
 def test_onnxruntime_computes_what_is_expected(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     """No release computes a determinant whose first pivot is zero."""
     for name, operation, shape in (("det", "Det", []), ("relu", "Relu", [2, 2])):
@@ -95,13 +81,3 @@ def test_onnxruntime_computes_what_is_expected(shared_home: Path, triage: Triage
     assert answers["models[file=relu]"]["status"] == "passed"
     failure = answers["models[file=det]"]["failure"]
     assert (failure["class"], failure["details"]["expected"], failure["details"]["nan"]) == ("wrong-result", 6, 1)
-
-
-@pytest.mark.parametrize("words", ["onnxruntime: true, toolchain: 3.12.0", "onnxruntime: true"])
-def test_onnxruntime_is_a_reference_for_onnx_models_alone(triage: Triage, home: Path, tmp_path: Path, words: str) -> None:
-    (tmp_path / "a.mlir").write_text("module {}")
-    path = tmp_path / "a.yaml"
-    path.write_text(f"name: a\ninput: a.mlir\ntarget: {{backend: llvm-cpu}}\nrun: {{reference: {{{words}}}}}\n")
-    done = triage("recipe", "validate", path)
-    assert done.returncode == 2
-    assert "onnxruntime" in done.stderr

@@ -72,32 +72,6 @@ def test_a_regression_stays_a_regression(shared_home: Path, triage: Triage, tmp_
         assert ("shared memory" in done.stderr) is fails
 
 
-def test_the_undeclared_device_survives_the_reduction(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    report = json_answer(triage, "reduce", DEVICE, "-t", "3.8.0", "--out", tmp_path / "small")
-    assert report["signature"] == "undeclared-device:__device_7"
-    assert "__device_7" in report["program"]
-    assert report["operations"]["after"] < 20 < report["operations"]["before"]
-    [replayed] = json_answer(triage, "replay", tmp_path / "small", "-t", "3.3.0", "-t", "latest")["reproducers"]
-    assert [version["status"] for version in replayed["versions"]] == ["reproduces", "reproduces"]
-    script = (Path(report["reproducer"]) / "repro.sh").read_text()
-    assert script.count("--iree-hal-target-device=") < 7
-
-
-def test_an_interrupted_reduction_resumes(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    words = ["reduce", DEVICE, "-t", "3.8.0", "--out", tmp_path / "small"]
-    process = start_triage(*words, cwd=tmp_path)
-    states = shared_home / "reductions"
-    while not list(states.glob("*/settings.json")):
-        assert process.poll() is None
-        time.sleep(0.05)
-    stderr = interrupt_when(process, states)
-    assert "--resume" in stderr
-    assert not (tmp_path / "small").exists()
-    report = json_answer(triage, *words, "--resume")
-    assert report["operations"]["after"] < 20
-    assert report["reproducer"] == str(tmp_path / "small" / "sharded-llama-undeclared-device")
-
-
 def test_a_nightly_writes_a_reproducer_for_each_new_failure(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     twice = tmp_path / "twice.yaml"
     text = (RECIPES / "i4-matvec.yaml").read_text()
@@ -124,30 +98,3 @@ def test_a_nightly_writes_a_reproducer_for_each_new_failure(shared_home: Path, t
     assert json.loads((out / "nightly.json").read_text())["regressed"] == night["regressed"]
     replayed = json_answer(triage, "replay", out / "reproducers", "-t", "3.3.0")["reproducers"]
     assert [entry["holds"] for entry in replayed] == [True, True]
-
-
-def test_an_imported_model_is_reduced_to_its_operator(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """Of a torch.operator the signature of a failure depended on how the compiler prints the source line."""
-    recipe = tmp_path / "norms.yaml"
-    program = ROOT / "tests" / "real" / "norms.mlir"
-    recipe.write_text(f"name: norms\ncompiler: iree\ninput: {program}\ntarget: {{backend: llvm-cpu}}\n")
-    report = json_answer(triage, "reduce", recipe, "-t", "3.13.0", "--out", tmp_path / "small")
-    assert (report["status"], report["signature"]) == ("reduced", "legalization:torch.aten.sum.dim_IntList")
-    assert report["operations"] == {"before": 12, "after": 3}
-    assert report["oracle_calls"] <= 30
-    assert 'torch.operator "onnx.ReduceL1"' in report["program"]
-    assert "dense_resource" not in report["program"]
-
-
-def test_the_program_is_pretty_though_a_release_reads_only_its_generic_form(
-    shared_home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    recipe = ROOT / "reproducers" / "llama-attention-aggressive-fusion-dtype-f16" / "recipe.yaml"
-    report = json_answer(triage, "reduce", recipe, "-t", "3.3.0", "--good", "3.2.0", "--out", tmp_path / "small")
-    assert "func.func @attention(" in report["program"]
-    assert "iree_linalg_ext.attention {" in report["program"]
-    files = {path.name: path.read_text() for path in Path(report["reproducer"]).iterdir()}
-    assert files["input.mlir"] == report["program"]
-    assert '"iree_linalg_ext.attention"' in files["input.generic.mlir"]
-    status = {entry["version"]: entry["status"] for entry in report["evidence"]}
-    assert (status["3.2.0"], status["3.3.0"], status["3.13.0"]) == ("passed", "failed", "passed")

@@ -103,28 +103,3 @@ def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_pat
     assert run_script(folder, roots["3.2.0"], python) == -signal.SIGABRT
     assert run_script(folder, roots["3.1.0"], python) == 0
     assert run_script(folder, tmp_path, python) == 127
-
-
-def test_a_cython_crash_is_reduced_with_the_rules_of_its_recipe(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    words = ["-t", "3.0.0", "--good", "0.29.37", "--out", tmp_path / "small"]
-    report = json_answer(triage, "reduce", ROOT / "recipes/cython-static-method.yaml", *words)
-    assert report["signature"] == "cython-crash:AnalyseExpressionsTransform"
-    assert report["lines"] == {"before": 10, "after": 8}
-    folder = Path(report["reproducer"])
-    assert {path.name for path in folder.iterdir()} == {
-        "input.pyx",
-        "failure.rules",
-        "recipe.yaml",
-        "reproducer.json",
-        "repro.sh",
-        "README.md",
-        "issue.md",
-    }
-    [replayed] = json_answer(triage, "replay", tmp_path / "small", "-t", "3.0.0", "-t", "0.29.37")["reproducers"]
-    assert [version["status"] for version in replayed["versions"]] == ["reproduces", "fixed"]
-    for version, code in (("3.0.0", 1), ("0.29.37", 0)):
-        environment = next((shared_home / "toolchains").glob(f"venv-cython-{version}-*"))  # an index may add better wheels
-        env = {**os.environ, "PYTHON": str(environment / "bin/python")}
-        done = subprocess.run([folder / "repro.sh"], env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        assert ("Compiler crash in AnalyseExpressionsTransform" in done.stderr) is bool(code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -46,18 +45,6 @@ def test_a_changed_message_keeps_the_signature(shared_home: Path, triage: Triage
     assert {entry["details"]["bytes_used"] for entry in (old, new)} == {229376}
 
 
-def test_a_silent_failure_is_identified_by_its_pass(shared_home: Path, triage: Triage) -> None:
-    [result] = json_answer(triage, "run", RECIPES / "sharded-for-loops.yaml", "-t", "3.5.0", code=0)["results"]
-    assert result["failure"]["family"] == "non-convergence"
-    assert result["failure"]["pass"]
-    assert result["failure"]["phase"] == "stream"
-
-
-def test_a_crash_that_happens_twice_is_not_flaky(shared_home: Path, triage: Triage) -> None:
-    [result] = json_answer(triage, "run", RECIPES / "affinity-symbol-undeclared.yaml", "-t", "3.5.0", code=0)["results"]
-    assert (result["status"], result["failure"]["class"], result["flaky"]) == ("xfail", "segfault", False)
-
-
 def test_the_stack_identifies_a_crash_on_every_release(shared_home: Path, triage: Triage) -> None:
     recipe = RECIPES / "matmul-complex.yaml"
     results = json_answer(triage, "run", recipe, "-t", "3.2.0", "-t", "3.9.0", code=0)["results"]
@@ -66,20 +53,6 @@ def test_the_stack_identifies_a_crash_on_every_release(shared_home: Path, triage
         assert failure["signature"] == f"segfault:GPU::getMmaScheduleFromProblemAndTarget in {name}"
         assert failure["pass"] == name
         assert failure["details"]["frames"].endswith(f" < {name}::runOnOperation")
-
-
-@pytest.mark.slow
-def test_an_assertion_of_triton_names_the_pass_on_its_stack(shared_home: Path, triage: Triage) -> None:
-    recipe = RECIPES / "triton-delta-rule-narrow.yaml"
-    [result] = json_answer(triage, "run", recipe, "-t", "3.2.0", code=0)["results"]
-    assert (result["failure"]["class"], result["failure"]["phase"]) == ("assertion", "llir")
-    assert result["failure"]["pass"] == "ConvertTritonGPUToLLVM"
-    assert result["failure"]["details"]["frames"].endswith(" < ConvertTritonGPUToLLVM::runOnOperation")
-
-
-def test_an_undeclared_device_is_in_the_details(shared_home: Path, triage: Triage) -> None:
-    [result] = json_answer(triage, "run", RECIPES / "sharded-llama-undeclared-device.yaml", "-t", "3.3.0", code=0)["results"]
-    assert result["failure"]["details"]["device"] == "__device_7"
 
 
 def test_an_error_of_a_successful_compile_is_a_warning(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
@@ -100,13 +73,6 @@ def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -
     assert "--iree-opt-level" in bisection["reason"]
 
 
-def test_the_release_that_fixed_a_failure(shared_home: Path, triage: Triage) -> None:
-    words = ["bisect", RECIPES / "cuda-matmul-f32.yaml", "--find", "fix", "--bad", "3.6.0", "--good", "3.8.0"]
-    bisection = json_answer(triage, *words, code=0)
-    assert (bisection["before"]["name"], bisection["after"]["name"], bisection["status"]) == ("3.6.0", "3.7.0", "culprit")
-    assert bisection["confirmed"]
-
-
 @pytest.mark.slow
 def test_a_failure_that_changed_is_followed_to_the_release_that_broke_it(shared_home: Path, triage: Triage) -> None:
     bisection = json_answer(triage, "bisect", RECIPES / "affinity-symbol-undeclared.yaml", code=0)
@@ -117,27 +83,6 @@ def test_a_failure_that_changed_is_followed_to_the_release_that_broke_it(shared_
     assert (bisection["before"], bisection["after"]) == (changed["before"], changed["after"])
     assert changed["failure"]["class"] == bisection["failure"]["class"] == "undeclared-device"
     assert bisection["fixed"] is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("recipe", "broke", "fixed"),
-    [
-        ("paged-gather", ("3.1.0", "3.2.0"), ("3.3.0", "3.4.0")),
-        ("attention-head-1", ("3.2.0", "3.3.0"), ("3.11.0", "3.12.0")),  # its failure changes meanwhile
-        ("conv-gfx1201", None, ("3.2.0", "3.3.0")),
-    ],
-)
-def test_a_failure_that_is_gone_has_the_releases_where_it_came_and_went(
-    shared_home: Path, triage: Triage, recipe: str, broke: object, fixed: object
-) -> None:
-    bisection = json_answer(triage, "bisect", RECIPES / f"{recipe}.yaml", code=0)
-
-    def names(step: dict[str, Any] | None) -> object:
-        return step and (step["before"]["name"], step["after"]["name"])
-
-    assert (names(bisection["broke"]), names(bisection["fixed"])) == (broke, fixed)
-    assert (bisection["status"], bisection["kind"]) == ("culprit", "regression" if broke else "fix")
 
 
 @pytest.mark.parametrize(("ends", "code"), [("--good 3.4.0 --bad 3.3.0", 2), ("--good 3.4.0 --bad 3.5.0", 3)])

@@ -50,12 +50,6 @@ def test_a_remedy_for_shared_memory_and_its_cost(shared_home: Path, triage: Tria
     assert 0 < report["tried"] <= 100
 
 
-def test_variants_without_anything_to_vary(shared_home: Path, triage: Triage) -> None:
-    done = triage("variants", CUDA, "-t", "3.0.0")
-    assert (done.returncode, "--vary" in done.stderr) == (2, True)
-    assert triage("variants", CUDA, "--vary", "chip").returncode == 2
-
-
 @pytest.mark.slow
 def test_a_remedy_is_verified_and_the_search_can_be_listed(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     planned = triage("remedy", CUDA, "-t", "3.3.0", "--dry-run", "--budget", "3")
@@ -85,29 +79,6 @@ def test_the_variants_that_fail(shared_home: Path, triage: Triage) -> None:
 
 
 @pytest.mark.slow
-def test_the_stack_limit_is_the_smallest_power_of_two(shared_home: Path, triage: Triage) -> None:
-    report = json_answer(triage, "remedy", RECIPES / "grouped-conv-cpu.yaml", "-t", "3.0.0")
-    assert report["remedies"][0]["flags"] == ["--iree-llvmcpu-stack-allocation-limit=65536"]
-    silencing = [remedy for remedy in report["remedies"] if remedy["only_silences_a_check"]]
-    assert all("silence" in entry["explanation"] for entry in silencing)
-
-
-@pytest.mark.slow
-def test_the_smallest_iteration_limit_is_found(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    recipe = RECIPES / "sharded-while-loops.yaml"
-    report = json_answer(triage, "remedy", recipe, "-t", "3.8.0", "--good", "3.4.0")
-    [remedy] = report["remedies"]
-    assert remedy["smallest"]
-    [flag] = remedy["flags"]
-    name, _, value = flag.partition("=")
-    assert name == "--iree-stream-affinity-solver-max-iterations"
-    assert 128 < int(value) <= 140
-    assert [revision["name"] for revision in remedy["breaks"]] == ["3.4.0"]  # it lacks the flag
-    assert compiles_with(triage, tmp_path, recipe, "3.8.0", flag)
-    assert not compiles_with(triage, tmp_path, recipe, "3.8.0", f"{name}={int(value) - 1}")
-
-
-@pytest.mark.slow
 def test_the_program_is_rewritten_when_no_flag_helps(shared_home: Path, triage: Triage) -> None:
     report = json_answer(triage, "remedy", RECIPES / "sharded-updates-short.yaml", "-t", "3.8.0")
     [remedy] = report["remedies"]
@@ -120,65 +91,9 @@ def test_the_program_is_rewritten_when_no_flag_helps(shared_home: Path, triage: 
 
 
 @pytest.mark.slow
-def test_two_changes_together_when_one_failure_hides_another(shared_home: Path, triage: Triage) -> None:
-    report = json_answer(triage, "remedy", RECIPES / "sharded-updates-long.yaml", "-t", "3.8.0", "--budget", "30")
-    best = report["remedies"][0]
-    assert (len(best["flags"]), best["smallest"]) == (1, True)
-    assert "barrier" in best["input_change"]
-    assert report["promising"]
-
-
-@pytest.mark.slow
-def test_all_devices_are_declared_as_a_remedy(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    recipe = RECIPES / "sharded-llama-undeclared-device.yaml"
-    report = json_answer(triage, "remedy", recipe, "-t", "3.8.0")
-    flags = [f"--iree-hal-target-device=hip[{ordinal}]" for ordinal in range(8)]
-    assert report["remedies"][0]["flags"] == flags
-    assert compiles_with(triage, tmp_path, recipe, "3.8.0", *flags)
-
-
-@pytest.mark.slow
 def test_a_kernel_fails_with_too_many_warps(shared_home: Path, triage: Triage) -> None:
     recipe = RECIPES / "triton-delta-rule.yaml"
     report = json_answer(triage, "variants", recipe, "-t", "3.2.0")
     assert "num_warps=8 or 16" in report["sentence"]
     report = json_answer(triage, "remedy", recipe, "--case", "num_warps=8", "-t", "3.2.0")
     assert "num_warps=4" in [remedy["input_change"] for remedy in report["remedies"]]
-
-
-@pytest.mark.slow
-def test_run_times_of_programs_that_run_on_this_machine(shared_home: Path, triage: Triage) -> None:
-    report = json_answer(triage, "remedy", RECIPES / "grouped-conv-cpu.yaml", "-t", "3.0.0", "--good", "2.9.0", "--run")
-    best = report["remedies"][0]
-    cost, [before, *_] = best["cost"], [check["cost_without"] for check in best["checks"]]
-    assert 0 < cost["run_ms_least"] <= cost["run_ms"] <= cost["run_ms_most"]
-    assert before["run_ms"] > 0
-    assert (before["dispatches"], cost["dispatches"]) == (3, 2)
-    assert not [note for note in report["notes"] if "processor" in note]
-    report = json_answer(triage, "remedy", CUDA, "-t", "3.3.0", "--run")
-    assert report["remedies"][0]["cost"]["run_ms"] is None
-    assert [note for note in report["notes"] if "processor" in note]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("recipe", "version", "keywords"),
-    [
-        ("dynamic-matmul", "3.3.0", ("64",)),
-        ("softmax-f16-cpu", "3.13.0", ("f32", "f16")),
-        ("llama-attention-o3", "3.3.0", ("64", "2048")),
-    ],
-)
-def test_another_program_as_a_remedy_comes_after_flags(
-    shared_home: Path, triage: Triage, recipe: str, version: str, keywords: tuple[str, ...]
-) -> None:
-    case = ("--case", "dtype=f16") if "llama" in recipe else ()
-    report = json_answer(triage, "remedy", RECIPES / f"{recipe}.yaml", *case, "-t", version, "--budget", "25")
-    rewritten = [remedy for remedy in report["remedies"] if remedy["input_change"] and not remedy["flags"]]
-    [remedy] = [remedy for remedy in rewritten if all(keyword in remedy["input_change"] for keyword in keywords)]
-    assert Path(remedy["input"]).is_relative_to(shared_home)
-    for_users = [not any("-test-" in flag for flag in remedy["flags"]) for remedy in report["remedies"]]
-    assert for_users == sorted(for_users, reverse=True)
-    flags = [remedy for remedy in report["remedies"] if remedy["input_change"] is None]
-    flags = [remedy for remedy in flags if not any("-test-" in flag for flag in remedy["flags"])]
-    assert report["remedies"][: len(flags)] == flags

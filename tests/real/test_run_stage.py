@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.conftest import Triage
-from tests.execution.damage import do
 from tests.real.answers import json_answer
 
 pytestmark = pytest.mark.real
@@ -98,33 +96,8 @@ def test_another_release_is_the_reference(shared_home: Path, triage: Triage, rec
     assert _answers(triage, recipe, code=0)["scale"]["status"] == "passed"
 
 
-def test_damaged_results_of_a_reference_are_computed_again(shared_home: Path, triage: Triage, recipe: Path) -> None:
-    text = recipe.read_text().replace('expected: ["@${result}.npy"]', "reference: {toolchain: 3.11.0}")
-    recipe.write_text(text.replace("matrix: {result: [right, wrong]}\n", ""))
-    assert _answers(triage, recipe, code=0)["scale"]["status"] == "passed"
-    [results] = (shared_home / "results").glob("*/0.npy")
-    intact = results.read_bytes()
-    do("a flipped bit", results)
-    assert _answers(triage, recipe, code=0)["scale"]["cached"]
-    assert results.read_bytes() == intact
-
-
-def test_a_device_that_is_not_there_is_untestable(shared_home: Path, triage: Triage, recipe: Path) -> None:
-    recipe.write_text(recipe.read_text().replace("run: {", "run: {device: hip, "))
-    answers = _answers(triage, recipe, code=3)
-    assert {entry["status"] for entry in answers.values()} == {"untestable"}
-    assert "hip" in str(answers["scale[result=right]"]["reason"])
-
-
 def test_a_program_that_stops_with_an_error_fails_to_run(shared_home: Path, triage: Triage, recipe: Path) -> None:
     recipe.write_text(recipe.read_text().replace('"4xf32=@values.bin"', '"2xf32=1"'))
     failure = _answers(triage, recipe, code=1)["scale[result=right]"]["failure"]
     assert isinstance(failure, dict)
     assert (failure["class"], failure["stage"], failure["details"]["status"]) == ("run-failure", "run", "INVALID_ARGUMENT")
-
-
-def test_a_compile_that_fails_is_not_run(shared_home: Path, triage: Triage, recipe: Path) -> None:
-    (recipe.parent / "scale.mlir").write_text(PROGRAM.replace("arith.mulf", "arith.mulx"))
-    answers = json.loads(triage("run", recipe, "-t", "3.13.0", "--format", "json").stdout)["results"]
-    assert {entry["status"] for entry in answers} <= {"failed", "untestable"}
-    assert all("run_seconds" not in entry["metrics"] for entry in answers)

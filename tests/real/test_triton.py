@@ -34,15 +34,6 @@ def test_a_nightly_of_one_family_leaves_out_the_other(shared_home: Path, triage:
     assert night["unchanged"] == 2
 
 
-def test_kernels_compile_for_both_backends_and_are_measured(shared_home: Path, triage: Triage) -> None:
-    recipes = [RECIPES / "triton-matmul.yaml", RECIPES / "triton-matmul-gfx942.yaml"]
-    for result in json_answer(triage, "run", *recipes, "-t", "3.1.0", "-t", "3.2.0", code=0)["results"]:
-        assert result["status"] == "passed"
-        assert {"shared_bytes", "registers", "spill_bytes", "artifact_bytes"} <= set(result["metrics"])
-        assert result["metrics"]["shared_bytes"] > 0
-        assert result["metrics"]["registers"] > 16
-
-
 def test_shared_memory_above_the_limit_is_a_failure(shared_home: Path, triage: Triage) -> None:
     words = ["bisect", RECIPES / "triton-delta-state-gfx942.yaml", "--good", "3.1.0", "--bad", "3.2.0"]
     bisection = json_answer(triage, *words, code=0)
@@ -94,18 +85,6 @@ def test_a_compile_stops_after_the_phase(shared_home: Path, triage: Triage, tmp_
     assert done["ptx"]["metrics"].keys() == {"artifact_bytes", "shared_bytes"}
 
 
-def test_the_file_of_a_kernel_may_import_torch_and_autotune(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    text = KERNEL.replace("import triton\n", "import torch\nimport triton\n", 1).replace(
-        "@triton.jit\ndef k(x_ptr)",
-        "@triton.jit\ndef other(y_ptr):\n    pass\n\n"
-        '@triton.autotune(configs=[triton.Config({"B": 64})], key=["B"])\n@triton.jit\ndef k(x_ptr, B: tl.constexpr)',
-    )
-    text += "\ndef launch(x: torch.Tensor) -> torch.Tensor:\n    return torch.empty_like(x)\n"
-    recipe = write_recipe(tmp_path, text, constexprs="{B: 64}")
-    results = json_answer(triage, "run", recipe, "-t", "3.1.0", "-t", "3.2.0", code=0)["results"]
-    assert [result["status"] for result in results] == ["passed", "passed"]
-
-
 @pytest.mark.parametrize(
     ("change", "keys", "code", "keyword"),
     [
@@ -124,13 +103,6 @@ def test_missing_features_and_wrong_recipes_are_untestable(
     ]
     assert result["status"] == "untestable"
     assert keyword in result["reason"]
-
-
-def test_a_program_that_the_language_rejects_is_a_failure(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    kernel = KERNEL.replace("tl.arange(0, 64)", "tl.arange(0, 65)")
-    [result] = json_answer(triage, "run", write_recipe(tmp_path, kernel), "-t", "3.2.0", code=1)["results"]
-    assert result["failure"]["class"] == "kernel-language"
-    assert "power of 2" in result["failure"]["headline"]
 
 
 def test_a_kernel_that_misbehaves_is_contained(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
@@ -155,21 +127,3 @@ subprocess.Popen({mark.split()!r})
     assert result["failure"]["class"] == "timeout"
     assert not list((shared_home / "scratch").iterdir())
     assert mark not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-
-
-def test_a_folder_with_a_wheel_is_the_same_compiler_as_the_release(shared_home: Path, triage: Triage) -> None:
-    info = json_answer(triage, "toolchains", "info", "3.2.0", "--family", "triton", code=0)
-    local = json_answer(triage, "toolchains", "info", f"path:{info['root']}", "--family", "triton", code=0)
-    assert (local["identity"], local["version"]) == (info["identity"], "3.2.0")
-    assert {"cuda", "hip"} == set(info["backends"])
-
-
-def test_ir_written_by_a_release_compiles_on_it(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """Compile the text of one stage, as a reduction does."""
-    line = triage("run", write_recipe(tmp_path, KERNEL, phase="ttgir"), "-t", "3.2.0", "--dry-run").stdout.strip()
-    process = subprocess.run(line.replace("/dev/null", str(tmp_path / "k.ttgir")), shell=True, check=False, cwd=tmp_path)
-    assert process.returncode == 0
-    recipe = tmp_path / "own.yaml"
-    recipe.write_text(recipe.read_text().replace("input: k.py", "input: k.ttgir").replace("phase: ttgir\n", ""))
-    [result] = json_answer(triage, "run", recipe, "-t", "3.2.0", code=0)["results"]
-    assert result["metrics"]["binary_bytes"] > 0
