@@ -22,17 +22,17 @@ TRITON_OLD ?= 3.1.0
 KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
-.PHONY: help setup triage reproducers test test-offline test-slow check docs package recordings \
+.PHONY: help setup triage reproducers test test-real test-all check docs package recordings \
   fuzz torture bench size test-browser clean
 
 help:
 	@echo "make triage         compare IREE $(NEW) with $(OLD) on a few recipes, bisect and reduce regressions; reports in $(OUT)/"
 	@echo "                    Triton $(TRITON_NEW) with $(TRITON_OLD); reports in $(OUT)/triton/"
 	@echo "                    and results and run times of IREE $(RUN_NEW) with $(RUN_OLD); reports in $(OUT)/runs/, all in $(OUT)/site/"
-	@echo "make test           run the tests; the first run downloads released compilers and says how many"
-	@echo "make test-offline   run the tests that need no download"
+	@echo "make test           run the tests that take seconds each, with two releases of IREE and one of Triton"
+	@echo "make test-real      run the tests on many releases; the first run downloads them and says how many"
+	@echo "make test-all       run all tests: also slow ones, attacks, damaged inputs and the site in a browser (an hour and more)"
 	@echo "make test-browser   run the tests of the site in Chromium; installs Debian's when it is missing"
-	@echo "make test-slow      run the tests that take minutes: all recipes on all releases"
 	@echo "make torture        kill -9 (KILLS=200) and other attacks on real processes (SECONDS=... bounds it, SEED=... repeats it)"
 	@echo "make check          run ruff, mypy --strict, import-linter, the documentation build and the documentation tests"
 	@echo "make docs           build the documentation into site/"
@@ -66,21 +66,26 @@ reproducers: setup
 	grep -v '^#' reproducers/orders.txt | while read -r recipe words; do \
 	  $(BIN)/triage reduce recipes/$$recipe.yaml $$words --out reproducers </dev/null || exit; done
 
+# Two releases of IREE and one of Triton are downloaded on first use.
 test: setup
-	@$(BIN)/python -m tests.needed_toolchains
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+	@$(BIN)/python -m tests.needed_toolchains core
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and (core or not real)"
 
-test-offline: setup
-	$(BIN)/python -m pytest -n auto -m "not slow and not real and not browser"
+test-real: setup
+	@$(BIN)/python -m tests.needed_toolchains
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "real and not core and not slow and not browser"
+
+# An hour and more: all recipes on all releases, attacks, damaged inputs, the site in a browser.
+test-all: test test-real test-browser
+	$(BIN)/python -m pytest -m "slow and not browser"
+	$(MAKE) torture KILLS=50
+	$(MAKE) fuzz
 
 # Only Debian's Chromium is used; no browser is downloaded.
 test-browser: setup
 	test -x /usr/bin/chromium || { apt-get update -qq && apt-get install -y -qq chromium; }
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
-	$(BIN)/python -m pytest -m browser tests/nights tests/lint
-
-test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m browser
 
 # Minutes for each hundred kills; the results are in docs/explanation/trust.md.
 torture: setup

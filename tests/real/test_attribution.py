@@ -27,6 +27,7 @@ def attributed(triage: Triage, shared_home: Path) -> Any:
     return call
 
 
+@pytest.mark.core
 def test_a_pass_that_collapses_more_dimensions_is_found(attributed: Any, tmp_path: Path) -> None:
     out = tmp_path / "page"
     attribution = attributed(

@@ -1,4 +1,4 @@
-"""All bundled recipes on all releases. This takes minutes and runs with `make test-slow` only."""
+"""All bundled recipes on all releases. This takes minutes and runs with `make test-all` only."""
 
 from __future__ import annotations
 

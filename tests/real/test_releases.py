@@ -55,6 +55,7 @@ def test_the_stack_identifies_a_crash_on_every_release(shared_home: Path, triage
         assert failure["details"]["frames"].endswith(f" < {name}::runOnOperation")
 
 
+@pytest.mark.core
 def test_an_error_of_a_successful_compile_is_a_warning(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     text = (RECIPES / "sharded-llama-undeclared-device.yaml").read_text()
     text = text[: text.index("expect:")].replace("models/", f"{RECIPES}/models/") + "phase: stream\n"
@@ -65,6 +66,7 @@ def test_an_error_of_a_successful_compile_is_a_warning(shared_home: Path, triage
     assert "promised" in triage("run", tmp_path / "early.yaml", "-t", "3.3.0").stdout
 
 
+@pytest.mark.core
 def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -> None:
     words = ["bisect", RECIPES / "llama-attention-o3.yaml", "--case", "dtype=f16", "--good", "3.2.0", "--bad", "3.3.0"]
     bisection = json_answer(triage, *words, code=3)
@@ -94,6 +96,7 @@ def test_wrong_ends_are_answered_with_a_command_that_works(shared_home: Path, tr
     assert (bisection["after"]["name"], bisection["status"], bisection["broke"]) == ("3.4.0", "culprit", None)
 
 
+@pytest.mark.core
 def test_a_local_build_is_the_same_compiler_as_its_release(shared_home: Path, triage: Triage) -> None:
     info = json_answer(triage, "toolchains", "info", "3.3.0", code=0)
     local = json_answer(triage, "toolchains", "info", f"path:{info['root']}", code=0)

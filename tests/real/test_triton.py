@@ -75,6 +75,7 @@ def k(x_ptr):
 """
 
 
+@pytest.mark.core
 def test_a_compile_stops_after_the_phase(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     done = {}
     for phase in ("ttgir", "ptx"):
@@ -85,6 +86,7 @@ def test_a_compile_stops_after_the_phase(shared_home: Path, triage: Triage, tmp_
     assert done["ptx"]["metrics"].keys() == {"artifact_bytes", "shared_bytes"}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("change", "keys", "code", "keyword"),
     [
