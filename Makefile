@@ -62,7 +62,7 @@ triage: setup
 # Write a small reproducer for each recipe in reproducers/orders.txt, with its status on every release.
 reproducers: setup
 	$(BIN)/triage toolchains install all
-	$(BIN)/triage toolchains install --family triton $(TRITONS)
+	$(BIN)/triage toolchains install $(TRITONS:%=triton:%)
 	grep -v '^#' reproducers/orders.txt | while read -r recipe words; do \
 	  $(BIN)/triage reduce recipes/$$recipe.yaml $$words --out reproducers </dev/null || exit; done
 

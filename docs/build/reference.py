@@ -134,7 +134,9 @@ def json_page() -> str:
     parts = ["# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"]
     for report in reports():
         shape = typing.get_type_hints(report.shape)["return"]
-        if shape is Shape:  # a report that is given its shape
+        if shape is Any:
+            shape = typing.get_type_hints(report)["result"]
+        if shape in (Any, Shape):  # a report that is given its value
             continue
         schema = TypeAdapter(shape).json_schema(by_alias=True)
         summary = (inspect.getdoc(report) or "").splitlines()[0]

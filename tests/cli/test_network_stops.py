@@ -103,7 +103,7 @@ def test_uv_is_stopped(home: Path, tmp_path: Path, server: HostileServer) -> Non
         "/wheel": http(wheel.read_bytes()),
     }
     stop_while(
-        server.asked.is_set, tmp_path, signal.SIGTERM, "toolchains", "install", "3.0", "--family", "command:some-compiler"
+        server.asked.is_set, tmp_path, signal.SIGTERM, "toolchains", "install", "command:some-compiler:3.0"
     )
 
 

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.compilers.registry import Families
-from triage.execution.machine import Grade, checkup
-from triage.report.housekeeping import DoctorShape, HousekeepingReport
+from triage.execution.machine import Grade, MachineCheck, checkup
+from triage.report.answer import Answer
+from triage.report.document import Paragraph, Span, Style, Table
 from triage.report.registry import write_report
 
-_STYLES = {Grade.GOOD: "green", Grade.WEAK: "yellow", Grade.BROKEN: "bold red"}
+_STYLES: dict[Grade, Style] = {Grade.GOOD: "good", Grade.WEAK: "warning", Grade.BROKEN: "bad"}
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What `triage doctor` found."""
+
+    checks: list[MachineCheck]
+    ok: bool
+    """Whether compiling can work."""
 
 
 @command
-def doctor(output: Annotated[str, format_option(HousekeepingReport)] = "text") -> Exit:
+def doctor(output: Annotated[str, format_option(Answer)] = "text") -> Exit:
     """Check this machine: disk, memory, uv, releases, caches. Exit 4 when compiling cannot work."""
-    findings = checkup(Families())
-    broken = any(finding.grade is Grade.BROKEN for finding in findings)
-    table = Table.grid(padding=(0, 2))
-    for finding in findings:
-        advice = f"  ({finding.advice})" if finding.advice else ""
-        table.add_row(Text(finding.grade.value, style=_STYLES[finding.grade]), finding.check, Text(finding.found + advice))
-    parts: list[RenderableType] = [table] if broken else [table, Text("\nready")]
-    write_report(HousekeepingReport(DoctorShape(findings, not broken), parts), output)
+    checks = checkup(Families())
+    broken = any(check.grade is Grade.BROKEN for check in checks)
+    rows = []
+    for check in checks:
+        advice = f"  ({check.advice})" if check.advice else ""
+        rows.append((Span(check.grade.value, _STYLES[check.grade]), check.check, check.found + advice))
+    verdict = Paragraph(Span("not ready", "bad") if broken else "ready")
+    write_report(Answer(Checkup(checks, not broken), [Table(["", "", ""], rows), verdict], "This machine"), output)
     return Exit.ENVIRONMENT if broken else Exit.OK

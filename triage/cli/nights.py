@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option, time_before
@@ -18,8 +17,9 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
 from triage.nights.record import StoredNight
 from triage.nights.store import NightStore
+from triage.report.answer import Answer
+from triage.report.document import Paragraph
 from triage.report.elements import plural
-from triage.report.housekeeping import HousekeepingReport
 from triage.report.night import NightReport
 from triage.report.night_record import NightRecord
 from triage.report.nights import PrunedNightsShape, StoredNightsReport
@@ -95,7 +95,7 @@ def prune_nights(
     nights: Annotated[list[str] | None, typer.Argument(metavar="[NIGHT...]", help=f"{_NIGHT}.")] = None,
     keep: Annotated[int | None, typer.Option("--keep", min=1, metavar="N", help="Keep the newest N nights.")] = None,
     older: Annotated[str | None, typer.Option("--older-than", metavar="DURATION", help="Remove older nights: 90d.")] = None,
-    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+    output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """Remove stored nights."""
     if not nights and keep is None and older is None:
@@ -108,12 +108,12 @@ def prune_nights(
     if older is not None:
         limit = time_before("--older-than", older).isoformat(timespec="seconds")
         doomed |= {night.number for night in heads if night.at < limit}
-    removed = [Text(f"night {night.number}: {night.at}, {night.toolchain.name}") for night in heads if night.number in doomed]
+    removed = [
+        Paragraph(f"night {night.number}: {night.at}, {night.toolchain.name}") for night in heads if night.number in doomed
+    ]
     store.remove(doomed)
     shape = PrunedNightsShape(sorted(doomed), len(heads) - len(doomed))
-    write_report(
-        HousekeepingReport(shape, [*removed, Text(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")]), output
-    )
+    write_report(Answer(shape, [*removed, Paragraph(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")]), output)
     return Exit.OK
 
 

@@ -4,59 +4,95 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import RecipePaths, format_option, rev_option
 from triage.cli.recipe_text import check_file, start_from_file, start_from_text
-from triage.cli.recipe_trial import TriedStart, try_start
+from triage.cli.recipe_trial import TrialResult, TriedStart, try_start
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, starting_families
-from triage.model.errors import BadFiles, BadInput
+from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.family import RecipeStart
 from triage.recipes.schema import recipe_schema
 from triage.recipes.starter import new_recipe
+from triage.report.answer import Answer
+from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
-from triage.report.housekeeping import (
-    CaseListShape,
-    HousekeepingReport,
-    ListedCaseShape,
-    NewRecipeShape,
-    ValidationShape,
-)
 from triage.report.registry import write_report
 from triage.toolchains.home import disk_errors
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 
 
+@dataclass(frozen=True)
+class Validation:
+    """What `triage recipe validate` found."""
+
+    cases: int
+    problems: list[Problem]
+
+
+@dataclass(frozen=True)
+class ListedCase:
+    """A case of a recipe."""
+
+    recipe: str
+    case: str
+    summary: str
+    backend: str
+    chip: str | None
+    phase: str | None
+
+
+@dataclass(frozen=True)
+class CaseList:
+    """The cases of recipes."""
+
+    cases: list[ListedCase]
+
+
+@dataclass(frozen=True)
+class NewRecipe:
+    """A recipe that was written."""
+
+    recipe: str
+    input: str
+    left_out: list[str]
+    """Arguments that do not affect the compiled code."""
+    notes: list[str]
+    """What a command line leaves open, or what a copied kernel lacks."""
+    tried: list[TrialResult]
+    reported_for: list[str] = field(default_factory=list)
+    """Toolchains that the text names."""
+    reported_failure: str | None = None
+
+
 @app.command()
 @command
-def validate(paths: RecipePaths, output: Annotated[str, format_option(HousekeepingReport)] = "text") -> Exit:
+def validate(paths: RecipePaths, output: Annotated[str, format_option(Answer)] = "text") -> Exit:
     """Check recipes without running anything. Print every mistake with file:line:column and what to write instead."""
     try:
         cases = load_cases(paths)
     except BadFiles as error:
         if output != "json":
             raise
-        write_report(HousekeepingReport(ValidationShape(0, list(error.problems)), ()), output)
+        write_report(Answer(Validation(0, list(error.problems)), ()), output)
         return Exit.USAGE
     recipes = plural(len({case.source for case in cases}), "recipe")
-    text = Text(f"{recipes}, {plural(len(cases), 'case')}, no problems")
-    write_report(HousekeepingReport(ValidationShape(len(cases), []), [text]), output)
+    text = Paragraph(f"{recipes}, {plural(len(cases), 'case')}, no problems")
+    write_report(Answer(Validation(len(cases), []), [text]), output)
     return Exit.OK
 
 
 @app.command()
 @command
-def schema(output: Annotated[str, format_option(HousekeepingReport, ("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
+def schema(output: Annotated[str, format_option(Answer, ("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
     typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
     return Exit.OK
@@ -64,18 +100,17 @@ def schema(output: Annotated[str, format_option(HousekeepingReport, ("json",))] 
 
 @app.command("list")
 @command
-def list_(paths: RecipePaths, output: Annotated[str, format_option(HousekeepingReport)] = "text") -> Exit:
+def list_(paths: RecipePaths, output: Annotated[str, format_option(Answer)] = "text") -> Exit:
     """List the cases of recipes."""
     cases = load_cases(paths)
-    table = Table("case", "target", "summary", box=None)
+    rows = []
     for case in cases:
         target = ":".join(part for part in (case.target.backend, case.target.chip) if part)
-        table.add_row(case.name, target + (f" x{case.target.devices}" if case.target.devices else ""), case.summary)
-    shapes = [
-        ListedCaseShape(case.recipe, case.name, case.summary, case.target.backend, case.target.chip, case.phase)
-        for case in cases
+        rows.append((case.name, target + (f" x{case.target.devices}" if case.target.devices else ""), case.summary))
+    listed = [
+        ListedCase(case.recipe, case.name, case.summary, case.target.backend, case.target.chip, case.phase) for case in cases
     ]
-    write_report(HousekeepingReport(CaseListShape(shapes), [table]), output)
+    write_report(Answer(CaseList(listed), [Table(["case", "target", "summary"], rows)], "Cases"), output)
     return Exit.OK
 
 
@@ -117,7 +152,7 @@ def new(
     ] = None,
     block: Annotated[int | None, typer.Option(min=1, help="Program to use, of several in the text.")] = None,
     line: Annotated[int | None, typer.Option(min=1, help="Command line to use, of several in the text.")] = None,
-    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+    output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """Write a commented recipe to start from.
 
@@ -159,10 +194,10 @@ def new(
             start.input.write_text(start.copied, "utf-8")
         with path.open("x", encoding="utf-8") as file:  # never over a file that was written meanwhile
             file.write(text)
-    values = NewRecipeShape(
+    values = NewRecipe(
         str(path), str(start.input), list(start.left_out), list(start.notes), list(tried.results), list(reported), *start.expect
     )
-    write_report(HousekeepingReport(values, [Text(str(path))]), output)
+    write_report(Answer(values, [Paragraph(str(path))]), output)
     if start.copied is not None:
         print_stderr(f"the program was copied into {start.input}")
     if start.left_out:

@@ -19,10 +19,19 @@ from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart
 from triage.recipes.loader import load_recipes
 from triage.recipes.starter import new_recipe
-from triage.report.housekeeping import TriedShape
 
 _SECONDS = 30.0  # of one compile that tries a guess
 _OLDER = 4  # installed releases that are tried, the newest included
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """How a new recipe compiles on a toolchain."""
+
+    toolchain: str
+    status: str
+    """passed, failed or untestable."""
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class TriedStart:
     """A start with corrected values, and how it compiles on each toolchain that it was tried on."""
 
     start: RecipeStart
-    results: tuple[TriedShape, ...] = ()
+    results: tuple[TrialResult, ...] = ()
     note: str | None = None
 
 
@@ -47,7 +56,7 @@ def try_start(context: typer.Context, start: RecipeStart, title: str, revs: Sequ
         if not refs:
             note = f"not tried: no release of {start.family} is installed; -t {start.family}:latest installs one and tries it"
             return TriedStart(start, note=note)
-        results: dict[str, TriedShape] = {}
+        results: dict[str, TrialResult] = {}
         for ref in refs:
             is_named = ref.revision.name in {each.revision.name for each in named}
             passed = any(result.status == "passed" for result in results.values())
@@ -87,11 +96,11 @@ def _case(folder: Path, title: str, start: RecipeStart) -> Case:
     return case
 
 
-def _result(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> TriedShape:
+def _result(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> TrialResult:
     outcome = runner.prober.probe(case, toolchain).outcome
     name = toolchain.revision.name
     if isinstance(outcome, Compiled):
-        return TriedShape(name, "passed", None)
+        return TrialResult(name, "passed", None)
     if isinstance(outcome, Untestable):
-        return TriedShape(name, "untestable", outcome.reason)
-    return TriedShape(name, "failed", outcome.failure.headline)
+        return TrialResult(name, "untestable", outcome.reason)
+    return TrialResult(name, "failed", outcome.failure.headline)

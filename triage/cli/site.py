@@ -13,7 +13,7 @@ from triage.cli.nights import open_nights
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
 from triage.execution.cache import Evidence
-from triage.report.housekeeping import HousekeepingReport
+from triage.report.answer import Answer
 from triage.report.registry import write_report
 from triage.toolchains.home import open_home
 
@@ -29,7 +29,7 @@ def site(
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the first page in a browser.")] = False,
-    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+    output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """Write a static site of all stored nights.
 

@@ -2,71 +2,119 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from triage.cli.completion import complete_revision
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY
+from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.config.values import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.revision import Toolchain
-from triage.report.housekeeping import (
-    HousekeepingReport,
-    InstalledShape,
-    PrunedShape,
-    ReleaseShape,
-    ReleasesShape,
-    ToolchainInfoShape,
-    ToolchainShape,
-)
+from triage.model.revision import Revision, Toolchain
+from triage.report.answer import Answer
+from triage.report.document import Facts, Paragraph, Span, Table
 from triage.report.registry import write_report
 from triage.toolchains.install_cache import prune as prune_home
 from triage.toolchains.install_cache import stored, stored_builders
+from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")
 _GIB = 1 << 30
-Family = Annotated[str, typer.Option(help="Compiler family: iree, triton, or command:PACKAGE.")]
 Revs = Annotated[
     list[str],
     typer.Argument(
         metavar="REV...",
-        help="Releases such as `3.4.0`, `latest`, `previous`; `all` for all of them.",
+        help="Releases such as `3.4.0`, `latest`, `triton:3.2.0`; `all` or `triton:all` for all of them.",
         autocompletion=complete_revision,
     ),
 ]
 
 
+@dataclass(frozen=True)
+class ListedRelease(Revision):
+    """A release of the package index."""
+
+    family: str = DEFAULT_FAMILY
+    installed: bool = False
+
+
+@dataclass(frozen=True)
+class ReleaseList:
+    """The releases of compiler families, the oldest first."""
+
+    releases: list[ListedRelease]
+    bytes: int
+    """The size of all installed toolchains."""
+
+
+@dataclass(frozen=True)
+class ToolchainSummary:
+    """An installed toolchain."""
+
+    name: str
+    version: str | None
+    identity: str
+    root: str
+    program: str
+    revision: Revision
+
+
+@dataclass(frozen=True)
+class InstallAnswer:
+    """The toolchains that are installed now."""
+
+    toolchains: list[ToolchainSummary]
+    failures: dict[str, str]
+    """The reason for each revision that could not be installed."""
+
+
+@dataclass(frozen=True)
+class ToolchainDescription(ToolchainSummary):
+    """What a toolchain can do."""
+
+    backends: list[str]
+    phases: list[str]
+    dialects: list[str]
+    flags: list[str]
+
+
+@dataclass(frozen=True)
+class PruneAnswer:
+    """What was removed."""
+
+    removed: list[str]
+    bytes_left: int
+
+
 @app.command("list")
 @command
 def list_(
-    context: typer.Context, family: Family = DEFAULT_FAMILY, output: Annotated[str, format_option(HousekeepingReport)] = "text"
+    context: typer.Context,
+    families: Annotated[
+        list[str] | None, typer.Argument(metavar="[FAMILY...]", help="iree, triton, command:PACKAGE (default: all known).")
+    ] = None,
+    output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """List the releases of the package index and show which are installed."""
     with open_runner(context.obj, ()) as runner:
-        releases = runner.registry.releases(family)
-        is_installed = {ref.revision.name: runner.registry.is_installed(ref) for ref in releases}
-        toolchains = stored(runner.registry.folder)
+        registry = runner.registry
+        releases = [
+            ListedRelease(**asdict(ref.revision), family=family, installed=registry.is_installed(ref))
+            for family in families or Families()
+            for ref in registry.releases(family)
+        ]
+        toolchains = stored(registry.folder)
     size = sum(toolchain.bytes for toolchain in toolchains)
-    table = Table("release", "installed", box=None)
-    for name, installed in is_installed.items():
-        table.add_row(name, Text("yes", style="green") if installed else "")
-    revisions = [ref.revision for ref in releases]
-    shapes = [
-        ReleaseShape(revision.name, revision.commit, revision.date, revision.subject, is_installed[revision.name])
-        for revision in revisions
-    ]
-    parts: list[RenderableType] = [table, Text(f"\n{len(toolchains)} installed, {size / _GIB:.1f} GiB")]
-    write_report(HousekeepingReport(ReleasesShape(shapes, size), parts), output)
+    rows = [(release.family, release.name, Span("yes", "good") if release.installed else "") for release in releases]
+    count = Paragraph(f"{len(toolchains)} installed, {size / _GIB:.1f} GiB")
+    write_report(Answer(ReleaseList(releases, size), [Table(["family", "release", "installed"], rows), count]), output)
     return Exit.OK
 
 
@@ -75,20 +123,20 @@ def list_(
 def install(
     context: typer.Context,
     revs: Revs,
-    family: Family = DEFAULT_FAMILY,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Installs to run at once.")] = 4,
-    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+    output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
     with open_runner(context.obj, ()) as runner:
         registry = runner.registry
-        refs = list(registry.releases(family)) if revs == ["all"] else [registry.resolve(rev, family) for rev in revs]
+        refs: list[ToolchainRef] = []
+        for family, rev in map(_split, revs):
+            refs += registry.releases(family) if rev == "all" else [registry.resolve(rev, family)]
         answers = registry.obtain_all(refs, jobs)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
-    obtained = [answers[ref.revision.name] for ref in refs]
-    ready = [toolchain for toolchain in obtained if isinstance(toolchain, Toolchain)]
-    parts = [Text(f"{toolchain.revision.name}  {toolchain.root}") for toolchain in ready]
-    write_report(HousekeepingReport(InstalledShape([_summary(toolchain) for toolchain in ready], failures), parts), output)
+    ready = [toolchain for toolchain in answers.values() if isinstance(toolchain, Toolchain)]
+    lines = [Facts([(toolchain.revision.name, str(toolchain.root)) for toolchain in ready])]
+    write_report(Answer(InstallAnswer([_summary(toolchain) for toolchain in ready], failures), lines), output)
     for message in failures.values():
         print_stderr(f"triage: {message}")
     return Exit.ENVIRONMENT if failures else Exit.OK
@@ -99,35 +147,31 @@ def install(
 def info(
     context: typer.Context,
     rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.", autocompletion=complete_revision)] = "installed",
-    family: Family = DEFAULT_FAMILY,
-    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+    output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
+    family, text = _split(rev)
     with open_runner(context.obj, ()) as runner:
-        toolchain = runner.registry.obtain(runner.registry.resolve(rev, family))
+        toolchain = runner.registry.obtain(runner.registry.resolve(text, family))
         dialects = sorted(runner.registry.dialects(toolchain))
     known = toolchain.capabilities
     summary = _summary(toolchain)
-    table = Table.grid(padding=(0, 2))
-    for name in ("name", "version", "identity", "root", "program"):
-        table.add_row(Text(name, style="dim"), str(getattr(summary, name)))
-    table.add_row(Text("commit", style="dim"), toolchain.revision.commit or "unknown")
-    table.add_row(Text("date", style="dim"), toolchain.revision.date or "unknown")
-    table.add_row(Text("backends", style="dim"), ", ".join(sorted(known.backends)))
-    table.add_row(Text("phases", style="dim"), ", ".join(known.phases))
+    rows = [(name, str(getattr(summary, name))) for name in ("name", "version", "identity", "root", "program")]
+    rows += [("commit", toolchain.revision.commit or "unknown"), ("date", toolchain.revision.date or "unknown")]
+    rows += [("backends", ", ".join(sorted(known.backends))), ("phases", ", ".join(known.phases))]
     if dialects:
-        table.add_row(Text("dialects", style="dim"), ", ".join(dialects))
+        rows.append(("dialects", ", ".join(dialects)))
     if known.flags:
         own = sum(flag.startswith(family) for flag in known.flags)
-        table.add_row(Text("flags", style="dim"), f"{len(known.flags)}, {own} of them begin with {family}")
-    values = ToolchainInfoShape(
+        rows.append(("flags", f"{len(known.flags)}, {own} of them begin with {family}"))
+    description = ToolchainDescription(
         **vars(summary),
         backends=sorted(known.backends),
         phases=list(known.phases),
         dialects=dialects,
         flags=sorted(known.flags),
     )
-    write_report(HousekeepingReport(values, [table]), output)
+    write_report(Answer(description, [Facts(rows)], summary.name), output)
     return Exit.OK
 
 
@@ -138,7 +182,7 @@ def prune(
     keep: Annotated[
         str, typer.Option(help="Size to keep, such as 8GiB; 0 removes every toolchain that is not in use.")
     ] = "8GiB",
-    output: Annotated[str, format_option(HousekeepingReport)] = "text",
+    output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay.
 
@@ -155,11 +199,18 @@ def prune(
     lines = []
     for toolchain in removed:
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(Text(f"removed {_name(toolchain.folder, home)}  {toolchain.bytes >> 20} MiB, last used {used}"))
-    lines.append(Text(f"{left / _GIB:.1f} GiB left"))
-    values = PrunedShape([_name(toolchain.folder, home) for toolchain in removed], left)
-    write_report(HousekeepingReport(values, lines), output)
+        lines.append(Paragraph(f"removed {_name(toolchain.folder, home)}  {toolchain.bytes >> 20} MiB, last used {used}"))
+    lines.append(Paragraph(f"{left / _GIB:.1f} GiB left"))
+    write_report(Answer(PruneAnswer([_name(toolchain.folder, home) for toolchain in removed], left), lines), output)
     return Exit.OK
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the compiler family of a REV such as `triton:3.2.0` or `command:cython:3.0.2`, and the REV in that family."""
+    for colon in reversed([place for place, character in enumerate(text) if character == ":"]):
+        if text[:colon] in Families():
+            return text[:colon], text[colon + 1 :]
+    return DEFAULT_FAMILY, text
 
 
 def _name(folder: Path, home: Path) -> str:
@@ -167,8 +218,8 @@ def _name(folder: Path, home: Path) -> str:
     return str(folder.relative_to(home)) if folder.is_relative_to(home / "builders") else folder.name
 
 
-def _summary(toolchain: Toolchain) -> ToolchainShape:
-    return ToolchainShape(
+def _summary(toolchain: Toolchain) -> ToolchainSummary:
+    return ToolchainSummary(
         name=toolchain.revision.name,
         version=toolchain.version,
         identity=toolchain.identity,

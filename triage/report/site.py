@@ -24,9 +24,10 @@ from triage.nights.failures import NOTHING_KNOWN, FailureLife, failure_lives, in
 from triage.nights.history import NightsHistory, load_history
 from triage.nights.steps import MetricStep, find_steps, is_available
 from triage.nights.store import NightStore
+from triage.report.answer import Answer
 from triage.report.case_facts import log_of, records_of, states_of, stored_log, version_key
+from triage.report.document import Paragraph
 from triage.report.elements import plural
-from triage.report.housekeeping import HousekeepingReport
 from triage.report.markdown import html_templates
 from triage.report.night_record import cluster_id
 from triage.report.printable import visible
@@ -216,13 +217,11 @@ class Site:
         return (plural(days, "day") if days else "new") if last and then else ""
 
 
-def site_report(shape: SiteShape) -> HousekeepingReport:
+def site_report(shape: SiteShape) -> Answer:
     """Return the report of a written site."""
-    from rich.text import Text
-
     counts = f"{plural(shape.nights, 'night')}, {plural(shape.cases, 'case')}, {plural(shape.failures, 'failure')}"
-    lines = [Text(f"{counts}; {plural(shape.files, 'file')}, {shape.bytes / 1e6:.1f} MB"), Text(shape.index)]
-    return HousekeepingReport(shape, lines)
+    lines = [Paragraph(f"{counts}; {plural(shape.files, 'file')}, {shape.bytes / 1e6:.1f} MB"), Paragraph(shape.index)]
+    return Answer(shape, lines)
 
 
 def _clear(out: Path) -> None:
