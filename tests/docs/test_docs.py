@@ -14,7 +14,7 @@ from triage.cli.app import COMMANDS, every_command
 from triage.cli.exit_codes import Exit
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 KNOWN: dict[str, Any] = {" ".join(path): command for path, command in every_command()}
