@@ -102,9 +102,7 @@ def test_uv_is_stopped(home: Path, tmp_path: Path, server: HostileServer) -> Non
         "/simple/its-runtime": server.trickle(PAGE),
         "/wheel": http(wheel.read_bytes()),
     }
-    stop_while(
-        server.asked.is_set, tmp_path, signal.SIGTERM, "toolchains", "install", "command:some-compiler:3.0"
-    )
+    stop_while(server.asked.is_set, tmp_path, signal.SIGTERM, "toolchains", "install", "command:some-compiler:3.0")
 
 
 def test_git_is_stopped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
