@@ -124,7 +124,7 @@ subprocess.Popen({mark.split()!r})
     assert (result["status"], done.returncode) == ("passed", 0)
     assert not list((tmp_path / "home-of-the-user").iterdir())
     assert not (tmp_path / "work/litter").exists()
-    endless = write_recipe(tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s}")
+    endless = write_recipe(tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s cpu}")
     [result] = json_answer(triage, "run", endless, "-t", "3.2.0", code=1)["results"]
     assert result["failure"]["class"] == "timeout"
     assert not list((shared_home / "scratch").iterdir())
