@@ -10,7 +10,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer
-from triage.reduce.result import ProgramSize, Reduction, SettingChange
+from triage.reduce.result import Reduction, SettingChange, SizeChange
 
 PROGRAM = """module {
   func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {
@@ -71,15 +71,16 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
     """Version 3.`bad`.0 is the one it was reduced on."""
     tried = probes(letters, case)
     return Reproducer(
-        reduced=Reduction(
-            case=case,
+        reduction=Reduction(
+            small=case,
             failure=OVERFLOW,
             bad=tried[bad].revision,
             good=Revision(good) if good else None,
-            text=PROGRAM,
-            before=ProgramSize(740, 900, 40_000),
-            after=ProgramSize(3, 5, len(PROGRAM)),
-            calls=44,
+            program=PROGRAM,
+            operations=SizeChange(740, 3),
+            lines=SizeChange(900, 5),
+            bytes=SizeChange(40_000, len(PROGRAM)),
+            oracle_calls=44,
             cached=14,
             invalid=6,
             seconds=31.26,
@@ -91,7 +92,6 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
         ),
         failure=OVERFLOW,
         bad=tried[bad],
-        probes=tried,
         file="input.mlir",
         content=PROGRAM.encode(),
         source="input.mlir",
@@ -104,6 +104,9 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
     )
 
 
-def of_class(name: str) -> Reproducer:
-    """The same, of another failure class."""
-    return replace(reproducer(), failure=replace(OVERFLOW, failure_class=name, signature=name))
+def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Reproducer:
+    """The same with other results. bad: the one that fails."""
+    assert isinstance(bad.outcome, Failed)
+    failure = bad.outcome.failure
+    reduction = replace(made.reduction, probes=tried, failure=failure, bad=bad.revision)
+    return replace(made, reduction=reduction, failure=failure, bad=bad)

@@ -17,7 +17,7 @@ from triage.model.outcome import Compiled, Measured, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline, metric_baseline
 from triage.reduce.interestingness import GrowthOracle
-from triage.reduce.result import NotReproducible
+from triage.reduce.result import Reduction
 
 GOOD, BAD = (
     Toolchain("iree", Revision(name), name, Path(), Path(), None)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ class VaryingProber:
         return Probe(case, toolchain.revision, "1", Compiled(), measured, cached=False)
 
 
-def start_of(prober: Any, metric: Metric = Metric.CPU_SECONDS) -> Baseline | NotReproducible:
+def start_of(prober: Any, metric: Metric = Metric.CPU_SECONDS) -> Baseline | Reduction:
     return metric_baseline(prober, CASE, BAD, GOOD, metric)
 
 

@@ -75,14 +75,14 @@ def of_kernel(
     how: KernelSpec = HOW, version: str = "3.2.0", backend: str = "cuda", failure_class: str = "assertion"
 ) -> Reproducer:
     made = reproducer()
+    tried = tuple(replace(probe, version=version) if probe is made.bad else probe for probe in made.reduction.probes)
     target = Target("cuda", "sm_90") if backend == "cuda" else Target("hip", "gfx942")
     case = replace(CASE, compiler="triton", spec=how, target=target, flags=(), phase=None)
     return replace(
         made,
-        reduced=replace(made.reduced, case=case, text=KERNEL),
+        reduction=replace(made.reduction, small=case, probes=tried),
         failure=replace(made.failure, failure_class=failure_class),
-        bad=replace(made.bad, version=version),
-        probes=(*made.probes[:2], replace(made.bad, version=version), *made.probes[3:]),
+        bad=tried[2],
         file="input.py",
         content=KERNEL.encode(),
         source="input.py",
@@ -98,7 +98,7 @@ def of_command(how: CommandSpec, rules: Path | None = None) -> Reproducer:
     case = replace(CASE, compiler="command:cython", spec=how, rules=rules, target=Target("host"), flags=(), phase=None)
     return replace(
         made,
-        reduced=replace(made.reduced, case=case),
+        reduction=replace(made.reduction, small=case),
         file="input.pyx",
         source="input.pyx",
         program="cython",

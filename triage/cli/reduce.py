@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,8 +28,7 @@ from triage.cli.options import (
 from triage.execution.judge import Metric
 from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
-from triage.reduce.reproducer import Reproducer, reproducer_of
-from triage.reduce.result import NotReproducible
+from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.report.forecast import forecast
 from triage.report.reduction import ReductionReport
@@ -82,15 +82,9 @@ def reduce(
         if followed == Metric.RUN_SECONDS:
             raise BadInput("run_seconds cannot be reduced: each step would be measured for a minute; bisect it instead")
         request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, followed)
-        reduced = reduce_case(runner, request)
-        folder = None
-        result: Reproducer | NotReproducible
-        if isinstance(reduced, NotReproducible):
-            result = reduced
-        else:
-            result = reproducer_of(runner, reduced, bad)
-            folder = write_reproducer(result, out)
-    write_report(ReductionReport(result, folder), output)
-    if isinstance(result, NotReproducible):
-        return exit_without_answer([result.cause])
-    return Exit.OK
+        reduction, found = reduce_case(runner, request), None
+        if reduction.reason is None:
+            found = reproducer_of(runner, reduction, bad)
+            reduction = replace(found.reduction, reproducer=str(write_reproducer(found, out)))
+    write_report(ReductionReport(reduction, found), output)
+    return Exit.OK if found else exit_without_answer([reduction.cause])

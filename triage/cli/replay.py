@@ -11,11 +11,10 @@ import typer
 from triage.cli.context import check_compilers, failure_names, open_runner, select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import FreshOption, JobsOption, format_option, rev_option
-from triage.model.outcome import Untestable
 from triage.reduce.reproducer import Replay, open_reproducers
 from triage.reduce.reproducer import replay as replay_all
 from triage.report.registry import write_report
-from triage.report.replay import ReplayReport
+from triage.report.replay import ReplayReport, Replays
 
 
 @command
@@ -48,7 +47,7 @@ def replay(
     revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         replays = replay_all(runner, reproducers, revs_of, after=runner.after)
-    write_report(ReplayReport(replays), output)
+    write_report(ReplayReport(Replays(replays)), output)
     return _exit_of(replays)
 
 
@@ -56,6 +55,5 @@ def _exit_of(replays: Sequence[Replay]) -> Exit:
     if any(replay.holds is False for replay in replays):
         return Exit.FOUND
     untested = [replay for replay in replays if not replay.tested]
-    outcomes = [probe.outcome for replay in untested for probe in replay.probes]
-    causes = [outcome.cause for outcome in outcomes if isinstance(outcome, Untestable)]
+    causes = [version.cause for replay in untested for version in replay.versions if version.cause]
     return exit_without_answer(causes) if untested else Exit.OK

@@ -24,7 +24,6 @@ from triage.nightly.compare import CaseChangeKind, Pair
 from triage.nightly.night import NightRun
 from triage.nightly.origin import Ends, OriginFinder
 from triage.reduce.reproducer import open_reproducers, replay, reproducer_of, slug
-from triage.reduce.result import NotReproducible
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.result import NothingToRemedy
 from triage.remedy.workflow import RemedyRequest, find_remedies
@@ -311,12 +310,11 @@ class Reduce(InvestigationStep):
             cluster.case, setting.toolchain, setting.baseline, same_signature, resume=True, changed=changed
         )
         result = reduce_case(setting.runner, request)
-        if isinstance(result, NotReproducible):
+        if result.reason is not None:
             raise StepFailed(result.reason)
         reproducer = reproducer_of(setting.runner, result, setting.toolchain)
         folder = write_reproducer(reproducer, setting.out / "reproducers")
-        size = result.after
-        return replace(cluster.record, reproducer=str(folder), operations=size.operations, size=str(size))
+        return replace(cluster.record, reproducer=str(folder), operations=result.operations.after, size=result.size)
 
     def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         good, bad = map(rev_text, _night_ends(setting))
@@ -340,7 +338,7 @@ class ReplayReproducer(InvestigationStep):
         names = [ref.revision.name for ref in setting.runner.registry.installed_releases(family)]
         revs = list(dict.fromkeys([*names, rev_text(setting.toolchain)]))
         [replayed] = replay(setting.runner, [own], {family: revs})
-        replays = {probe.revision.name: replayed.state(probe).value for probe in replayed.probes}
+        replays = {version.toolchain.name: version.status.value for version in replayed.versions}
         return replace(cluster.record, replays=replays)
 
     def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -15,7 +15,7 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
-from triage.reduce.result import NotReproducible
+from triage.reduce.result import Reduction
 
 _MEASURE = 8  # compiles of a flaky failure, to measure how often it occurs
 _SURE = 0.99  # probability that a candidate which fails at that rate is seen to fail
@@ -68,7 +68,7 @@ def baseline(
     repeats: int | None,
     *,
     changed: bool = False,
-) -> Baseline | NotReproducible:
+) -> Baseline | Reduction:
     """Compile the case on both toolchains, or take the cached results.
 
     match: makes the comparison from the failure found. repeats: None to choose it by how often the case fails. changed: the
@@ -89,12 +89,12 @@ def baseline(
             probes = tuple(first_probe(case, toolchain) for toolchain in (bad, good) if toolchain)
         same = match(outcome.failure) if changed and isinstance(outcome, Failed) else None
         start = _unusable(probes, bad, good, same) or _of_failure(runner, case, bad, match, repeats, probes)
-        return start if isinstance(start, NotReproducible) else replace(start, changed=changed)
+        return start if isinstance(start, Reduction) else replace(start, changed=changed)
     finally:
         task.finish()
 
 
-def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None, same: Match | None) -> NotReproducible | None:
+def _unusable(probes: tuple[Probe, ...], bad: Toolchain, good: Toolchain | None, same: Match | None) -> Reduction | None:
     """Why the pair is no start for a reduction; None when the bad toolchain fails and the good one compiles, or fails without
     being the `same`.
     """
@@ -102,12 +102,12 @@ def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None, s
     match probes[0].outcome:
         case Compiled():
             does = "computes what it must" if case.run else "compiles"
-            return NotReproducible(case, f"it {does} on {name}; there is nothing to reduce", probes)
+            return Reduction(case, f"it {does} on {name}; there is nothing to reduce", probes=probes)
         case Untestable(cause=cause, reason=reason):
-            return NotReproducible(case, f"untestable on {name}: {reason}", probes, cause)
+            return Reduction(case, f"untestable on {name}: {reason}", cause, probes)
         case Failed(failure=Failure(stage=Stage.IMPORT)):
             why = f"the importer of {name} fails before the compiler runs; only programs that are imported can be reduced"
-            return NotReproducible(case, why, probes)
+            return Reduction(case, why, probes=probes)
     if good is None:
         return None
     name = good.revision.name
@@ -115,9 +115,9 @@ def _unusable(probes: Sequence[Probe], bad: Toolchain, good: Toolchain | None, s
         case Failed(failure=failure) if same is None or same(failure):
             does = "compute the right result" if case.run else "compile"
             why = f"expected {name} to {does}, but it fails: {failure.failure_class}; pass --good with another version"
-            return NotReproducible(case, why, probes)
+            return Reduction(case, why, probes=probes)
         case Untestable(reason=reason):
-            return NotReproducible(case, f"untestable on {name}, the --good version: {reason}", probes)
+            return Reduction(case, f"untestable on {name}, the --good version: {reason}", probes=probes)
     return None
 
 
@@ -128,7 +128,7 @@ def _of_failure(
     match: Callable[[Failure], Match],
     repeats: int | None,
     probes: tuple[Probe, ...],
-) -> Baseline | NotReproducible:
+) -> Baseline | Reduction:
     """The baseline as trials see it, because candidates are compared with it. Compiles again where one result is not enough."""
     reference = probes[0]
     assert isinstance(reference.outcome, Failed)
@@ -151,13 +151,13 @@ def _of_failure(
     if isinstance(reference.outcome, Failed) and failure.family in _DOUBTED:
         flaky = not fails_again(1, same) or flaky
     if flaky and failure.stage in (Stage.RUN, Stage.COMPARE):
-        return NotReproducible(case, f"runs of one compiled program on {bad.revision.name} end differently", (*probes, *again))
+        return Reduction(case, f"runs of one compiled program on {bad.revision.name} end differently", probes=(*probes, *again))
     if not flaky:
         return Baseline(failure, same, naming, reference.measured.seconds, repeats or 1, probes, tuple(again), full)
     seen = sum([fails_again(attempt, same) for attempt in range(_MEASURE)])
     if not seen:
         why = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
-        return NotReproducible(case, why, (*probes, *again[-_MEASURE:]))
+        return Reduction(case, why, probes=(*probes, *again[-_MEASURE:]))
     rate = seen / _MEASURE
     needed = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
     note = f"it fails in {seen} of {_MEASURE} compiles; a program counts as passing after {repeats or needed}"
@@ -165,12 +165,10 @@ def _of_failure(
     return Baseline(failure, same, naming, seconds, repeats or needed, probes, tuple(again), notes=(note,))
 
 
-def metric_baseline(
-    prober: Prober, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric
-) -> Baseline | NotReproducible:
+def metric_baseline(prober: Prober, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric) -> Baseline | Reduction:
     """Measure the case on both toolchains. A candidate must keep half of the growth, as a factor."""
     if good is None:
-        return NotReproducible(case, f"{metric} has no value to compare with; name a toolchain with --good")
+        return Reduction(case, f"{metric} has no value to compare with; name a toolchain with --good")
     rounds: list[tuple[Probe, Probe]] = []
     values: list[list[float]] = [[], []]
     for attempt in range(1 if metric.exact else LEAST):
@@ -186,7 +184,7 @@ def metric_baseline(
                 untestable = probe.outcome if isinstance(probe.outcome, Untestable) else None
                 why = untestable.reason if untestable else "it does not compile"
                 cause = untestable.cause if untestable else Cause.RECIPE
-                return NotReproducible(case, f"no {metric} on {probe.revision.name}: {why}", rounds[0], cause)
+                return Reduction(case, f"no {metric} on {probe.revision.name}: {why}", cause, rounds[0])
             known.append(max(value, 1e-9))
     high, low = map(median, values)
     compared = compare_times(values[1], values[0], 0.0) or Comparison(high / low, high / low, high / low, Pace.NOISY)
@@ -194,7 +192,7 @@ def metric_baseline(
     values_shown = f"{metric.compared(high):.4g} on {bad.revision.name} and {metric.compared(low):.4g} on {good.revision.name}"
     words = f"{metric} is {values_shown}, worse by a factor of {compared.ratio:.2f}{interval}"
     if compared.low < _LEAST:
-        return NotReproducible(case, f"{words}: not clearly {_LEAST} or more, too little to reduce", rounds[0])
+        return Reduction(case, f"{words}: not clearly {_LEAST} or more, too little to reduce", probes=rounds[0])
     failure = Failure("metric", "metric", f"metric:{metric}", words)
     return Baseline(
         failure,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, ClassVar
 
+from annotated_types import MinLen
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
+from pydantic import BaseModel, ValidationError
 
 from triage.compilers.base import MODULE_PLACE, PythonFunction
 from triage.compilers.registry import family_of, recipe_families
@@ -21,7 +22,7 @@ from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Ending, Execution
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.syntax_tree import PythonDocument, kernel_function, parameters, parse_program
@@ -41,46 +42,41 @@ Clean = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Reproducer:
-    """A reduction ready to be written, without paths in any text.
+    """A reduction ready to be written. No text contains a local path."""
 
-    failure: of the reduced program on the bad toolchain. probes: of it on every version tried, in order. file, content: the
-    program. source, text: what the compiler reads, the same unless the program is imported first. program, options: the
-    compiler and its arguments without input and output. ending: how the compile ended. output: what the compiler printed.
-    package: what pip installs for the bad version, None when it is no release. function: the kernel in `file`, None when
-    it holds no kernel or IR. rules: the recipe's own failure rules. values: the files of its inputs and results; run: the
-    command that runs what was compiled, empty when it is only compiled; runtime: what pip installs for that.
-    """
-
-    reduced: Reduction
+    reduction: Reduction
     failure: Failure
     bad: Probe
-    probes: tuple[Probe, ...]
+    """The failing version; one of the reduction's probes, which are in the order of the versions."""
     file: str
     content: bytes
     source: str
+    """What the compiler reads: `file`, or the program that it is imported to."""
     text: str
     program: str
     options: tuple[str, ...]
+    """The compiler's arguments without input and output."""
     ending: str
     output: str
     package: str | None
+    """What pip installs for the bad version, if it is a release."""
     function: PythonFunction | None = None
+    """The kernel in `file`, if there is one."""
     rules: bytes | None = None
     values: Mapping[str, bytes] = field(default_factory=dict)
+    """The files of the inputs and results of a program that is run."""
     run: tuple[str, ...] = ()
     runtime: str | None = None
+    """What pip installs to run it."""
 
     @property
-    def good(self) -> Revision | None:
-        """The revision that still compiles it, as the probes describe it."""
-        named = portable(self.reduced.good) if self.reduced.good else None
-        others = (probe.revision for probe in self.probes if probe is not self.bad)  # which may have the same name
-        return next((revision for revision in others if named and revision.name == named.name), named)
+    def case(self) -> Case:
+        return self.reduction.small
 
     @property
     def slug(self) -> str:
         """The folder's name."""
-        return slug(self.reduced.case)
+        return slug(self.case)
 
 
 def slug(case: Case) -> str:
@@ -88,10 +84,11 @@ def slug(case: Case) -> str:
     return re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
 
 
-def reproducer_of(runner: ProbeRunner, reduced: Reduction, bad: ToolchainRef) -> Reproducer:
+def reproducer_of(runner: ProbeRunner, reduction: Reduction, bad: ToolchainRef) -> Reproducer:
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program fails on."""
+    assert reduction.bad
     toolchain = runner.registry.obtain(bad)
-    probe = next(probe for probe in reduced.probes if probe.revision.name == reduced.bad.name)
+    probe = next(probe for probe in reduction.probes if probe.revision.name == bad.revision.name)
     recorded = runner.prober.recorded(probe.case, toolchain)
     assert recorded  # it was probed
     invocation, execution = recorded
@@ -100,24 +97,31 @@ def reproducer_of(runner: ProbeRunner, reduced: Reduction, bad: ToolchainRef) ->
     path = probe.case.input.path
     names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}
     values, run = _portable_values(runner, probe.case)
-    command: tuple[str, ...] = ()
-    if run:
-        command = runner.prober.run_command(probe.case, toolchain, run, MODULE_PLACE)
-        reduced = replace(reduced, case=replace(reduced.case, run=run))
+    command = runner.prober.run_command(probe.case, toolchain, run, MODULE_PLACE) if run else ()
     clean = without_paths(names, names[prepared.path])
-    ordered = in_order(reduced.probes)
+    ordered = in_order(reduction.probes)
     probes = tuple(_clean_probe(other, clean) for other in ordered)
     failing = probes[ordered.index(probe)]
     assert isinstance(failing.outcome, Failed)
+    text = prepared.path.read_text("utf-8", "replace")
+    good = portable(reduction.good) if reduction.good else None
+    others = (other.revision for other in probes if other is not failing)  # which may have the same name
     return Reproducer(
-        reduced=reduced,
+        reduction=replace(
+            reduction,
+            small=replace(reduction.small, run=run) if run else reduction.small,
+            probes=probes,
+            failure=failing.outcome.failure,
+            bad=failing.revision,
+            good=next((revision for revision in others if good and revision.name == good.name), good),
+            program=text,
+        ),
         failure=failing.outcome.failure,
         bad=failing,
-        probes=probes,
         file=names[path],
         content=path.read_bytes(),
         source=names[prepared.path],
-        text=prepared.path.read_text("utf-8", "replace"),
+        text=text,
         program=family_of(probe.case).program_name(probe.case, toolchain),
         # With the printing options: without them an error prints thousands of lines of IR.
         options=(*invocation.options, *invocation.printing),
@@ -303,22 +307,36 @@ def _version(probe: Probe) -> Version | None:
 
 @dataclass(frozen=True, slots=True)
 class RecordedReproducer:
-    """A reproducer as its folder records it.
-
-    case: the reduced program. original: the case it was reduced from. bad: the revision it fails on, None for a compiler
-    that only the recording machine had.
-    """
+    """A reproducer as its folder records it."""
 
     folder: Path
     case: Case
+    """The reduced program."""
     original: str
+    """The name of the case that it was reduced from."""
     signature: str
     bad: str | None
+    """The revision that it fails on; None for a compiler that only the recording machine had."""
 
     @property
     def measured(self) -> bool:
         """Whether it records a number that grew. That number says nothing about another machine."""
         return self.signature.startswith("metric:")
+
+
+Name = Annotated[str, MinLen(1)]
+
+
+class _BadVersion(BaseModel):
+    name: Name
+
+
+class _Record(BaseModel):
+    """What is read of `reproducer.json`."""
+
+    case: Name
+    signature: Name
+    bad: _BadVersion
 
 
 def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] | None = None) -> tuple[RecordedReproducer, ...]:
@@ -333,10 +351,8 @@ def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] | Non
             record = _read_record(folder / RECORD, problems)
             case = _read_case(folder / RECIPE, failure_names, problems)
             if record and case:
-                bad = record["bad"]["name"]
-                reproducers[folder] = RecordedReproducer(
-                    folder, case, record["case"], record["signature"], None if bad == LOCAL else bad
-                )
+                bad = None if record.bad.name == LOCAL else record.bad.name
+                reproducers[folder] = RecordedReproducer(folder, case, record.case, record.signature, bad)
     if problems:
         raise BadFiles(list(dict.fromkeys(problems)))
     return tuple(reproducers.values())
@@ -354,37 +370,24 @@ def _folders(path: Path, problems: list[Problem]) -> Sequence[Path]:
     return folders
 
 
-def _read_record(path: Path, problems: list[Problem]) -> dict[str, Any] | None:
-    before = len(problems)
-    data = None
+def _read_record(path: Path, problems: list[Problem]) -> _Record | None:
     try:
-        data = json.loads(path.read_text("utf-8"))
+        record = _Record.model_validate_json(path.read_bytes(), strict=True)
+        if record.bad.name != LOCAL:
+            parse_rev(record.bad.name, ())
     except FileNotFoundError:
         problems.append(_problem(path, "is missing; `triage reduce` writes it."))
     except OSError as error:
         problems.append(_problem(path, f"cannot be read: {(error.strerror or str(error)).lower()}."))
-    except UnicodeDecodeError:
-        problems.append(_problem(path, "is not UTF-8 text."))
-    except json.JSONDecodeError as error:
-        problems.append(Problem(str(path), error.lineno, error.colno, f"is not valid JSON: {error.msg}."))
-    except (ValueError, RecursionError):  # a number of thousands of digits, or nested brackets
-        problems.append(_problem(path, "cannot be read: its JSON is nested too deeply, or has a number that is too long."))
-    if len(problems) > before:
-        return None
-    if not isinstance(data, dict):
-        problems.append(_problem(path, "is not a JSON object."))
-        return None
-    missing = [name for name in ("case", "signature") if not (isinstance(data.get(name), str) and data[name])]
-    problems += [_problem(path, f'needs a text "{name}".') for name in missing]
-    bad = data.get("bad")
-    if not (isinstance(bad, dict) and isinstance(bad.get("name"), str) and bad["name"]):
-        problems.append(_problem(path, 'needs "bad", an object with the "name" of the version that fails.'))
-    elif bad["name"] != LOCAL:
-        try:
-            parse_rev(bad["name"], ())
-        except BadInput as error:
-            problems.append(_problem(path, f'"bad": {error}.'))
-    return data if len(problems) == before else None
+    except ValidationError as error:
+        for mistake in error.errors(include_url=False):
+            place = ".".join(map(str, mistake["loc"]))
+            problems.append(_problem(path, f"{place}: {mistake['msg']}." if place else f"{mistake['msg']}."))
+    except BadInput as error:
+        problems.append(_problem(path, f'"bad": {error}.'))
+    else:
+        return record
+    return None
 
 
 def _read_case(path: Path, failure_names: Collection[str] | None, problems: list[Problem]) -> Case | None:
@@ -416,48 +419,65 @@ class ReplayState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
-    """A reproducer with its probes in the order asked. bad: the probe of the recorded version, None when not asked."""
+class ReplayedVersion:
+    """The result of a reproducer on one version."""
 
-    recorded: RecordedReproducer
-    probes: tuple[Probe, ...]
-    bad: Probe | None
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None}
+
+    toolchain: Revision
+    status: ReplayState
+    failure: Failure | None
+    reason: str | None
+    """Why it is untestable."""
+    seconds: float
+    cached: bool
+    cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A reproducer with its results, in the order in which the versions were named."""
+
+    JSON_PROPERTIES: ClassVar = ("status", "holds")
+
+    reproducer: str
+    """The folder."""
+    case: str
+    """The name of the original case."""
+    signature: str
+    bad: str | None
+    """The recorded version."""
+    versions: tuple[ReplayedVersion, ...]
 
     @property
     def status(self) -> ReplayState:
         """The result on the last version."""
-        return self.state(self.probes[-1])
+        return self.versions[-1].status
 
     @property
     def holds(self) -> bool | None:
         """Whether the recorded version still fails in the same way; None when it was not asked or is untestable."""
-        state = self.state(self.bad) if self.bad else ReplayState.UNTESTABLE
-        return None if state is ReplayState.UNTESTABLE else state is ReplayState.REPRODUCES
+        states = [version.status for version in self.versions if version.toolchain.name == self.bad]
+        return None if states in ([], [ReplayState.UNTESTABLE]) else states == [ReplayState.REPRODUCES]
 
     @property
     def tested(self) -> bool:
         """Whether the recorded version was testable or, when it was not asked, any version."""
-        asked = (self.bad,) if self.bad else self.probes
-        return any(self.state(probe) is not ReplayState.UNTESTABLE for probe in asked)
+        asked = [version for version in self.versions if version.toolchain.name == self.bad] or self.versions
+        return any(version.status is not ReplayState.UNTESTABLE for version in asked)
 
-    def state(self, probe: Probe) -> ReplayState:
-        """Return the result on one of the versions."""
-        match probe.outcome:
-            case _ if self.recorded.measured:
-                return ReplayState.UNTESTABLE
-            case Compiled():
-                return ReplayState.FIXED
-            case Failed(failure=failure):
-                same = failure.signature == self.recorded.signature
-                return ReplayState.REPRODUCES if same else ReplayState.CHANGED
-            case Untestable():
-                return ReplayState.UNTESTABLE
 
-    def reason(self, probe: Probe) -> str | None:
-        """Return why a version is untestable; None when it is testable."""
-        if isinstance(probe.outcome, Untestable):
-            return probe.outcome.reason
-        return "it records a number that grew, and that is not measured again" if self.recorded.measured else None
+def _replayed(recorded: RecordedReproducer, probe: Probe) -> ReplayedVersion:
+    outcome = probe.outcome
+    failure = None if isinstance(outcome, Compiled) else outcome.failure
+    state, reason, cause = ReplayState.FIXED, None, None
+    if isinstance(outcome, Untestable):
+        state, reason, cause = ReplayState.UNTESTABLE, outcome.reason, outcome.cause
+    elif recorded.measured:
+        state, reason = ReplayState.UNTESTABLE, "it records a number that grew, and that is not measured again"
+    elif failure:
+        state = ReplayState.REPRODUCES if failure.signature == recorded.signature else ReplayState.CHANGED
+    return ReplayedVersion(probe.revision, state, failure, reason, probe.measured.seconds, probe.cached, cause)
 
 
 def replay(
@@ -483,8 +503,8 @@ def replay(
     # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
     probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(jobs, "replay")}
     replays = []
-    for reproducer in reproducers:
-        source = reproducer.case.source
-        own = {job.ref.revision.name: probes[source, job.ref.revision.name] for job in jobs if job.case.source == source}
-        replays.append(Replay(reproducer, tuple(own.values()), own.get(reproducer.bad or "")))
+    for one in reproducers:
+        own = [probes[one.case.source, job.ref.revision.name] for job in jobs if job.case.source == one.case.source]
+        versions = tuple(_replayed(one, probe) for probe in own)
+        replays.append(Replay(str(one.folder), one.original, one.signature, one.bad, versions))
     return tuple(replays)

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import TypeAdapter
 
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
 from triage.model.case import Case, Flag, Target
-from triage.model.outcome import Cause, Failure, Probe
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.program import Candidate
 from triage.toolchains.home import disk_errors, write_whole
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramSize:
-    """operations: pieces of the program, called `unit`; lines and bytes: of its text."""
+class SizeChange:
+    """A size before and after the reduction."""
 
-    operations: int
-    lines: int
-    bytes: int
-    unit: str = "operation"
+    before: int | None = None
+    after: int | None = None
 
-    def __str__(self) -> str:
-        return f"{self.operations} {self.unit}{'' if self.operations == 1 else 's'}"
+
+@dataclass(frozen=True, slots=True)
+class VersionResult:
+    """The result of the program on one version."""
+
+    version: str
+    commit: str | None
+    status: str
+    """passed, failed or untestable."""
+    signature: str | None
+    headline: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,41 +58,92 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A smaller program that fails as the original does."""
+    """A smaller program that fails as the original does, or the reason why there is none."""
 
-    case: Case
-    failure: Failure
-    bad: Revision
-    good: Revision | None
-    text: str
-    """The program."""
-    before: ProgramSize
-    after: ProgramSize
-    calls: int
-    """Compiles that were made, on both toolchains."""
-    cached: int
-    """Compiles that were answered from the cache."""
-    invalid: int
-    """Programs that did not verify and were not compiled."""
-    seconds: float
-    compile_seconds: float
-    """Summed over the compiles."""
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"small": None, "probes": None, "cause": None}
+    JSON_PROPERTIES: ClassVar = ("status", "recipe", "case", "compiler", "signature", "evidence", "tried")
+
+    small: Case
+    """The case with the smaller program; the original case when nothing was reduced."""
+    reason: str | None = None
+    """Why nothing was reduced."""
+    cause: Cause | None = None
+    """Set when the machine or the recipe is the reason."""
     probes: tuple[Probe, ...] = ()
-    """The result of the smaller program on every version tried."""
+    """The smaller program on every version tried; the original when nothing was reduced."""
+    failure: Failure | None = None
+    bad: Revision | None = None
+    good: Revision | None = None
+    """The revision that compiles the smaller program, if one was named."""
+    program: str | None = None
+    """What the compiler reads."""
+    operations: SizeChange = SizeChange()
+    unit: str = "operation"
+    """What `operations` counts: operation, node, statement or line."""
+    lines: SizeChange = SizeChange()
+    bytes: SizeChange = SizeChange()
+    oracle_calls: int = 0
+    """Compiles that were made, on both toolchains."""
+    cached: int = 0
+    """Compiles that were answered from the cache."""
+    invalid: int = 0
+    """Programs that did not verify and were not compiled."""
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+    """Summed over the compiles."""
     others: tuple[Failure, ...] = ()
     """Other failures that were found."""
     notes: tuple[str, ...] = ()
     changes: tuple[SettingChange, ...] = ()
+    reproducer: str | None = None
+    """The folder that was written."""
+
+    @property
+    def status(self) -> str:
+        return "reduced" if self.reason is None else "not-reproducible"
+
+    @property
+    def recipe(self) -> str:
+        return self.small.recipe
+
+    @property
+    def case(self) -> str:
+        return self.small.name
+
+    @property
+    def compiler(self) -> str:
+        return self.small.compiler
+
+    @property
+    def signature(self) -> str | None:
+        return self.failure.signature if self.failure else None
+
+    @property
+    def evidence(self) -> tuple[VersionResult, ...]:
+        """The smaller program on each version."""
+        return tuple(map(version_result, self.probes)) if self.reason is None else ()
+
+    @property
+    def tried(self) -> tuple[VersionResult, ...]:
+        """The original on each version, when nothing was reduced."""
+        return tuple(map(version_result, self.probes)) if self.reason else ()
+
+    @property
+    def size(self) -> str:
+        """The size of the smaller program: `3 operations`."""
+        return f"{self.operations.after} {self.unit}{'' if self.operations.after == 1 else 's'}"
 
 
-@dataclass(frozen=True, slots=True)
-class NotReproducible:
-    """Nothing was reduced. cause: set when the machine or the recipe is the reason; tried: the probes made."""
-
-    case: Case
-    reason: str
-    tried: Sequence[Probe] = ()
-    cause: Cause | None = None
+def version_result(probe: Probe) -> VersionResult:
+    """Return what is shown of a probe."""
+    name, commit = probe.revision.name, probe.revision.commit
+    match probe.outcome:
+        case Compiled():
+            return VersionResult(name, commit, "passed", None, None, None)
+        case Failed(failure=failure):
+            return VersionResult(name, commit, "failed", failure.signature, failure.headline, None)
+        case Untestable(reason=reason):
+            return VersionResult(name, commit, "untestable", None, None, reason)
 
 
 def setting_changes(original: Case, reduced: Case) -> tuple[SettingChange, ...]:

@@ -28,8 +28,8 @@ from triage.reduce.frontends.python import PythonFrontend
 from triage.reduce.frontends.syntax_tree import parse_program
 from triage.reduce.frontends.text import TextFrontend
 from triage.reduce.interestingness import GrowthOracle, InterestingnessTest, Oracle, line_of
-from triage.reduce.program import Candidate, Document, settings_of
-from triage.reduce.result import NotReproducible, ProgramSize, Reduction, ReductionFolder, setting_changes
+from triage.reduce.program import Candidate, settings_of
+from triage.reduce.result import Reduction, ReductionFolder, SizeChange, setting_changes
 from triage.reduce.run_oracle import RunOracle
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -87,7 +87,7 @@ class ReductionRequest:
     """The case fails on the good toolchain too, in another way, as candidates may."""
 
 
-def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduction | NotReproducible:
+def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduction:
     """Reduce a case. The best program is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
     request = replace(request, match=partial(_match_of, request.match))
@@ -98,16 +98,16 @@ def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduction | N
         start = metric_baseline(runner.prober, request.case, bad, good, metric)
     else:
         start = baseline(runner, request.case, bad, good, request.match, request.repeats, changed=request.changed)
-    if isinstance(start, NotReproducible):
+    if isinstance(start, Reduction):
         return start
     if start.failure.stage is Stage.COMPILE:
         request = replace(request, case=replace(request.case, run=None))
     elif start.metric is None and not references_for(runner, request, good):
-        return NotReproducible(request.case, _NO_REFERENCE, start.probes)
+        return Reduction(request.case, _NO_REFERENCE, probes=start.probes)
     with ExitStack() as stack:
         reducer = _Reducer(runner, request, bad, good, start, stack)
         opened = reducer.open()
-        if isinstance(opened, NotReproducible):
+        if isinstance(opened, Reduction):
             return opened
         original, candidate, line = opened
         candidate = run_pass(candidate, reducer.test, reducer.frontend.approach(line))
@@ -198,7 +198,7 @@ class _Reducer:
         self.test = InterestingnessTest(self.oracle, self.frontend.valid, self.folder.save, jobs, task)
         stack.callback(self.test.close)
 
-    def open(self) -> tuple[Candidate, Candidate, int | None] | NotReproducible:
+    def open(self) -> tuple[Candidate, Candidate, int | None] | Reduction:
         """Return the original, the program to start from and the line of the original that the compiler points to (None when
         it starts from a saved program).
         """
@@ -232,9 +232,9 @@ class _Reducer:
                 self.oracle.keep_operation(found)
                 return found, found, line_of(self.start.failure)
             why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
-        return NotReproducible(self.request.case, why, self.start.probes)
+        return Reduction(self.request.case, why, probes=self.start.probes)
 
-    def finish(self, original: Candidate, candidate: Candidate, started: float) -> Reduction | NotReproducible:
+    def finish(self, original: Candidate, candidate: Candidate, started: float) -> Reduction:
         """Probe the program on every version, in each form that can be written.
 
         The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.
@@ -258,23 +258,25 @@ class _Reducer:
                     break
         if not forms:
             why = "the reduced program does not fail in the same way when it is probed in full"
-            return NotReproducible(asked, why, self.start.probes)
+            return Reduction(asked, why, probes=self.start.probes)
         _, content, probes, failure = min(forms, key=lambda form: form[0])  # of equal ones the most readable
-        tally = self.oracle.tally
+        tally, was, now = self.oracle.tally, original.document, candidate.document
         return Reduction(
-            case=replace(case, name=asked.name),
+            small=replace(case, name=asked.name),
+            probes=probes,
             failure=failure,
             bad=self.bad.revision,
             good=self.oracle.good.revision if self.oracle.good and not self.start.changed else None,  # that compiles it
-            text=content.decode("utf-8", "replace"),
-            before=_size(original.document, original.document.content),
-            after=_size(candidate.document, content),
-            calls=tally.calls,
+            program=content.decode("utf-8", "replace"),
+            operations=SizeChange(was.size, now.size),
+            unit=now.unit,
+            lines=SizeChange(_lines(was.content), _lines(content)),
+            bytes=SizeChange(len(was.content), len(content)),
+            oracle_calls=tally.calls,
             cached=tally.cached,
             invalid=self.test.invalid,
-            seconds=time.monotonic() - started,
-            compile_seconds=tally.seconds,
-            probes=probes,
+            seconds=round(time.monotonic() - started, 2),
+            compile_seconds=round(tally.seconds, 2),
             others=tuple(tally.others.values()),
             notes=(*self.start.notes, *self.notes, *self.oracle.notes),
             changes=setting_changes(asked, case),
@@ -309,5 +311,5 @@ class _Reducer:
         return outcome.failure if same else None
 
 
-def _size(document: Document, content: bytes) -> ProgramSize:
-    return ProgramSize(document.size, content.rstrip(b"\n").count(b"\n") + 1, len(content), document.unit)
+def _lines(content: bytes) -> int:
+    return content.rstrip(b"\n").count(b"\n") + 1

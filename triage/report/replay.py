@@ -1,122 +1,58 @@
-"""Report of `triage replay`: text and JSON."""
+"""Report of `triage replay`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from triage.model.outcome import Failed, Probe
-from triage.model.revision import Revision
-from triage.reduce.reproducer import Replay, ReplayState
+from triage.reduce.reproducer import Replay, ReplayedVersion, ReplayState
+from triage.report.document import Block, Document, Inline, Paragraph, Span, Style, Table
 from triage.report.elements import failure_text
-from triage.report.registry import Report
-from triage.report.shapes import FailureShape, Shape, failure_in
+from triage.report.registry import DocumentReport
 
-_STYLES = {
-    ReplayState.REPRODUCES: "cyan",
-    ReplayState.FIXED: "bold green",
-    ReplayState.CHANGED: "magenta",
-    ReplayState.UNTESTABLE: "yellow",
+_STYLES: dict[ReplayState, Style] = {
+    ReplayState.REPRODUCES: "plain",
+    ReplayState.FIXED: "good",
+    ReplayState.CHANGED: "bad",
+    ReplayState.UNTESTABLE: "warning",
 }
 
 
 @dataclass(frozen=True)
-class ReplayedVersionShape(Shape):
-    """The result of a reproducer on one version."""
-
-    toolchain: Revision
-    status: str
-    failure: FailureShape | None
-    reason: str | None
-    seconds: float
-    cached: bool
-
-
-@dataclass(frozen=True)
-class ReplayedShape(Shape):
-    """A reproducer with its results. `holds`: whether the recorded version `bad` still fails in the same way."""
-
-    reproducer: str
-    case: str
-    signature: str
-    bad: str | None
-    status: str
-    holds: bool | None
-    versions: list[ReplayedVersionShape]
-
-
-@dataclass(frozen=True)
-class ReplayShape(Shape):
-    """JSON of `triage replay`."""
-
-    reproducers: list[ReplayedShape]
-
-
-@dataclass(frozen=True)
-class ReplayReport(Report):
+class Replays:
     """Reproducers that were compiled again."""
 
-    replays: Sequence[Replay]
+    reproducers: Sequence[Replay]
 
-    def shape(self) -> ReplayShape:
-        return ReplayShape([_replayed(replay) for replay in self.replays])
 
-    def blocks(self) -> Iterable[RenderableType]:
-        table = Table.grid(padding=(0, 2))
-        for _ in range(3):
-            table.add_column(overflow="fold")
-        for replay in self.replays:
-            status = Text(replay.status.value.upper(), style=_STYLES[replay.status])
-            table.add_row(status, Text(str(replay.recorded.folder)), _versions(replay))
-        yield table
-        for replay in self.replays:
+@dataclass(frozen=True)
+class ReplayReport(DocumentReport):
+    """Reproducers that were compiled again."""
+
+    result: Replays
+
+    def document(self) -> Document:
+        rows: list[list[Inline]] = [
+            [Span(replay.status.value.upper(), _STYLES[replay.status]), replay.reproducer, _versions(replay.versions)]
+            for replay in self.result.reproducers
+        ]
+        blocks: list[Block] = [Table(("result", "reproducer", "versions"), rows)]
+        for replay in self.result.reproducers:
             if replay.holds is False:
-                yield Text(f"{replay.recorded.folder} no longer fails as recorded on {replay.recorded.bad}", style="bold red")
-            for probe in replay.probes:
-                if (explanation := _explanation(replay, probe)) is not None:
-                    yield Text(f"{replay.recorded.folder} on {probe.revision.name}: {explanation}")
-        counts = Counter(replay.status for replay in self.replays)
-        yield Text("\n" + ", ".join(f"{counts[state]} {state.value}" for state in ReplayState if counts[state]))
+                blocks.append(Paragraph(Span(f"{replay.reproducer} no longer fails as recorded on {replay.bad}", "bad")))
+            for version in replay.versions:
+                failure = version.failure if version.status is ReplayState.CHANGED else None
+                if why := failure_text(failure) if failure else version.reason:
+                    blocks.append(Paragraph(f"{replay.reproducer} on {version.toolchain.name}: {why}"))
+        counts = Counter(replay.status for replay in self.result.reproducers)
+        blocks.append(Paragraph(", ".join(f"{counts[state]} {state.value}" for state in ReplayState if counts[state])))
+        return Document("Reproducers", blocks)
 
 
-def _replayed(replay: Replay) -> ReplayedShape:
-    recorded = replay.recorded
-    return ReplayedShape(
-        reproducer=str(recorded.folder),
-        case=recorded.original,
-        signature=recorded.signature,
-        bad=recorded.bad,
-        status=replay.status.value,
-        holds=replay.holds,
-        versions=[
-            ReplayedVersionShape(
-                toolchain=probe.revision,
-                status=replay.state(probe).value,
-                failure=failure_in(probe.outcome),
-                reason=replay.reason(probe),
-                seconds=probe.measured.seconds,
-                cached=probe.cached,
-            )
-            for probe in replay.probes
-        ],
-    )
-
-
-def _versions(replay: Replay) -> Text:
-    text = Text()
-    for number, probe in enumerate(replay.probes):
-        state = replay.state(probe)
-        text.append(", " if number else "").append(f"{probe.revision.name} {state.value}", style=_STYLES[state])
-    return text
-
-
-def _explanation(replay: Replay, probe: Probe) -> str | None:
-    """The other failure of a version, or why it is untestable."""
-    if isinstance(probe.outcome, Failed) and replay.state(probe) is ReplayState.CHANGED:
-        return failure_text(probe.outcome.failure)
-    return replay.reason(probe)
+def _versions(versions: Sequence[ReplayedVersion]) -> list[Span]:
+    spans = []
+    for number, version in enumerate(versions):
+        comma = ", " if number else ""
+        spans.append(Span(f"{comma}{version.toolchain.name} {version.status.value}", _STYLES[version.status]))
+    return spans

@@ -7,11 +7,9 @@ import re
 import shlex
 import shutil
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triage.bisect.history import plain_status
 from triage.compilers.base import RULES_FILE, StandaloneCompile
 from triage.compilers.registry import family_of
 from triage.config.values import yaml_text
@@ -19,14 +17,12 @@ from triage.execution.judge import rules_of
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Limits, Stage
+from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
-from triage.model.revision import Revision
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
-from triage.reduce.result import Reduction, SettingChange
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates
 from triage.report.printable import printable
-from triage.report.shapes import FailureShape, Shape, as_json, failure_shape, reason_in
 from triage.toolchains.home import disk_errors
 
 ISSUE = "issue.md"
@@ -38,61 +34,6 @@ _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # YAML reads these only as strings
 _MOST_PASTED = 40_000  # characters; GitHub accepts issues of 65536
-
-
-@dataclass(frozen=True)
-class SizeChangeShape(Shape):
-    """A size before and after the reduction."""
-
-    before: int | None = None
-    after: int | None = None
-
-
-@dataclass(frozen=True)
-class EvidenceShape(Shape):
-    """The result of the reduced program on one version."""
-
-    version: str
-    commit: str | None
-    status: str
-    signature: str | None
-    headline: str | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class OtherFailureSummary(Shape):
-    """A failure found during the reduction."""
-
-    signature: str
-    headline: str
-
-
-@dataclass(frozen=True)
-class RecordShape(Shape):
-    """JSON of `reproducer.json`."""
-
-    recipe: str
-    case: str
-    compiler: str
-    signature: str
-    failure: FailureShape
-    bad: Revision
-    good: Revision | None
-    versions: dict[str, str | None]
-    command: list[str]
-    evidence: list[EvidenceShape]
-    operations: SizeChangeShape
-    lines: SizeChangeShape
-    bytes: SizeChangeShape
-    oracle_calls: int
-    cached: int
-    invalid: int
-    seconds: float
-    compile_seconds: float
-    others: list[OtherFailureSummary]
-    notes: list[str]
-    changes: list[SettingChange]
 
 
 def folder_for(out: Path, case: Case) -> Path:
@@ -107,7 +48,7 @@ def folder_for(out: Path, case: Case) -> Path:
 
 def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
     """Write the folder below `out`, replacing an older one of the same case in one step. Returns its path."""
-    folder = folder_for(out, reproducer.reduced.case)
+    folder = folder_for(out, reproducer.case)
     with disk_errors(f"write the reproducer to {folder}"):
         write_folder(folder, reproducer_files(reproducer), executable=[_SCRIPT])
     return folder
@@ -117,20 +58,20 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     """Return the files of the folder by name. No text contains a local path or a time."""
     templates, pages_in_markdown = plain_templates(), markdown_templates()
     templates.filters["scalar"] = lambda text: json.dumps(str(text), ensure_ascii=False)
-    reduced, failure = reproducer.reduced, reproducer.failure
-    span = span_around(reproducer.probes, reproducer.bad, failure.signature)
+    case, failure, probes = reproducer.case, reproducer.failure, reproducer.reduction.probes
+    span = span_around(probes, reproducer.bad, failure.signature)
     shared: dict[str, Any] = {
         "reproducer": reproducer,
-        "case": reduced.case,
+        "case": case,
         "failure": failure,
         "bad": reproducer.bad.revision,
         "measured": failure.failure_class == METRIC,
         "wrong": _WRONG.get(failure.stage),
         "headline": headline_text(failure, 400),
     }
-    family = family_of(reduced.case)
+    family = family_of(case)
     compile_ = StandaloneCompile(
-        case=reduced.case,
+        case=case,
         source=reproducer.source,
         program=reproducer.program,
         options=reproducer.options,
@@ -152,7 +93,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "scripts": scripts,
         "noun": family.noun,
         "numbers": numbers_text(failure),
-        "good": reproducer.good,
+        "good": reproducer.reduction.good,
         "span": span_text(span),
         "text": reproducer.text if len(reproducer.text) <= _MOST_PASTED else None,
         "language": _LANGUAGES.get(Path(reproducer.source).suffix, ""),
@@ -162,29 +103,29 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     }
     pages: dict[str, dict[str, Any]] = {
         RECIPE: {
-            "keys": family.recipe_keys(reduced.case),
-            "target": _target(reduced.case.target),
-            "flags": [_flag(flag) for flag in reduced.case.flags],
-            "memory": _size(reduced.case.limits.memory),
-            "output": reduced.case.limits.output != Limits().output and _size(reduced.case.limits.output),
-            "env": _env(reduced.case),
+            "keys": family.recipe_keys(case),
+            "target": _target(case.target),
+            "flags": [_flag(flag) for flag in case.flags],
+            "memory": _size(case.limits.memory),
+            "output": case.limits.output != Limits().output and _size(case.limits.output),
+            "env": _env(case),
             # A recipe cannot expect that a number grew.
-            "expect": [window for window in expectations(reproducer.probes) if window.failure != METRIC],
+            "expect": [window for window in expectations(probes) if window.failure != METRIC],
         },
         _SCRIPT: {
             "call": call,
-            "seconds": _has_ending(reproducer, Ending.TIMED_OUT) and round(reduced.case.limits.timeout),
-            "kilobytes": _has_ending(reproducer, Ending.OVER_MEMORY) and reduced.case.limits.memory >> 10,
-            "blocks": _has_ending(reproducer, Ending.OVER_OUTPUT) and reduced.case.limits.output >> 9,
-            "exports": [shlex.join(["export", f"{name}={value}"]) for name, value in reduced.case.env if value is not None],
+            "seconds": _has_ending(reproducer, Ending.TIMED_OUT) and round(case.limits.timeout),
+            "kilobytes": _has_ending(reproducer, Ending.OVER_MEMORY) and case.limits.memory >> 10,
+            "blocks": _has_ending(reproducer, Ending.OVER_OUTPUT) and case.limits.output >> 9,
+            "exports": [shlex.join(["export", f"{name}={value}"]) for name, value in case.env if value is not None],
         },
         "README.md": readme,
-        ISSUE: {**readme, "form": family.issue_form, "target": _target(reduced.case.target)},
+        ISSUE: {**readme, "form": family.issue_form, "target": _target(case.target)},
     }
     for name, words in pages.items():
         environment = pages_in_markdown if name.endswith(".md") else templates
         files[name] = environment.get_template(f"reproducer/{name}.j2").render(**shared, **words)
-    files[RECORD] = json.dumps(as_json(_record(reproducer, span, call.words)), indent=2, ensure_ascii=False) + "\n"
+    files[RECORD] = _record(reproducer, span, call.words)
     return files
 
 
@@ -206,57 +147,15 @@ def span_text(span: VersionSpan) -> str:
     return ", ".join(parts)
 
 
-def size_change(reduced: Reduction, measure: str) -> SizeChangeShape:
-    """Return one measure of the program (operations, lines or bytes) before and after."""
-    return SizeChangeShape(getattr(reduced.before, measure), getattr(reduced.after, measure))
-
-
-def evidence_shape(probe: Probe) -> EvidenceShape:
-    """Return the result of one version."""
-    failure = None if isinstance(probe.outcome, Compiled) else probe.outcome.failure
-    return EvidenceShape(
-        version=probe.revision.name,
-        commit=probe.revision.commit,
-        status=plain_status(probe.outcome),
-        signature=failure.signature if failure else None,
-        headline=failure.headline if failure else None,
-        reason=reason_in(probe.outcome),
-    )
-
-
-def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -> RecordShape:
-    reduced = reproducer.reduced
-    return RecordShape(
-        recipe=reduced.case.recipe,
-        case=reduced.case.name,
-        compiler=reduced.case.compiler,
-        signature=reproducer.failure.signature,
-        failure=failure_shape(reproducer.failure),
-        bad=reproducer.bad.revision,
-        good=reproducer.good,
-        versions={
-            name: probe.revision.name if probe else None
-            for name, probe in (
-                ("last_good", span.last_good),
-                ("first_bad", span.first_bad),
-                ("last_bad", span.last_bad),
-                ("first_good", span.first_good),
-            )
-        },
-        command=list(command),
-        evidence=[evidence_shape(probe) for probe in reproducer.probes],
-        operations=size_change(reduced, "operations"),
-        lines=size_change(reduced, "lines"),
-        bytes=size_change(reduced, "bytes"),
-        oracle_calls=reduced.calls,
-        cached=reduced.cached,
-        invalid=reduced.invalid,
-        seconds=round(reduced.seconds, 1),
-        compile_seconds=round(reduced.compile_seconds, 1),
-        others=[OtherFailureSummary(other.signature, other.headline) for other in reduced.others],
-        notes=list(reduced.notes),
-        changes=list(reduced.changes),
-    )
+def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -> str:
+    """The text of `reproducer.json`: the reduction without what the other files hold."""
+    record = as_json(reproducer.reduction)
+    for key in ("program", "reproducer", "reason", "tried"):
+        del record[key]
+    ends = {"last_good": span.last_good, "first_bad": span.first_bad, "last_bad": span.last_bad, "first_good": span.first_good}
+    record["versions"] = {name: probe.revision.name if probe else None for name, probe in ends.items()}
+    record["command"] = list(command)
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 
 def _result(probe: Probe) -> str:
@@ -271,7 +170,7 @@ def _result(probe: Probe) -> str:
 
 def _has_ending(reproducer: Reproducer, ending: Ending) -> bool:
     """Whether the failure's class describes processes that end like this."""
-    rule = rules_of(reproducer.reduced.case).by_name.get(reproducer.failure.failure_class)
+    rule = rules_of(reproducer.case).by_name.get(reproducer.failure.failure_class)
     return rule is not None and ending in rule.endings
 
 
