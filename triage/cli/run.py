@@ -37,6 +37,7 @@ def run(
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     fresh: FreshOption = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Show the cases that pass everywhere, too.")] = False,
     dry_run: DryRunOption = False,
     output: Annotated[str, format_option(RunReport)] = "text",
 ) -> Exit:
@@ -67,6 +68,6 @@ def run(
     for family_cases, refs in selections:
         names = [ref.revision.name for ref in refs]
         families.append((names, [(case.name, [probes[case.name, name] for name in names]) for case in family_cases]))
-    report = RunReport(families)
+    report = RunReport(families, show_all)
     write_report(report, output)
     return exit_for_probes(report.probes)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from triage.execution.benchmark import BenchmarkResult, Configuration, Series
 from triage.execution.statistics import CONFIDENCE, Pace
 from triage.model.revision import Revision
+from triage.report.document import Block, Document, Inline, Paragraph, Span, Style, Table
 from triage.report.elements import plural
-from triage.report.registry import MarkdownReport
+from triage.report.registry import DocumentReport
 from triage.report.shapes import Shape
 
-if TYPE_CHECKING:
-    from triage.report.markdown import Markdown
-
-_STYLES = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.SAME: "", Pace.NOISY: "yellow"}
+_STYLES: dict[Pace, Style] = {Pace.SLOWER: "bad", Pace.FASTER: "good", Pace.SAME: "plain", Pace.NOISY: "warning"}
 _FACTS = ("dispatches", "size", "peak memory")
 _PARTIAL = "Partial: the measurement was interrupted."
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -71,7 +64,7 @@ class BenchmarkShape(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkReport(MarkdownReport):
+class BenchmarkReport(DocumentReport):
     """Times of configurations side by side."""
 
     result: BenchmarkResult
@@ -87,46 +80,22 @@ class BenchmarkReport(MarkdownReport):
         ]
         return BenchmarkShape(baseline, result.threshold, CONFIDENCE, rows, sizes, result.seconds, result.stopped)
 
-    def blocks(self) -> Iterable[RenderableType]:
+    def document(self) -> Document:
         """Show a row for each configuration and a column for each function, then what the verdicts mean."""
         result = self.result
-        if result.stopped:
-            yield Text(_PARTIAL, style="bold yellow")
-        table = Table(box=None, padding=(0, 3, 0, 0), show_edge=False)
-        table.add_column("configuration", no_wrap=True)
-        for function in result.functions:
-            table.add_column(function)
-        for name in _FACTS:
-            table.add_column(name, justify="right", no_wrap=True)
-        for configuration in result.configurations:
-            cells = [_cell(result, result.of(configuration, function)) for function in result.functions]
-            table.add_row(configuration.name, *cells, *_facts(result, configuration))
-        yield table
-        yield from (Text(line, style="yellow") for line in self._reasons())
-        yield Text(f"\n{self._legend()}", style="dim")
-
-    def markdown(self) -> Markdown:
-        from triage.report.markdown import render_markdown
-
-        result = self.result
-        rows = [
-            (
+        rows: list[list[Inline]] = [
+            [
                 configuration.name,
-                [
-                    *(_cell(result, result.of(configuration, function)).plain for function in result.functions),
-                    *_facts(result, configuration),
-                ],
-            )
+                *(_cell(result, result.of(configuration, function)) for function in result.functions),
+                *_facts(result, configuration),
+            ]
             for configuration in result.configurations
         ]
-        return render_markdown(
-            "benchmark.md.j2",
-            names=(*result.functions, *_FACTS),
-            rows=rows,
-            partial=_PARTIAL if result.stopped else "",
-            reasons=list(self._reasons()),
-            legend=self._legend(),
-        )
+        blocks: list[Block] = [Paragraph(Span(_PARTIAL, "warning"))] if result.stopped else []
+        blocks.append(Table(["configuration", *result.functions, *_FACTS], rows))
+        blocks += [Paragraph(Span(line, "warning")) for line in self._reasons()]
+        blocks.append(Paragraph(Span(self._legend(), "dim")))
+        return Document("Run times", blocks)
 
     def _reasons(self) -> Iterator[str]:
         """Yield why cells are empty, once for each reason of a row."""
@@ -170,13 +139,13 @@ def _is_baseline(result: BenchmarkResult, series: Series) -> bool:
     return series.configuration == result.baseline
 
 
-def _cell(result: BenchmarkResult, series: Series | None) -> Text:
+def _cell(result: BenchmarkResult, series: Series | None) -> Span:
     if series is None or series.median is None:
-        return Text("-")
+        return Span("-")
     text = time_text(series.median)
     if (compared := series.comparison) is None:
-        return Text(f"{text}  baseline" if _is_baseline(result, series) else text)
-    return Text(f"{text}  {compared} {compared.pace}", style=_STYLES[compared.pace])
+        return Span(f"{text}  baseline" if _is_baseline(result, series) else text)
+    return Span(f"{text}  {compared} {compared.pace}", _STYLES[compared.pace])
 
 
 def _facts(result: BenchmarkResult, configuration: Configuration) -> tuple[str, ...]:

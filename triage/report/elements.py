@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Status, Untestable
 from triage.model.revision import Revision
+from triage.report.document import Block, Code, Facts, Inline, Paragraph, Span
 
-STATUS_STYLES = {
+STATUS_STYLES = {  # of a terminal
     Status.PASSED: "green",
     Status.FAILED: "bold red",
     Status.UNTESTABLE: "yellow",
@@ -95,28 +96,31 @@ def facts_table(facts: Iterable[tuple[str, str | Text]]) -> RenderableType:
     return Padding(table, (0, 0, 0, 2))
 
 
-def failure_block(failure: Failure, source: Path | None = None, compiler: str | None = None) -> RenderableType:
-    """Return one failure with its explanation, numbers, remedies and the source line it points at.
+def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None) -> list[Block]:
+    """Return one failure in one line, then only what the line lacks, what helps, and the source line it points at.
 
     Args:
         failure: The failure.
         source: The input, for the source line.
         compiler: The compiler family; None shows the remedies of all families.
     """
-    facts: list[tuple[str, str]] = []
-    if failure.explanation:
-        facts.append(("what", failure.explanation))
-    if failure.details:
-        facts.append(("numbers", numbers_text(failure)))
+    facts: list[tuple[str, Inline]] = []
+    headline = headline_text(failure, 400)
+    missing = {name: value for name, value in failure.details.items() if str(value) not in headline and len(str(value)) <= 40}
+    if missing:
+        facts.append(
+            ("numbers", ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in missing.items()))
+        )
     where = ", ".join(part for part in (failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
     if where:
         facts.append(("where", where))
     facts += [("" if number else "helps", text) for number, text in enumerate(failure.advice(compiler))]
-    lines: list[RenderableType] = [Text.assemble((failure.failure_class, "bold red"), "  ", headline_text(failure, 400))]
-    lines.append(facts_table(facts))
+    blocks: list[Block] = [Paragraph([Span(failure.failure_class, "bad"), f"  {headline}"])]
+    if facts:
+        blocks.append(Facts(facts))
     if (excerpt := _source_excerpt(failure, source)) is not None:
-        lines.append(Padding(Text(excerpt, style="dim"), (0, 0, 0, 2)))
-    return Group(*lines)
+        blocks.append(Code(excerpt))
+    return blocks
 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:

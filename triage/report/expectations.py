@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from rich.console import RenderableType
-from rich.text import Text
 
 from triage.model.revision import Revision
 from triage.recipes.observed import ExpectationChange, UpdatedFile
+from triage.report.document import Block, Bullets, Code, Document, Heading, Paragraph, Span
 from triage.report.elements import plural
-from triage.report.registry import Report
+from triage.report.registry import DocumentReport
 from triage.report.shapes import Shape
 
 
@@ -43,7 +41,7 @@ class UpdateShape(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateReport(Report):
+class UpdateReport(DocumentReport):
     """Files with known failures as a toolchain's results change them. doubtful: cases that decide nothing, with the reason."""
 
     toolchain: Revision
@@ -60,21 +58,21 @@ class UpdateReport(Report):
         files = [UpdatedFileShape(str(file.path), file.changes, "\n".join(file.diff())) for file in self.files]
         return UpdateShape(self.toolchain, files, [LeftCaseShape(*entry) for entry in self.left], not self.dry_run)
 
-    def blocks(self) -> Iterable[RenderableType]:
+    def document(self) -> Document:
         """Show the diff or each change, then the cases that were left, then a count."""
+        blocks: list[Block] = []
         for file in self.files:
             if self.dry_run:
-                yield from (Text(line, style=_STYLES.get(line[:1], "")) for line in file.diff())
+                blocks.append(Code("\n".join(file.diff()), "diff"))
             elif file.changes:
-                yield Text(str(file.path), style="underline")
-                yield from (
-                    Text(f"  {change.case}: {change.before or 'no entry'} -> {change.after or 'no entry'}")
-                    for change in file.changes
+                blocks.append(Heading(str(file.path)))
+                blocks.append(
+                    Bullets(
+                        [f"{each.case}: {each.before or 'no entry'} -> {each.after or 'no entry'}" for each in file.changes]
+                    )
                 )
-        yield from (Text(f"left as it is: {case}: {reason}", style="yellow") for case, reason in self.left)
+        blocks += [Paragraph(Span(f"left as it is: {case}: {reason}", "warning")) for case, reason in self.left]
         changed = sum(len(file.changes) for file in self.files)
         verb = "would change" if self.dry_run else "changed"
-        yield Text(f"{plural(changed, 'known failure')} {verb} by {self.toolchain.name}")
-
-
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+        blocks.append(Paragraph(f"{plural(changed, 'known failure')} {verb} by {self.toolchain.name}"))
+        return Document("Known failures", blocks)

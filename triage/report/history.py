@@ -13,10 +13,12 @@ from triage.git_history import Branch
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
 from triage.report.branches import BranchShape, branch_facts, branch_shape
+from triage.report.document import Document
 from triage.report.elements import facts_table, failure_text, plural
 from triage.report.registry import Report
-from triage.report.runs import CaseGrid, GridRow
+from triage.report.runs import GridRow, grid
 from triage.report.shapes import FailureShape, Shape, failure_in, reason_in
+from triage.report.terminal import terminal
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class HistoryReport(Report):
             for history in histories:
                 probed = {probe.revision.name: probe for probe in history.probes}
                 rows.append((history.case.name, [probed.get(version) for version in versions]))
-            yield CaseGrid(rows, versions)
+            yield from terminal(Document("", grid(rows, versions)))
             for history in histories:
                 changes = (*history.changes, *history.failure_changes)
                 failures = [state for state in history.states if isinstance(state.first.outcome, Failed)]

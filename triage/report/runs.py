@@ -1,42 +1,28 @@
-"""Reports of `triage run` and `triage classify`, and the grid of cases by versions."""
+"""Reports of `triage run` and `triage classify`, and the table of cases by versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from zlib import crc32
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from triage.execution.judge import status_of
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Status, Untestable
-from triage.report.elements import STATUS_STYLES, failure_block, failure_text, plural
-from triage.report.registry import Report, SuiteCase, SuiteReport
-from triage.report.shapes import (
-    FailureShape,
-    ProbeShape,
-    Shape,
-    failure_shape,
-    probe_shape,
-)
+from triage.model.case import Case
+from triage.model.outcome import FAILING, Compiled, Failed, Failure, Probe, Status, Untestable
+from triage.report.document import Block, Document, Facts, Heading, Inline, Paragraph, Span, Style, Table
+from triage.report.elements import failure_blocks, failure_text, plural
+from triage.report.registry import DocumentReport, SuiteCase, SuiteReport
+from triage.report.shapes import FailureShape, ProbeShape, Shape, failure_shape, probe_shape
 
-_CRASHES = ("segfault", "assertion", "llvm-error")
-_LETTERS = {"timeout": "T", "out-of-memory": "M"} | dict.fromkeys(_CRASHES, "C")
-_PALETTE = (
-    "red",
-    "magenta",
-    "bright_red",
-    "dark_orange",
-    "blue",
-    "cyan",
-    "bright_magenta",
-    "gold3",
-    "purple",
-    "deep_pink3",
-)
+STYLES: dict[Status, Style] = {
+    Status.PASSED: "good",
+    Status.FAILED: "bad",
+    Status.UNTESTABLE: "warning",
+    Status.XFAIL: "dim",
+    Status.XPASS: "warning",
+}
+_LETTERS = {"timeout": "T", "out-of-memory": "M"} | dict.fromkeys(("segfault", "assertion", "llvm-error"), "C")
 _LEGEND = "P passed  F failed  C crashed  T timed out  M out of memory  U untestable  X unexpected pass  . not probed"
+_WORDS_FIT = 4  # versions next to each other that leave room for words
 
 GridRow = tuple[str, Sequence[Probe | None]]
 
@@ -49,10 +35,12 @@ class RunShape(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport(SuiteReport):
+class RunReport(DocumentReport, SuiteReport):
     """The results of `triage run`: for each compiler family, its versions and a row of probes for each case."""
 
     families: Sequence[tuple[Sequence[str], Sequence[GridRow]]]
+    show_all: bool = False
+    """Show the cases that pass everywhere, too, instead of their number."""
 
     @property
     def probes(self) -> list[Probe]:
@@ -62,26 +50,32 @@ class RunReport(SuiteReport):
     def shape(self) -> RunShape:
         return RunShape([probe_shape(probe) for probe in self.probes])
 
-    def blocks(self) -> Iterable[RenderableType]:
-        """Show a line for each result, each distinct failure once, then the counts."""
+    def document(self) -> Document:
+        """Show a row for each case, what fails and differs first, then each distinct failure once and the counts."""
+        blocks: list[Block] = []
         for versions, rows in self.families:
-            if len(versions) > 2:
-                yield CaseGrid(rows, versions)
-        probes = self.probes
-        table = Table.grid(padding=(0, 2))
-        for _ in range(5):
-            table.add_column(overflow="fold")
-        for probe in probes:
-            status = status_of(probe)
-            cost = "cached" if probe.cached else f"{probe.measured.seconds:.1f} s  {probe.measured.peak_rss_mb:.0f} MiB"
-            word = Text(status.value.upper(), style=STATUS_STYLES[status])
-            table.add_row(word, Text(probe.case.name), probe.revision.name, _brief(probe), cost)
-        yield table
-        yield from _distinct_failures(probes)
-        yield _count(probes)
+            plain = [] if self.show_all or len(rows) == 1 else [row for row in rows if _passes(row[1])]
+            shown = sorted((row for row in rows if row not in plain), key=lambda row: not _fails(row[1]))
+            if shown:
+                blocks += grid(shown, versions) if len(versions) > _WORDS_FIT else [_table(shown, versions)]
+            if plain:
+                where = f"pass on {' and '.join(versions)}" if len(versions) <= 2 else f"pass on all {len(versions)} toolchains"
+                blocks.append(Paragraph(Span(f"{plural(len(plain), 'case')} {where}; --all shows them", "dim")))
+        blocks += _distinct_failures(self.probes)
+        blocks.append(Paragraph(_count(self.probes)))
+        return Document("Results", blocks)
 
     def suite(self) -> tuple[str, Iterable[SuiteCase]]:
         return "triage run", map(_suite_case, self.probes)
+
+
+def _passes(probes: Sequence[Probe | None]) -> bool:
+    """Return whether nothing about a case is worth a line: it passes everywhere and without a warning."""
+    return all(probe and probe.outcome == Compiled() and status_of(probe) is Status.PASSED for probe in probes)
+
+
+def _fails(probes: Sequence[Probe | None]) -> bool:
+    return any(probe and status_of(probe) is Status.FAILED for probe in probes)
 
 
 def _suite_case(probe: Probe) -> SuiteCase:
@@ -97,36 +91,101 @@ def _suite_case(probe: Probe) -> SuiteCase:
     return SuiteCase(name, group, seconds)
 
 
-def _brief(probe: Probe) -> Text:
+def _table(rows: Sequence[GridRow], versions: Sequence[str]) -> Table:
+    """Return one row for each case and one column for each version; for one version also what it cost."""
+    single = len(versions) == 1
+    cells: list[list[Inline]] = []
+    for name, probes in rows:
+        line: list[Inline] = [name, *(_word(probe) for probe in probes)]
+        if single and (probe := probes[0]):
+            cost = f"{probe.measured.seconds:.1f} s  {probe.measured.peak_rss_mb:.0f} MiB"
+            line += [Span("cached" if probe.cached else cost, "dim")]
+        cells.append(line)
+    return Table(["case", *versions, *(["cost"] if single else [])], cells)
+
+
+def _word(probe: Probe | None) -> Inline:
+    if probe is None:
+        return Span("not probed", "dim")
+    status = status_of(probe)
+    word = Span(status.value, STYLES[status])
+    foreign = " (from another machine)" if probe.foreign else ""
     match probe.outcome:
         case Compiled(warnings):
-            return Text(f"compiled with warning: {warnings[0].headline}" if warnings else "", style="dim")
+            return [word, Span(f"  warning: {warnings[0].headline}" if warnings else "", "dim"), foreign]
         case Failed(failure, flaky=flaky):
-            return Text(failure.failure_class + (" (flaky)" if flaky else ""))
+            return [word, f"  {failure.failure_class}", " (flaky)" if flaky else "", foreign]
         case Untestable(reason=reason):
-            return Text(reason, style="dim")
+            return [word, Span(f"  {reason}", "dim"), foreign]
 
 
-def _distinct_failures(probes: Sequence[Probe]) -> Iterable[RenderableType]:
-    seen: set[str] = set()
+def grid(rows: Sequence[GridRow], versions: Sequence[str]) -> list[Block]:
+    """Return a table with a letter for each case and version, and what the letters mean."""
+    cells: list[list[Inline]] = [[name, *map(_letter, probes)] for name, probes in rows]
+    return [Table(["case", *_short_versions(versions)], cells), Paragraph(Span(_LEGEND, "dim"))]
+
+
+def _letter(probe: Probe | None) -> Span:
+    """Return the letter of one probe; an expected failure has a lower-case letter."""
+    if probe is None:
+        return Span(".", "dim")
+    status = status_of(probe)
+    match probe.outcome:
+        case Compiled():
+            return Span("X" if status is Status.XPASS else "P", STYLES[status])
+        case Failed(failure=failure) | Untestable(failure=Failure() as failure) if status in FAILING:
+            letter = _LETTERS.get(failure.failure_class, "F")
+            return Span(letter.lower() if status is Status.XFAIL else letter, STYLES[status])
+        case _:
+            return Span("U", "warning")
+
+
+def _distinct_failures(probes: Sequence[Probe]) -> list[Block]:
+    """Return each failure once, with the cases and toolchains that have it."""
+    groups: dict[str, list[tuple[Probe, Failure]]] = {}
     for probe in probes:
         if isinstance(probe.outcome, Failed) and status_of(probe) is Status.FAILED:
-            failure = probe.outcome.failure
-            if failure.signature not in seen:
-                seen.add(failure.signature)
-                yield Text("")
-                yield Text(f"{probe.case.name} on {probe.revision.name}", style="underline")
-                source = probe.case.input.path
-                yield failure_block(failure, source if source.suffix == ".mlir" else None, probe.case.compiler)
+            groups.setdefault(probe.outcome.failure.signature, []).append((probe, probe.outcome.failure))
+    blocks: list[Block] = []
+    for group in groups.values():
+        first, failure = group[0]
+        where: dict[str, list[Case]] = {}
+        for probe, _ in group:
+            where.setdefault(probe.revision.name, []).append(probe.case)
+        blocks.append(Heading("; ".join(f"{cases_text(cases)} on {name}" for name, cases in where.items()), 3))
+        source = first.case.input.path
+        blocks += failure_blocks(failure, source if source.suffix == ".mlir" else None, first.case.compiler)
+    return blocks
 
 
-def _count(probes: Sequence[Probe]) -> Text:
+def cases_text(cases: Sequence[Case]) -> str:
+    """Return the names of cases, those of one recipe together: `delta-rule[num_warps=8, 16]`."""
+    recipes: dict[str, list[Case]] = {}
+    for case in cases:
+        recipes.setdefault(case.recipe, []).append(case)
+    return ", ".join(_recipe_text(recipe, group) for recipe, group in recipes.items())
+
+
+def _recipe_text(recipe: str, cases: Sequence[Case]) -> str:
+    if len(cases) == 1 or not cases[0].matrix:
+        return ", ".join(case.name for case in cases)
+    values: dict[str, dict[str, None]] = {}
+    for case in cases:
+        for key, value in case.matrix:
+            values.setdefault(key, {})[str(value)] = None
+    if sum(len(options) > 1 for options in values.values()) > 1:  # not every combination of the values fails
+        return ", ".join(case.name for case in cases)
+    shown = ",".join(f"{key}={', '.join(options)}" for key, options in values.items())
+    return f"{recipe}[{shown}]"
+
+
+def _count(probes: Sequence[Probe]) -> list[str | Span]:
     statuses = [status_of(probe) for probe in probes]
-    counts = [(f"{statuses.count(status)} {status.value}", STATUS_STYLES[status]) for status in Status if status in statuses]
-    text = Text("\n")
-    for number, (words, style) in enumerate(counts):
-        text.append(", " if number else "").append(words, style=style)
-    return text
+    parts: list[str | Span] = []
+    for status in Status:
+        if status in statuses:
+            parts += [", "] * bool(parts) + [Span(f"{statuses.count(status)} {status.value}", STYLES[status])]
+    return parts
 
 
 @dataclass(frozen=True)
@@ -153,7 +212,7 @@ class ClassifyShape(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassifyReport(Report):
+class ClassifyReport(DocumentReport):
     """The failures in each log by the log's name."""
 
     logs: Mapping[str, Sequence[Failure]]
@@ -161,68 +220,19 @@ class ClassifyReport(Report):
     def shape(self) -> ClassifyShape:
         return ClassifyShape([LogShape(name, list(map(_logged, failures))) for name, failures in self.logs.items()])
 
-    def blocks(self) -> Iterable[RenderableType]:
+    def document(self) -> Document:
         """Show each failure with its line and how often it occurs."""
+        blocks: list[Block] = []
         for name, failures in self.logs.items():
-            yield Text(f"{name}: {plural(len(failures), 'failure') if failures else 'no failures'}", style="underline")
+            blocks.append(Heading(f"{name}: {plural(len(failures), 'failure') if failures else 'no failures'}"))
             for failure in failures:
                 times = f", {failure.count} times" if failure.count > 1 else ""
-                yield Text(f"\nline {failure.line}{times}", style="dim")
-                yield failure_block(failure)
+                blocks += [Facts([("line", f"{failure.line}{times}")]), *failure_blocks(failure)]
+        return Document("Failures", blocks)
 
 
 def _logged(failure: Failure) -> LoggedFailureShape:
     return LoggedFailureShape(**vars(failure_shape(failure)), line=failure.line, count=failure.count)
-
-
-@dataclass(frozen=True, slots=True)
-class CaseGrid:
-    """Lines with a letter for each case and version, below the versions written downwards, and a legend."""
-
-    rows: Sequence[GridRow]
-    versions: Sequence[str]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[RenderableType]:
-        """Draw the grid. Case names are shortened where a line would be wider than the console."""
-        room = max(12, options.max_width - 2 * len(self.versions) - 2)
-        width = min(room, max((len(name) for name, _ in self.rows), default=0))
-        heads = _short_versions(self.versions)
-        height = max(map(len, heads), default=0)
-        for depth in range(height):
-            yield Text(" " * (width + 2) + " ".join(head.rjust(height)[depth] for head in heads), style="dim")
-        classes: dict[str, str] = {}
-        for name, probes in self.rows:
-            line = Text((name if len(name) <= width else name[: width - 1] + "…").ljust(width) + "  ")
-            for number, probe in enumerate(probes):
-                letter, style = _letter(probe)
-                line.append((" " if number else "") + letter, style=style)
-                if probe and isinstance(probe.outcome, Failed):
-                    classes[probe.outcome.failure.failure_class] = style
-            yield line
-        yield Text(_LEGEND, style="dim")
-        if classes:
-            legend = Text("classes: ", style="dim")
-            for number, (name, style) in enumerate(sorted(classes.items())):
-                legend.append(", " if number else "").append(name, style=style)
-            yield legend
-
-
-def _letter(probe: Probe | None) -> tuple[str, str]:
-    """Return the letter and the style of one probe; an expected failure has a lower-case letter."""
-    if probe is None:
-        return ".", "dim"
-    status = status_of(probe)
-    match probe.outcome:
-        case Compiled():
-            return ("X", "bold magenta") if status is Status.XPASS else ("P", "green")
-        case Failed(failure=failure) | Untestable(failure=Failure() as failure) if (
-            isinstance(probe.outcome, Failed) or status is Status.XFAIL
-        ):
-            text = _LETTERS.get(failure.failure_class, "F")
-            colour = _PALETTE[crc32(failure.failure_class.encode()) % len(_PALETTE)]
-            return (text.lower() if status is Status.XFAIL else text), colour
-        case _:
-            return "U", "yellow"
 
 
 def _short_versions(versions: Sequence[str]) -> list[str]:
