@@ -43,12 +43,13 @@ def inline(text: Inline) -> Text:
 
 
 def _rendered(blocks: Sequence[Block]) -> Iterable[RenderableType]:
-    for block in blocks:
+    for number, block in enumerate(blocks):
         match block:
             case Heading(text):
                 heading = inline(text)
                 heading.stylize("underline")
-                yield Text("")
+                if number:
+                    yield Text("")
                 yield heading
             case Paragraph(text):
                 yield inline(text)
