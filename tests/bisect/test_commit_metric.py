@@ -57,8 +57,7 @@ def test_a_threshold_that_no_end_exceeds_is_inconclusive(
     assert done.returncode == 3, done.stdout
 
 
-@pytest.mark.parametrize("option", [("--threshold", "3"), ("--function", "main")])
-def test_options_of_a_metric_need_one(option: tuple[str, str], heavy: Path, triage: Triage, home: Path) -> None:
-    done = triage("bisect", heavy, "--good", "3.1.0", "--bad", "3.2.0", *option)
+def test_a_threshold_needs_a_metric(heavy: Path, triage: Triage, home: Path) -> None:
+    done = triage("bisect", heavy, "--good", "3.1.0", "--bad", "3.2.0", "--threshold", "3")
     assert done.returncode == 2
     assert "--metric" in done.stderr

@@ -7,14 +7,17 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.bisect.driving import BUILD, CULPRIT, answered, counted, fates, is_culprit, words
+from tests.bisect.letters import HistoryRunner, case_named
 from tests.bisect.small_compiler import Fate, SmallCompiler, begin
 from tests.conftest import Triage
 from tests.git_history.test_checkout import snapshot
+from triage.bisect.plan import BisectRequest
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +139,54 @@ def test_an_end_whose_compiler_cannot_be_obtained_is_the_environments_fault(
     gone = project("command:\n  run: ./no-such-script.sh\n")
     found = answered(triage(*words(small, recipe, gone, first=100)), status=4)
     assert "cannot be run" in found["reason"]
+
+
+@pytest.mark.parametrize(("code", "most"), [(126, 3), (1, 7)])
+def test_an_environment_that_builds_nothing_ends_the_search_at_once(
+    small: SmallCompiler,
+    recipe: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    most: int,
+) -> None:
+    """126: the script cannot be run. 1: it has no compiler, with the same error for every commit."""
+    monkeypatch.setenv("SMALL_REPO", str(small.path))
+    script = command.parent / "toolchain.sh"
+    ends = f"{small.shas[0]}|{small.shas[-1]}"
+    script.write_text(script.read_text().replace("set -e\n", f'set -e\ncase "$1" in {ends}) ;; *) exit {code} ;; esac\n'))
+    done = triage(*words(small, recipe, command, "--jobs", "1"))
+    found = answered(done, status=4)
+    assert (found["status"], found["suspects"]) == ("inconclusive", [])
+    assert found["probes"] <= most
+    lines = [line for line in done.stderr.splitlines() if "suspects left" in line]
+    assert len(lines) == len(set(lines))
+
+
+def test_a_dry_run_counts_commits_builds_and_time(
+    small: SmallCompiler,
+    recipe: Path,
+    project: Callable[[str], Path],
+    triage: Triage,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = answered(triage(*words(small, recipe, project(BUILD), "--dry-run")))
+    assert found["remark"] == "239 commits, about 8 builds, about 8 h"
+    assert found["probes"] == []
+
+
+def test_nothing_is_built_unless_the_project_file_or_build_says_so(
+    small: SmallCompiler, project: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = BisectRequest(HistoryRunner({"case": "PF"}), case_named("case"), small.path)
+    assert request.project.build is None
+    assert replace(request, build=True).project.build is not None
+    project(BUILD)
+    assert replace(request).project.build is not None
 
 
 @pytest.mark.slow

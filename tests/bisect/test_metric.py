@@ -104,13 +104,14 @@ def test_a_metric_of_a_recipe_of_which_less_is_worse() -> None:
 def test_the_numbers_of_ends_of_which_less_is_worse() -> None:
     def end(good: float, bad: float) -> float:
         prober = NumberProber({"1.0.0": [good] * 3, "1.2.0": [bad] * 3})
-        size = Metric("artifact_bytes", lower_is_worse=True)
-        return size.compared(threshold_between(prober, CASE, PLACES[0], PLACES[2], size).threshold)
+        found = threshold_between(prober, CASE, PLACES[0], PLACES[2], Metric.ARTIFACT_BYTES)
+        assert found.metric.lower_is_worse
+        return found.metric.compared(found.threshold)
 
     assert end(4.0, 1.0) == pytest.approx(2000.0)
     assert end(4.0, 0.0) == pytest.approx(2000.0)
-    with pytest.raises(BadInput, match=r"not drop by a factor of 1\.01"):
-        end(1.0, 4.0)
+    with pytest.raises(BadInput, match=r"do not differ by a factor of 1\.01"):
+        end(1.0, 0.999)
 
 
 def test_a_metric_that_is_not_there_is_an_error_with_those_that_are() -> None:

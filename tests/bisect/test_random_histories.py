@@ -73,8 +73,8 @@ def holds(world: World) -> None:
     assert found.confirmed
     assert abs(sum(chance for _, chance in found.suspects) - 1) < 0.01
     assert not set(runner.asked) & world.range.shut
-    again = 1 + confirmations(0.995)
-    assert all(runner.asked.count(index) in (1, again) for index in runner.asked)
+    again = confirmations(0.995)
+    assert all(runner.asked.count(index) in (1, 1 + again, 1 + 2 * again) for index in runner.asked)
 
 
 def suspects_of(found: Bisection) -> set[int]:
@@ -120,6 +120,22 @@ def test_flaky_probes_name_a_wrong_culprit_in_one_search_of_a_hundred_at_most(
         assert len(runner.asked) < 400
     assert wrong <= 0.01 * runs
     assert right >= 0.98 * runs
+
+
+@pytest.mark.parametrize("runs", [pytest.param(20), pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fails", [0.4, 0.5, 0.6, 0.75])
+def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_later_commit(fails: float, runs: int) -> None:
+    confirmed = wrong = 0
+    for seed in range(runs):
+        randomly = random.Random(seed)
+        places = randomly.choice((16, 64, 200))
+        culprit = randomly.randrange(1, places)
+        runner = LetterRunner("P" * culprit + "F" * (places - culprit), 1, 1 - fails, 0.0, seed)
+        found = run_search(BisectSearch(runner, case_named("case"), plain_range(places)))
+        confirmed += found.confirmed
+        wrong += found.confirmed and culprit not in suspects_of(found)
+    assert wrong <= 0.005 * confirmed
+    assert confirmed >= (0.9 * runs if fails > 0.7 else 0)
 
 
 def test_more_confidence_means_more_confirmations() -> None:

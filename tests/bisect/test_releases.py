@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.bisect.letters import HistoryRunner, case_named
 from triage.bisect.plan import BisectRequest, bisect_between, ends_that_work, open_session
 from triage.bisect.result import Answer, Bisection, BisectKind, FailurePath, Transition
-from triage.bisect.search import run_search
-from triage.bisect.session import Session, from_git_log, git_log
+from triage.bisect.session import Session
 from triage.execution.judge import any_failure, same_family
 from triage.model.outcome import Cause, Verdict
 
@@ -37,7 +36,7 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
 def test_a_regression_is_confirmed_at_little_cost() -> None:
     found, runner = bisect("PPPPPPPPPPFFFFFF")
     assert (found.answer, pair(found), found.confirmed) == (Answer.CULPRIT, (9, 10), True)
-    assert sorted(index for _, index, fresh in runner.asked if fresh) == [9, 9, 9, 10, 10, 10]
+    assert sorted(index for _, index, fresh in runner.asked if fresh) == [9] * 3 + [10] * 3 + [15] * 6  # and the end
     assert len([fresh for _, _, fresh in runner.asked if not fresh]) <= 8
 
 
@@ -114,7 +113,7 @@ def test_untestable_releases_beside_a_changed_failure_leave_suspects() -> None:
 
 def test_a_changed_failure_whose_probes_disagree_is_no_culprit() -> None:
     runner = HistoryRunner({"case": "PPPGGFF"})
-    runner.flips["case", 3] = ["G", "P", "P", "P"]  # fails when searched, compiles when confirmed
+    runner.flips["case", 3] = ["G", *"P" * 99]  # fails when searched, compiles when confirmed
     found = run(runner)
     assert found.answer is not Answer.CULPRIT
 
@@ -218,17 +217,17 @@ def test_a_release_that_contradicts_itself_is_no_culprit() -> None:
 
 def test_an_end_that_contradicts_itself_is_inconclusive() -> None:
     runner = HistoryRunner({"case": "PF"})
-    runner.flips["case", 1] = ["F", "P", "P", "P"]
+    runner.flips["case", 1] = ["F", *"P" * 99]
     found = run(runner, 0, 1)
     assert found.answer is Answer.INCONCLUSIVE
     assert "1.1.0" in found.reason
 
 
-def test_an_end_that_was_wrong_once_is_probed_until_its_majority_is_clear() -> None:
+def test_an_end_that_was_wrong_once_is_probed_until_its_side_is_clear() -> None:
     runner = HistoryRunner({"case": "PF"})
     runner.flips["case", 1] = ["F", "P"]
     assert run(runner, 0, 1).answer is Answer.CULPRIT
-    assert [index for _, index, _ in runner.asked].count(1) == 8  # one wrong probe and a lead of 6
+    assert [index for _, index, _ in runner.asked].count(1) == 16
 
 
 @settings(max_examples=300, deadline=None)
@@ -293,8 +292,8 @@ def test_a_deterministic_bisect_of_sixteen_releases_needs_few_probes() -> None:
         assert pair(found) == (culprit - 1, culprit)
         probes += found.probes
         rounds += found.rounds
-    assert probes <= 15 * 13  # both ends, four or five between, and the pair three times again
-    assert rounds <= 15 * 5
+    assert probes <= 15 * 19  # both ends, four or five between, the pair three times again and the failing end six times
+    assert rounds <= 15 * 6
 
 
 @pytest.mark.parametrize("typed", [[(15, Verdict.GOOD), (9, Verdict.BAD)], [(9, Verdict.BAD), (15, Verdict.GOOD)]])
@@ -305,18 +304,3 @@ def test_a_persons_good_is_the_new_side_of_a_fix(typed: list[tuple[int, Verdict]
     for index, verdict in typed:
         session.record(index, verdict)
     assert [index for index, _ in session.search.belief.suspects()] == [10, 11, 12, 13, 14, 15]
-
-
-@pytest.mark.parametrize("kind", list(BisectKind))
-def test_the_log_of_a_release_bisect_is_imported_again(kind: BisectKind) -> None:
-    history = "P" * 6 + "F" * 6 if kind is BisectKind.REGRESSION else "F" * 6 + "P" * 6
-    runner = HistoryRunner({"case": history})
-    session = open_session(BisectRequest(runner, case_named("case"), kind=kind), "1.0.0", "1.11.0")
-    assert isinstance(session, Session)
-    run_search(session.search)
-    log = git_log(session.verdicts(), kind)
-    again = open_session(BisectRequest(HistoryRunner({"case": history}), case_named("case"), kind=kind), "1.0.0", "1.11.0")
-    assert isinstance(again, Session)
-    again.take_in(from_git_log(log, kind, "log"))
-    assert again.search.belief.bounds == (5, 6)
-    assert again.search.resolved

@@ -1,4 +1,4 @@
-"""A bisect led by a person: verdicts, taking back, jumping, resuming, and git's own log."""
+"""An interactive bisect: verdicts, contradictions, undo, the journal."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.bisect.letters import case_named
-from tests.bisect.test_commits import CommitRunner, EverySource, timeline  # noqa: F401 - the fixture
+from tests.bisect.letters import HistoryRunner, case_named
 from tests.execution.damage import DAMAGE, each_damage
-from triage.bisect.candidates import CommitCandidates, commit_candidates
-from triage.bisect.result import Answer, BisectKind
-from triage.bisect.search import BisectSearch
-from triage.bisect.session import Journal, JournalEntry, Session, from_git_log, git_log
-from triage.cli.interactive_bisect import lead
-from triage.git_history import Timeline
+from triage.bisect.plan import BisectRequest, open_session
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.session import Journal, JournalEntry, Session
+from triage.cli.interactive_bisect import prompt
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Verdict
 
 LETTERS = "P" * 17 + "F" * 23
 
 
-def session_on(timeline: Timeline, folder: Path, letters: str = LETTERS, missing: tuple[int, ...] = ()) -> Session:  # noqa: F811
-    span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
-    line = CommitCandidates(timeline, "iree", commit_candidates(timeline, span, [EverySource(missing)]), {})
-    search = BisectSearch(CommitRunner(timeline, letters), case_named("case"), line)
-    assert search.begin()
-    return Session(search, Journal(folder, ["case"]))
+def session_on(letters: str = LETTERS, home: Path | None = None, kind: BisectKind = BisectKind.REGRESSION) -> Session:
+    runner = HistoryRunner({"case": letters})
+    if home:
+        runner.registry.home = home
+    opened = open_session(BisectRequest(runner, case_named("case"), kind=kind), "1.0.0", f"1.{len(letters) - 1}.0")
+    assert isinstance(opened, Session)
+    return opened
 
 
-def typed(session: Session, *lines: str):
+def typed(session: Session, *lines: str, resume: bool = False) -> tuple[Bisection | None, str]:
     out = Console(file=io.StringIO(), width=120)
     given_lines = iter(lines)
 
@@ -43,97 +39,107 @@ def typed(session: Session, *lines: str):
         except StopIteration as end:
             raise EOFError from end
 
-    return lead(session, out, read), out.file.getvalue()
+    try:
+        return prompt(session, out, read, resume=resume), out.file.getvalue()
+    except Interrupted:
+        return None, out.file.getvalue()
 
 
-def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    found, said = typed(session_on(timeline, tmp_path), *[""] * 20)
-    assert (found.answer, found.after.commit) == (Answer.CULPRIT, timeline.commits[17].sha)
-    assert "suspects" in said
-    assert "bits" in said
-    assert found.confirmed
+def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed() -> None:
+    found, said = typed(session_on(), *[""] * 20)
+    assert found
+    assert (found.answer, found.after.name, found.confirmed) == (Answer.CULPRIT, "1.17.0", True)
+    assert "39 suspects, about 6 steps, 1 s each" in said
+    assert "bits" not in said
 
 
-def test_a_persons_verdict_counts_but_does_not_confirm(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session = session_on(timeline, tmp_path)
+def test_a_persons_verdict_counts_but_does_not_confirm() -> None:
+    session = session_on()
     asked = len(session.search.runner.asked)
-    names = [session.search.range.revision(index).name for index in (16, 17)]
-    found, _ = typed(session, f"good {names[0]}", f"bad {names[1]}")
-    assert found.answer is Answer.SUSPECTS
-    assert [one.commit for one, _ in found.suspects] == [timeline.commits[17].sha]
-    assert not found.confirmed
+    found, _ = typed(session, "good 1.16.0", "bad 1.17.0")
+    assert found
+    assert (found.answer, found.confirmed) == (Answer.SUSPECTS, False)
+    assert [one.name for one, _ in found.suspects] == ["1.17.0"]
     assert len(session.search.runner.asked) == asked
 
 
-def test_undo_removes_the_last_verdict(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session = session_on(timeline, tmp_path)
+@pytest.mark.parametrize(
+    ("kind", "typed_before", "wrong", "both"),
+    [
+        (BisectKind.REGRESSION, [], "bad 1.0.0", ("bad 1.0.0", "good 1.0.0")),
+        (BisectKind.REGRESSION, [], "good 1.39.0", ("good 1.39.0", "bad 1.39.0")),
+        (BisectKind.REGRESSION, ["good 1.20.0"], "bad 1.19.0", ("bad 1.19.0", "good 1.20.0")),
+        (BisectKind.REGRESSION, ["bad 1.19.0"], "good 1.20.0", ("good 1.20.0", "bad 1.19.0")),
+        (BisectKind.REGRESSION, ["bad 1.19.0"], "good 1.19.0", ("good 1.19.0", "bad 1.19.0")),
+        (BisectKind.FIX, ["bad 1.20.0"], "good 1.19.0", ("good 1.19.0", "bad 1.20.0")),
+        (BisectKind.FIX, [], "bad 1.39.0", ("bad 1.39.0", "good 1.39.0")),
+    ],
+)
+def test_a_contradiction_is_refused_with_both_verdicts(
+    kind: BisectKind, typed_before: list[str], wrong: str, both: tuple[str, str]
+) -> None:
+    letters = LETTERS if kind is BisectKind.REGRESSION else "F" * 17 + "P" * 23
+    session = session_on(letters, kind=kind)
+    _, said = typed(session, *typed_before, wrong)
+    assert "{} contradicts {}".format(*both) in said
+    assert [f"{entry.verdict} {entry.name}" for entry in session.entries] == typed_before
+
+
+def test_undo_takes_a_wrong_verdict_back() -> None:
+    found, said = typed(session_on(), "bad 1.10.0", "undo", "undo", *[""] * 20)
+    assert found
+    assert found.after.name == "1.17.0"
+    assert "removed: 1.10.0 bad" in said
+    assert "there is no verdict to remove" in said
+
+
+def test_undo_removes_a_probe_from_the_belief_and_the_journal() -> None:
+    session = session_on()
     before = session.search.belief.suspects()
     session.probe(20)
     session.record(5, Verdict.GOOD)
     assert session.undo().verdict is Verdict.GOOD
     assert session.undo().by == "probe"
     assert session.search.belief.suspects() == before
-    assert session.undo() is None
     assert session.journal.read() == ()
 
 
-def test_jump_proposes_another_candidate_once(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session = session_on(timeline, tmp_path, missing=(9,))
-    session.jump(timeline.commits[30].sha[:8])
-    assert session.next() == 30
-    session.probe(30)
-    assert session.next() != 30
-    with pytest.raises(BadInput, match="the artifact has expired"):
-        session.jump(timeline.commits[9].sha)
-    with pytest.raises(BadInput, match="deadbeef"):
-        session.jump("deadbeef")
+def test_quitting_keeps_everything_and_resume_repeats_no_probe(tmp_path: Path) -> None:
+    first = session_on(home=tmp_path)
+    found, _ = typed(first, "", "", "quit")
+    assert found is None
+    again = session_on(home=tmp_path)
+    found, said = typed(again, *[""] * 20, resume=True)
+    assert "resumed: 2 verdicts" in said
+    assert found
+    assert found.after.name == "1.17.0"
+    known = {int(entry.name.split(".")[1]) for entry in first.entries}
+    probed = [index for _, index, _ in again.search.runner.asked]
+    assert not known - {16, 17} & set(probed)
 
 
-def test_quitting_keeps_everything_and_resume_repeats_no_probe(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    first = session_on(timeline, tmp_path)
-    with pytest.raises(Interrupted):
-        typed(first, "", "", "quit")
-    again = session_on(timeline, tmp_path)
-    assert again.resume() == 2
-    assert again.search.belief.suspects() == first.search.belief.suspects()
-    found, _ = typed(again, *[""] * 20)
-    assert found.after.commit == timeline.commits[17].sha
-    known = {entry.name for entry in first.entries}
-    probed = [timeline.commits[index].sha[:10] for index in again.search.runner.asked]
-    assert not known & set(probed[2:-2])  # all but the ends and the confirmation
-
-
-def test_a_bisect_that_is_not_resumed_starts_a_new_journal_and_keeps_the_old_one(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session_on(timeline, tmp_path).record(5, Verdict.GOOD)
-    again = session_on(timeline, tmp_path)
+def test_a_bisect_that_is_not_resumed_starts_a_new_journal_and_keeps_the_old_one(tmp_path: Path) -> None:
+    session_on(home=tmp_path).record(5, Verdict.GOOD)
+    again = session_on(home=tmp_path)
     again.record(30, Verdict.BAD)
     again.record(29, Verdict.BAD)
     assert [entry.verdict for entry in again.journal.read()] == [Verdict.BAD, Verdict.BAD]
     assert "good" in again.journal.path.with_suffix(".before").read_text()
 
 
-def test_unknown_words_print_help_and_change_nothing(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session = session_on(timeline, tmp_path)
+def test_unknown_words_are_named_and_change_nothing() -> None:
+    session = session_on()
     before = session.search.belief.suspects()
-    with pytest.raises(Interrupted):
-        typed(session, "frobnicate", "good nowhere", "jump", "show", "log", "other", "undo", "quit")
+    _, said = typed(session, "frobnicate now", "good nowhere", "log", "help", "quit")
+    assert "unknown: frobnicate now" in said
+    assert "'nowhere' is not one of the 40 candidates" in said
     assert session.search.belief.suspects() == before
 
 
-def test_the_other_failure_can_be_bisected_instead(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session = session_on(timeline, tmp_path, "P" * 10 + "G" * 10 + "F" * 20)
-    session.probe(15)
-    assert session.switch_failure().failure_class == "class-G"
-    assert session.search.belief.bounds[1] == 15
-
-
-def test_a_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, ["a"])
-    journal.add(JournalEntry("abc1234", Verdict.GOOD, "probe", "compiled"))
-    with journal.path.open("a") as sink:
-        sink.write('{"name": "def56')
-    assert [entry.name for entry in journal.read()] == ["abc1234"]
-    assert Journal(tmp_path, ["b"]).path != journal.path
+def test_the_other_journals_stay_apart(tmp_path: Path) -> None:
+    assert Journal(tmp_path, ["b"]).path != Journal(tmp_path, ["a"]).path
+    with pytest.raises(BadInput, match="'1' is not one"):
+        session_on().index_of("1")
 
 
 @each_damage
@@ -145,67 +151,3 @@ def test_a_damaged_line_of_a_journal_is_skipped(tmp_path: Path, damage: str) -> 
     lines = journal.path.read_bytes().splitlines()
     journal.path.write_bytes(b"\n".join([lines[0], DAMAGE[damage](lines[1]), lines[2]]))
     assert journal.read() == (entries[0], entries[2])
-
-
-def test_no_flipped_bit_of_a_journal_changes_a_verdict(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, ["a"])
-    journal.add(JournalEntry("3.2.0", Verdict.GOOD, "person"))
-    data = journal.path.read_bytes()
-    for bit in range(8 * (len(data) - 1)):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        journal.path.write_bytes(flipped)
-        assert journal.read() == ()
-
-
-def test_a_journal_of_a_version_without_checksums_is_read(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, ["a"])
-    journal.path.write_text('{"name": "3.2.0", "verdict": "bad", "by": "probe", "why": "x"}\n')
-    assert journal.read() == (JournalEntry("3.2.0", Verdict.BAD, "probe", "x"),)
-
-
-@given(
-    st.lists(st.tuples(st.text("0123456789abcdef", min_size=40, max_size=40), st.sampled_from(Verdict)), max_size=8),
-    st.sampled_from(BisectKind),
-)
-def test_git_logs_are_written_and_read(verdicts: list[tuple[str, Verdict]], kind: BisectKind) -> None:
-    entries = [JournalEntry(sha, verdict, "person", "because") for sha, verdict in verdicts]
-    assert list(from_git_log(git_log(entries, kind), kind, "log")) == entries
-
-
-def test_gits_words_mean_the_side_of_the_change() -> None:
-    """Git allows `good` only for the older side, whatever the words say about the failure."""
-    old, new, skipped = "1" * 40, "2" * 40, "3" * 40
-    logs = {
-        "good": f"git bisect good {old}\ngit bisect bad {new}\n",
-        "old": f"git bisect start\ngit bisect old {old}\ngit bisect new {new}\n",
-        "terms": "git bisect start '--term-old' 'broken' '--term-new' 'fixed'\n"
-        f"git bisect broken {old}\ngit bisect fixed {new}\n",
-    }
-    for text in logs.values():
-        entries = from_git_log(f"{text}git bisect skip {skipped}\n", BisectKind.FIX, "log")
-        assert [entry.verdict for entry in entries] == [Verdict.BAD, Verdict.GOOD, Verdict.SKIP]
-    with pytest.raises(BadInput, match="log:1:1"):
-        from_git_log(f"git bisect fixed {new}\n", BisectKind.FIX, "log")
-
-
-def test_a_log_that_contradicts_an_end_is_refused(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    session = session_on(timeline, tmp_path)
-    with pytest.raises(BadInput, match="wrong side"):
-        session.take_in([JournalEntry(timeline.commits[39].sha, Verdict.GOOD, "person")])
-
-
-def test_a_line_that_is_not_of_a_git_log_is_named() -> None:
-    with pytest.raises(BadInput, match=r"bisect\.log:2:1"):
-        from_git_log("git bisect start\nrm -rf /\n", BisectKind.REGRESSION, "bisect.log")
-
-
-def test_a_verdict_about_a_commit_without_effect_counts_for_the_one_before(timeline: Timeline, tmp_path: Path) -> None:  # noqa: F811
-    span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
-    candidates = commit_candidates(timeline, span, [EverySource()], lambda path: path != "notes.txt")
-    line = CommitCandidates(timeline, "iree", candidates, {})
-    search = BisectSearch(CommitRunner(timeline, LETTERS), case_named("case"), line)
-    assert search.begin()
-    session = Session(search, Journal(tmp_path, ["case"]))
-    session.take_in(from_git_log(f"git bisect bad {timeline.commits[18].sha}", BisectKind.REGRESSION, "log"))
-    assert search.belief.bounds == (0, 12)

@@ -51,7 +51,7 @@ def ask(compiler: SmallCompiler, models: History, command: Path, triage: Triage,
 
     def call(*more: str, refs: tuple[str, str] = ("main~11", "main")) -> subprocess.CompletedProcess[str]:
         ends = ["--good", f"commit:{compiler.shas[0]}", "--bad", f"commit:{compiler.shas[LAST]}", "--repo", str(compiler.path)]
-        other = ["--model-repo", str(models.path), "--model-good", refs[0], "--model-bad", refs[1]]
+        other = ["--model", f"{models.path}@{refs[0]}..{refs[1]}"]
         asked = ["bisect", "nets/attention.yaml", "--project", str(command), "--jobs", "2", *ends, *other]
         return triage(*asked, *(more or ("--format", "json")))
 
@@ -133,7 +133,6 @@ def test_text_and_markdown_have_the_same_answer(compiler: SmallCompiler, models:
     shas = twelve(models, "narrow", "narrow wide")
     text = ask("--format", "text")
     assert "the model changed it" in text.stdout
-    assert "the model" in text.stderr
     assert shas[MOVE][:10] in text.stdout
     assert f"model {shas[0][:10]}: fails" not in text.stdout
     markdown = ask("--format", "markdown").stdout
@@ -209,14 +208,15 @@ def test_files_beside_the_recipes_folder_are_extracted_too(compiler: SmallCompil
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--model-good", "nothing"], "no branch, tag or commit 'nothing'"),
-        (["--model-repo", "/"], "is not in a git repository"),
+        (["--model", "{models}@nothing..main"], "no branch, tag or commit 'nothing'"),
+        (["--model", "/@main..main"], "is not in a git repository"),
+        (["--model", "{models}"], "write DIR@GOOD..BAD"),
         (["--good", "main", "--bad", "main"], "name a compiler that stays as a release or with path:"),
         (["--metric", "cpu_seconds"], "does not work with --metric"),
     ],
 )
 def test_bad_input_is_an_error(compiler: SmallCompiler, models: History, ask, more: list[str], said: str) -> None:
     twelve(models, "narrow", "narrow wide")
-    done = ask(*more)
+    done = ask(*(word.format(models=models.path) for word in more))
     assert done.returncode == 2, done.stdout + done.stderr
     assert said in done.stderr

@@ -135,7 +135,7 @@ def commit_kills(field: Field, count: int, deadline: float) -> Row:
     (folder / "triage.yaml").write_text(PROJECT + _BUILD.replace("BUILDS", str(folder / "builds.log")))
     (folder / "m.mlir").write_text(PROGRAM)
     (folder / "attention.yaml").write_text(RECIPE)
-    words = bisect_words(small, folder / "attention.yaml", folder / "triage.yaml", "--jobs", "1", "--no-attribute", last=47)
+    words = bisect_words(small, folder / "attention.yaml", folder / "triage.yaml", "--jobs", "1", last=47)
     job = Job("bisect of commits with builds", tuple(words), codes=(0,))
     field = replace(field, releases=replace(field.releases, log=folder / "builds.log"))
     before, arena = snapshot(small.path), field.arena("undisturbed")

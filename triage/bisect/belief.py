@@ -199,6 +199,11 @@ class Belief:
         chances = self.probabilities[self.probabilities > 0]
         return float(-(chances * np.log2(chances)).sum()) + 0.0
 
+    @property
+    def steps(self) -> int:
+        """About how many probes are missing, at least 1."""
+        return max(1, math.ceil(self.entropy - 0.1))
+
     def suspects(self) -> tuple[tuple[int, float], ...]:
         """Every suspect with its probability, the most likely first, the older first among equals."""
         order = np.argsort(-self.probabilities, kind="stable")

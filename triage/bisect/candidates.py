@@ -38,7 +38,7 @@ from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.sources.base import Offer, Source
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
-_NO_OFFER = "no source offers a compiler of this commit"
+_NO_OFFER = "no source has a compiler of this commit (--build builds it from source)"
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
 
 
@@ -153,6 +153,25 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchCost:
+    """About what a search over commits takes, without the compiles of the case. seconds: for all builds and downloads."""
+
+    commits: int
+    builds: int
+    downloads: int
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """The same as a phrase."""
+        parts = [(self.commits, "commit"), (self.builds, "build"), (self.downloads, "download")]
+        commits, builds, downloads = (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in parts)
+        hours = f"{self.seconds / 3600:.0f} h" if self.seconds >= 5400 else f"{math.ceil(self.seconds / 60)} min"
+        steps = " and ".join(text for text, count in ((builds, self.builds), (downloads, self.downloads)) if count)
+        return f"{commits}, about {steps}, about {hours}" if steps else f"{commits}, all compilers are here"
+
+
+@dataclass(frozen=True, slots=True)
 class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
 
@@ -249,6 +268,17 @@ class CommitCandidates(BisectRange):
 
     def jobs(self, most: int) -> int:
         return min(most, self.workers().build_slots) if self.workers else most
+
+    def cost(self) -> SearchCost:
+        """About what a search takes: first the compilers that are downloaded, then the commits between two of them."""
+        cheapest = [candidate.offers[0] for candidate in self.candidates[1:-1] if candidate.offers]
+        ready = [offer for offer in cheapest if not offer.seconds]
+        downloads = [offer.seconds for offer in cheapest if offer.seconds and not _is_made(offer)]
+        builds = [offer.seconds for offer in cheapest if offer.seconds and _is_made(offer)]
+        left = len(builds) / (len(ready) + len(downloads) + 1)
+        counts = [math.ceil(math.log2(1 + many)) for many in (left, len(downloads) / (len(ready) + 1))]
+        seconds = sum(count * max(costs) for count, costs in zip(counts, (builds, downloads), strict=True) if costs)
+        return SearchCost(len(self.candidates) - 1, counts[0], counts[1], seconds)
 
     def obtained(self) -> Mapping[str, int]:
         return Counter(self._brought)

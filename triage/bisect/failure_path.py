@@ -51,7 +51,7 @@ def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
 
 def search_change(search: BisectSearch, failure: Failure) -> Bisection:
     """Search where a failure came to a case that may fail in another way at the old end."""
-    search.judge, search.failure, search.witness = _present_or_not, failure, None
+    search.judge, search.failure, search.compare = _present_or_not, failure, None
     search.ask([index for index in (0, search.last) if index not in search.outcomes])
     for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
         name, outcome = search.range.revision(index).name, search.outcomes[index][-1]

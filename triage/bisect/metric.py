@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
 from triage.execution.runner import CaseProber, ProbeJob
@@ -15,8 +16,12 @@ _LEAST_RATIO = 1.25  # of the worse end to the better one
 _LEAST_EXACT_RATIO = 1.01  # the same for a number that does not depend on the machine
 
 
-def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: ToolchainRef, metric: Metric) -> MetricThreshold:
-    """Measure both ends several times and set the threshold to their geometric mean.
+def threshold_between(
+    prober: CaseProber, case: Case, good: ToolchainRef, bad: ToolchainRef, metric: Metric, threshold: float | None = None
+) -> MetricThreshold:
+    """Measure both ends several times. Whether more or less is worse is what they show.
+
+    threshold: beyond which a revision is bad (default: the geometric mean of both ends).
 
     Raises:
         BadInput: An end does not compile, or the numbers of the ends differ too little.
@@ -31,16 +36,20 @@ def threshold_between(prober: CaseProber, case: Case, good: ToolchainRef, bad: T
             raise no_value(probes[-1], metric)
         values.append(min(known))
     low, high = values
+    if high < low:
+        metric = replace(metric, lower_is_worse=True)
+        low, high = metric.compared(low), metric.compared(high)
+    if threshold is not None:
+        return MetricThreshold(metric, metric.compared(threshold))
     least = _LEAST_EXACT_RATIO if metric.exact else _LEAST_RATIO
     if low == 0 < high and metric.exact:
         return MetricThreshold(metric, high / 2)  # nothing spilled on one end, something on the other
     if low < math.inf == high and metric.exact:
         return MetricThreshold(metric, low * 2)
     if low <= 0 or high < least * low:
-        does = "drop" if metric.lower_is_worse else "grow"
         raise BadInput(
             f"{metric} is {metric.compared(low):.4g} on {good.revision.name} and {metric.compared(high):.4g} on "
-            f"{bad.revision.name}: it does not {does} by a factor of {least}, too little to bisect"
+            f"{bad.revision.name}: they do not differ by a factor of {least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 

@@ -12,7 +12,7 @@ from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandi
 from triage.bisect.ends import WorkingEnds, find_release_ends, part_of, with_fix_alone, working_ends
 from triage.bisect.failure_path import with_path
 from triage.bisect.pass_evidence import pass_evidence
-from triage.bisect.result import CONFIDENCE, SPARE, Bisection, BisectKind, FailurePath
+from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, FailurePath
 from triage.bisect.search import BisectSearch, answer, run_search
 from triage.bisect.session import Journal, Session
 from triage.bisect.versions import versions_between
@@ -20,11 +20,11 @@ from triage.execution.judge import Match, same_signature
 from triage.execution.runner import ProbeRunner
 from triage.git_history import Branch, CommitRange, Repository, Timeline, UnknownCommit, main_refs, same_change
 from triage.model.case import Case
-from triage.model.errors import BadInput
+from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Failure, Untestable
 from triage.model.revision import Commit
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.project import Project, find_project, load_project, sources_of, tagged_commit
+from triage.toolchains.sources.project import FILE, Project, find_project, load_project, sources_of, tagged_commit
 from triage.toolchains.workspace import Workspace
 
 _JOURNAL_FORMAT = "2"  # changes when the meaning of its entries does
@@ -48,8 +48,9 @@ class BisectRequest:
     """What to bisect and how, without the two revisions.
 
     repo: a clone of the compiler, to search commits; without one, releases are searched. project_file: named by the user;
-    otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped. match, confidence, repeats, spare: as
-    in `BisectSearch`. attribute: compare the passes of both ends first, as evidence about the commit.
+    otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped. match, confidence: as in
+    `BisectSearch`. build: build commits from source where only the shipped project file says how. go_on: whether to start a
+    search over commits whose cost is this text. attribute: compare the passes of both ends first, as evidence about the commit.
     """
 
     runner: ProbeRunner
@@ -59,9 +60,9 @@ class BisectRequest:
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
-    repeats: int = 1
     attribute: bool = True
-    spare: int = SPARE
+    build: bool = False
+    go_on: Callable[[str], bool] = lambda _: True
 
     @cached_property
     def repository(self) -> Repository:
@@ -83,7 +84,10 @@ class BisectRequest:
         """
         if self.project_file:
             return load_project(self.project_file)
-        return find_project(self.case.compiler, Path(), *filter(None, [self.repo]))
+        folders = [Path(), *filter(None, [self.repo])]
+        project = find_project(self.case.compiler, *folders)
+        is_own = any((folder / FILE).is_file() for folder in folders)
+        return project if self.build or is_own else project.model_copy(update={"build": None})
 
 
 def open_session(request: BisectRequest, before: str | None, after: str | None) -> Session | Bisection:
@@ -99,14 +103,17 @@ def open_session(request: BisectRequest, before: str | None, after: str | None) 
 
 
 def report_progress(search: BisectSearch) -> None:
-    """Print one line of progress after a round."""
+    """Print one line of progress after a round that changed anything."""
     if search.belief is not None:
         (index, chance), *others = search.belief.suspects()
-        line = f"{1 + len(others)} suspect{'s' if others else ''} left, {search.belief.entropy:.1f} bits"
+        steps = search.belief.steps
+        line = f"{1 + len(others)} suspect{'s' if others else ''} left, about {steps} step{'' if steps == 1 else 's'}"
         if not others or chance > others[0][1]:
             likeliest = search.range.suspect(index)
             line += f"; most likely ({chance:.0%}): {likeliest.name} {likeliest.subject or ''}"
-        search.runner.progress.note(line.rstrip())
+        if line != search.told:
+            search.told = line
+            search.runner.progress.note(line.rstrip())
 
 
 def bisect_between(
@@ -150,9 +157,14 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearc
 
 
 def _plan_commits(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> BisectSearch:
-    search = search_on(request, _commits_between(request, old, new))
+    commits = _commits_between(request, old, new)
+    cost = commits.cost()
+    request.runner.progress.note(f"{request.case.name}: {cost.text}")
+    if not request.go_on(cost.text):
+        raise Interrupted("stopped before the search over commits")
+    search = search_on(request, commits)
     if request.attribute:
-        search.witness = partial(pass_evidence, request.runner, request.case, repository=request.repository)
+        search.compare = partial(pass_evidence, request.runner, request.case, repository=request.repository)
     return search
 
 
@@ -165,8 +177,6 @@ def search_on(request: BisectRequest, candidates: BisectRange) -> BisectSearch:
         kind=request.kind,
         match=request.match,
         confidence=request.confidence,
-        repeats=request.repeats,
-        spare=request.spare,
     )
 
 
@@ -232,10 +242,15 @@ def candidates_of(request: BisectRequest, before: str | None, after: str | None)
     """What a bisect may probe. Commits where both ends are named and are no releases, else releases; probes nothing."""
     if request.repo is not None and before and after:
         old, new = range_end(request, before), range_end(request, after)
-        if not (old.ref and old.ref.release and new.ref and new.ref.release):
+        are_releases = old.ref and old.ref.release and new.ref and new.ref.release
+        if not are_releases or len(_releases_between(request, before, after)) == 2:
             return _commits_between(request, old, new)
     if before and after and (mixed := _mixed_range(request, before, after)):
         return mixed
+    return _releases_between(request, before, after)
+
+
+def _releases_between(request: BisectRequest, before: str | None, after: str | None) -> ReleaseCandidates:
     search, (first, last) = all_releases(request, before, after)
     releases = search.range
     assert isinstance(releases, ReleaseCandidates)

@@ -14,7 +14,6 @@ from triage.model.revision import Revision
 from triage.recipes import matches
 
 CONFIDENCE = 0.995  # posterior probability of a culprit
-SPARE = 2  # probes that a wrong guess about the culprit may cost beyond what halving needs at worst
 
 
 class Side(StrEnum):

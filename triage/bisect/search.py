@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from triage.bisect.candidates import BisectRange
 from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues
-from triage.bisect.result import CONFIDENCE, SPARE, Answer, Bisection, BisectKind, FailurePath, Side, unexpected
+from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind, FailurePath, Side, unexpected
 from triage.execution.judge import Match, same_signature, verdict_of
 from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
@@ -24,15 +25,17 @@ from triage.toolchains.registry import ToolchainRef
 _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
 _MOST_ROUNDS = 40  # searches for another pair after a confirmation that failed
 _MOST_FLAKY_PROBES = 400  # of a range whose probes contradict themselves
-_WORTH_A_WITNESS = 8  # candidates; fewer need three probes at most
-_MUCH_SHORTER = 3  # how many times shorter a range is whose ends are compared again; measured over three releases and one
+_WORTH_COMPARING = 8  # candidates; fewer need three probes at most
 _SLOWER = 6.0  # factor by which a compile slows down when it prints its IR; comparing two may save one probe
 _MOST_CONFIRMATIONS = 5
-_FLAKY_RATE = 0.2  # wrong probes that are assumed at least, once probes have disagreed
-_HIGHEST_RATE = 0.4  # with more, no number of probes tells the sides apart
+_FLAKY_RATE = 0.2  # wrong probes that are assumed at least on both sides, once probes have disagreed
+_HIGHEST_RATES = 0.9  # of both sides together; with more, no number of probes tells them apart
+_END_PROBES = 16  # of each end, to know how often it shows the other side, once probes have disagreed
 _END_REPEATS = 3  # probes of an end that is on the wrong side at first, if the second probe differs
 _TESTED_PAIRS = 5  # candidate pairs that a search with flaky probes may try to confirm; each must rarely be a wrong one
+_SAME_ERRORS = 3  # builds that fail in the same way before those next to both ends are tried
 _NOTED = 20  # suspects with details
+_OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")  # what differs between equal errors of two commits
 
 
 @dataclass(slots=True)
@@ -40,8 +43,7 @@ class BisectSearch:
     """A search in progress: what was probed and what follows from it.
 
     match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
-    verdict. repeats: compiles for each probe. spare: see `next_probes`.
-    witness: compares the passes of two compilers: the ends, and nearer ones later. compared: candidates between the last ones.
+    verdict. compare: compares the passes of both ends, as evidence about the commit.
     untestable_outside: revisions that were probed while the ends were looked for. foreign: revisions whose first outcome is
     that of a machine which is not trusted. path: changes that were found meanwhile. reason: why the search is inconclusive.
     """
@@ -53,14 +55,11 @@ class BisectSearch:
     match: Callable[[Failure], Match] = same_signature
     judge: Callable[[Outcome, Match], Verdict] = verdict_of
     confidence: float = CONFIDENCE
-    repeats: int = 1
-    spare: int = SPARE
-    witness: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
+    compare: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
     outcomes: dict[int, list[Outcome]] = field(default_factory=dict)
     belief: Belief | None = None
     failure: Failure | None = None
     evidence: PassEvidence | None = None
-    compared: int | None = None
     untestable_outside: tuple[tuple[Revision, str], ...] = ()
     path: FailurePath = field(default_factory=FailurePath)
     reason: str | None = None
@@ -70,6 +69,7 @@ class BisectSearch:
     cached: int = 0
     compile_seconds: float = _LEAST_SECONDS
     foreign: set[str] = field(default_factory=set)
+    told: str = ""  # the last line of progress
     expected_seconds: dict[int, float] = field(default_factory=dict)  # of the candidates that were probed, before that
     started: float = field(default_factory=time.monotonic)
 
@@ -102,41 +102,60 @@ class BisectSearch:
         return self.belief is not None and self.belief.is_resolved(self.confidence, self.range.closed())
 
     @property
-    def disagrees(self) -> bool:
+    def contradicts(self) -> bool:
         """Whether a candidate has shown both sides."""
-        return self.failure is not None and any(old and new for old, new in self._shown())
+        return self.failure is not None and any(all(self.shown(index)) for index in self.outcomes)
 
     @property
-    def clear_lead(self) -> int:
-        """By how many probes a candidate of the pair must be on its side more often than elsewhere.
-
-        While no probe contradicts another one, that is once and each confirmation. Otherwise the rate of wrong probes is
-        estimated from the repeated ones, and a candidate on the other side must not reach the lead by chance.
-        """
-        if not (self.disagrees or self._is_inverted):
-            return 1 + confirmations(self.confidence)
-        repeated = [counts for counts in self._shown() if sum(counts) > 1]
-        rate = sum(map(min, repeated)) / max(1, sum(map(sum, repeated)))
-        rate = min(max(rate, _FLAKY_RATE), _HIGHEST_RATE)
-        allowed = max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS)
-        return math.ceil(math.log(allowed) / math.log(rate / (1 - rate)))
-
-    @property
-    def _is_inverted(self) -> bool:
+    def is_inverted(self) -> bool:
         """Whether a candidate on the new side is older than one on the old side: a wrong probe, or a second change."""
-        shown = dict(zip(self.outcomes, self._shown(), strict=True))
+        shown = {index: self.shown(index) for index in self.outcomes}
         oldest_new = min((index for index, (_, new) in shown.items() if new), default=self.last)
         return any(old and index > oldest_new for index, (old, _) in shown.items())
 
-    def lead(self, index: int, side: Side) -> int:
-        """By how many probes a candidate was on this side more often than elsewhere. Untrusted results prove no side."""
+    def shown(self, index: int) -> tuple[int, int]:
+        """How often a candidate was on the old and on the new side."""
         sides = [self.side(outcome) for outcome in self.outcomes.get(index, [])]
-        return 2 * sides.count(side) - len(sides) - (self.range.revision(index).name in self.foreign)
+        return sides.count(Side.OLD), sides.count(Side.NEW)
 
-    def _shown(self) -> list[tuple[int, int]]:
-        """How often each candidate was on the old and on the new side."""
-        sides = [[self.side(outcome) for outcome in outcomes] for outcomes in self.outcomes.values()]
-        return [(shown.count(Side.OLD), shown.count(Side.NEW)) for shown in sides]
+    @property
+    def rates(self) -> tuple[float, float]:
+        """How often a candidate of the new side shows the old one at most, and the other way round: what the two ends show."""
+        old, new = self.shown(0), self.shown(self.last)
+        return _highest_rate(new[0], sum(new)), _highest_rate(old[1], sum(old))
+
+    def proof(self, index: int, side: Side) -> float:
+        """How well the probes of a candidate prove its side: 1 or more is enough, below 0 they rather show the other one.
+
+        While no probe contradicts another, it must be on its side once more than it is confirmed. Otherwise its results must be
+        so much likelier on that side that chance confirms a wrong pair less often than the confidence allows. Where the
+        failure comes and goes after the change, many passes are needed before a candidate counts as good.
+        Results of machines that are not trusted prove nothing.
+        """
+        old, new = self.shown(index)
+        skipped = len(self.outcomes.get(index, [])) - old - new
+        trusted = -1 if self.range.revision(index).name in self.foreign else 0
+        if not (self.contradicts or self.is_inverted):
+            lead = (old - new if side is Side.OLD else new - old) - skipped + trusted
+            return lead / (1 + confirmations(self.confidence))
+        # What the pair itself shows counts too: were it right, its candidates would err as often as the ends.
+        missed, false = self.rates
+        (before, _), (after, _) = self.pair
+        false = min(max(false, _highest_rate(self.shown(before)[1], sum(self.shown(before)))), 0.5)
+        missed = min(max(missed, _highest_rate(self.shown(after)[0], sum(self.shown(after)))), 0.98 - false)
+        if side is Side.OLD:
+            log_odds = (old + trusted) * math.log((1 - false) / missed) + (new + skipped) * math.log(false / (1 - missed))
+        else:
+            log_odds = (new + trusted) * math.log((1 - missed) / false) + (old + skipped) * math.log(missed / (1 - false))
+        return log_odds / -math.log(max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS))
+
+    @property
+    def times(self) -> int:
+        """How often each of a pair is probed again at once, while no candidate contradicts itself."""
+        if not self.is_inverted:
+            return confirmations(self.confidence)
+        needed = -math.log(max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS))
+        return math.ceil(needed / math.log((1 - _FLAKY_RATE) / _FLAKY_RATE)) - 1
 
     def begin(self) -> bool:
         """Verify both ends and weigh the candidates between them; False when the search cannot begin (see `reason`)."""
@@ -150,30 +169,11 @@ class BisectSearch:
         self.runner.progress.note(f"{self.case.name}: bisecting {self.failure.failure_class}: {self.failure.headline}")
         if (hint := unexpected(self.case, self.failure)) is not None:
             self.runner.progress.note(hint)
-        if self._worth_a_witness(self.last):
-            self.evidence = self._compare(0, self.last)
+        if self.compare is not None and self._worth_comparing():
+            good, bad = (0, self.last) if self.kind.failing is Side.NEW else (self.last, 0)
+            self.evidence = self.compare(self.range.ref(good), self.range.ref(bad))
         self.rebuild()
         return True
-
-    def compare_again(self) -> None:
-        """Compare the passes of the nearest compilers of both sides once the range is much shorter: fewer commits differ."""
-        if self.evidence is None or self.belief is None or self.disagrees or self._is_inverted:
-            return
-        shown = dict(zip(self.outcomes, self._shown(), strict=True))
-        low = max((index for index, (old, _) in shown.items() if old), default=0)
-        high = min((index for index, (_, new) in shown.items() if new), default=self.last)
-        if (high - low) * _MUCH_SHORTER > (self.compared or self.last) or not self._worth_a_witness(high - low):
-            return
-        self.compared = high - low
-        if nearer := self._compare(low, high):
-            self.evidence = nearer
-            weights = self.range.weights(self.clues)
-            self.belief = Belief.from_weights(weights, self.belief.noise).observe_all(self.belief.evidence)
-
-    def _compare(self, low: int, high: int) -> PassEvidence | None:
-        assert self.witness is not None
-        good, bad = (low, high) if self.kind.failing is Side.NEW else (high, low)
-        return self.witness(self.range.ref(good), self.range.ref(bad))
 
     def rebuild(self) -> None:
         """Start the belief anew from the outcomes of the candidates between the ends."""
@@ -204,27 +204,29 @@ class BisectSearch:
             return False
         return True
 
-    def _worth_a_witness(self, suspects: int) -> bool:
+    def _worth_comparing(self) -> bool:
         """Whether comparing passes costs less than the probes it may save: it compiles twice again, and slowly."""
         seconds = sorted(value for value in self.range.seconds() if math.isfinite(value))
-        probe = (seconds[len(seconds) // 2] if seconds else 0.0) + self.compile_seconds * self.repeats
-        return self.witness is not None and suspects >= _WORTH_A_WITNESS and probe >= _SLOWER * 2 * self.compile_seconds
+        probe = (seconds[len(seconds) // 2] if seconds else 0.0) + self.compile_seconds
+        return self.last >= _WORTH_COMPARING and probe >= _SLOWER * 2 * self.compile_seconds
 
     def choose(self) -> tuple[int, ...]:
         """The candidates to probe next; empty when the answer is final or no probe can help any more."""
         assert self.belief is not None
-        if self.resolved:
+        if self.resolved or self.reason:
             return ()
+        if self._same_error() and (outermost := self._outermost()):
+            return outermost
         odds = untestable_odds(self.belief)
         odds[list(self.range.closed())] = 1.0
-        seconds = self.range.seconds() + self.compile_seconds * self.repeats
+        seconds = self.range.seconds() + self.compile_seconds
         seconds[list(self.expected_seconds)] = list(self.expected_seconds.values())
-        chosen = next_probes(self.belief, seconds, self.range.jobs(self.runner.jobs), untestable=odds, spare=self.spare)
+        chosen = next_probes(self.belief, seconds, self.range.jobs(self.runner.jobs), untestable=odds)
         self.expected_seconds.update((index, float(seconds[index])) for index in chosen)
         return chosen
 
     def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
-        """Probe candidates at once, each `times` times `repeats` times, and take in the outcomes. fresh: ignore the cache."""
+        """Probe candidates at once, each `times` times, and take in the outcomes. fresh: ignore the cache."""
         wanted: dict[tuple[Path, str], tuple[ProbeJob, list[int]]] = {}
         for index in indices:
             case, ref = self.range.case(index, self.case), self.range.ref(index)
@@ -234,11 +236,10 @@ class BisectSearch:
             # Candidates may share their compiler, and their input as well. A cached result is no second one.
             job = ProbeJob(case, ref, fresh or index in self.outcomes)
             wanted.setdefault(_key(case, ref.revision), (job, []))[1].append(index)
-        if not wanted:
+        if not wanted or times < 1:
             return
         self.rounds += 1
-        turns = range(self.repeats * times)
-        jobs = [replace(job, fresh=job.fresh or turn > 0) for turn in turns for job, _ in wanted.values()]
+        jobs = [replace(job, fresh=job.fresh or turn > 0) for turn in range(times) for job, _ in wanted.values()]
         for probe in self.runner.probe_all(jobs, f"bisect {self.case.name}"):
             self.probes += 1
             self.cached += probe.cached
@@ -247,6 +248,27 @@ class BisectSearch:
                 self.take(index, probe.outcome)
                 if probe.foreign:
                     self.foreign.add(self.range.revision(index).name)
+                if (
+                    isinstance(probe.outcome, Untestable)
+                    and probe.outcome.cause is Cause.ENVIRONMENT
+                    and not probe.measured.seconds
+                ):
+                    self.reason, self.cause = f"{probe.revision.name}: {probe.outcome.reason}", Cause.ENVIRONMENT
+        if (error := self._same_error()) and not self._outermost():
+            self.reason, self.cause = f"no compiler could be obtained between both ends: {error}", Cause.ENVIRONMENT
+
+    def _same_error(self) -> str | None:
+        """The error with which every compiler between the ends could not be obtained, once it was seen several times."""
+        inside = [outcomes[-1] for index, outcomes in self.outcomes.items() if 0 < index < self.last]
+        errors = [outcome.reason for outcome in inside if isinstance(outcome, Untestable) and outcome.cause is Cause.TOOLCHAIN]
+        is_same = len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1
+        return errors[-1] if len(inside) == len(errors) >= _SAME_ERRORS and is_same else None
+
+    def _outermost(self) -> tuple[int, ...]:
+        """The candidates next to both ends, without those that were probed."""
+        closed = self.range.closed()
+        inside = [index for index in range(1, self.last) if index not in closed]
+        return tuple(dict.fromkeys(index for index in inside[:1] + inside[-1:] if index not in self.outcomes))
 
     def take(self, index: int, outcome: Outcome) -> None:
         """Take in one outcome."""
@@ -272,7 +294,6 @@ def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = la
     for _ in range(_MOST_ROUNDS):
         while (chosen := search.choose()) and search.probes < _MOST_FLAKY_PROBES:
             search.ask(chosen)
-            search.compare_again()
             report(search)
         if not search.resolved or confirm(search) or search.reason:
             break
@@ -304,25 +325,31 @@ def _search_from_original(search: BisectSearch, bisection: Bisection, report: Ca
 def confirm(search: BisectSearch) -> bool:
     """Probe the pair around the leading suspects again, ignoring the cache; whether their own probes prove both sides.
 
-    A candidate that contradicts itself shows that probes are not reliable: from then on the belief weighs them, and both
-    candidates are probed until each was on its side more often than elsewhere by a clear lead. A candidate that loses its lead
-    sends the search elsewhere. An end of the range that loses it makes the search inconclusive.
+    A candidate that contradicts itself shows that probes are not reliable. Both ends then show how often a probe is wrong; the
+    belief weighs probes by that, and both candidates are probed until their sides are proved. A candidate that rather shows the
+    other side sends the search elsewhere. An end that does makes the search inconclusive.
     """
     assert search.belief is not None
     pair = search.pair
-    search.ask([index for index, _ in pair if index not in search.outcomes])  # known from a journal or a log only
-    if not search.disagrees:
+    search.ask([index for index, _ in pair if index not in search.outcomes])  # known from a journal only
+    if not search.contradicts:
         search.ask([index for index, _ in pair if search.range.revision(index).name in search.foreign], fresh=True)
-        search.ask([index for index, _ in pair], fresh=True, times=search.clear_lead - 1)
-    while search.disagrees and search.probes < _MOST_FLAKY_PROBES:
+        search.ask([index for index, _ in pair], fresh=True, times=search.times)
+        # A failure that comes and goes since the culprit shows both sides at the failing end.
+        failing = search.last if search.kind.failing is Side.NEW else 0
+        search.ask([failing], fresh=True, times=2 * search.times + 1 - sum(search.shown(failing)))
+    while search.contradicts and search.probes < _MOST_FLAKY_PROBES and not search.reason:
+        needed = max(_END_PROBES, *(sum(search.shown(index)) for index, _ in pair))
+        for index in (0, search.last):
+            search.ask([index], fresh=True, times=needed - sum(search.shown(index)))
+        missed, false = search.rates
+        if missed + false > _HIGHEST_RATES:
+            flaky = search.last if missed > false else 0
+            search.reason = _flaky_end(search.range.revision(flaky).name)
+            return False
         if search.belief.noise is EXACT:
             search.belief = search.belief.with_noise(FLAKY)
-        leads = {index: search.lead(index, side) for index, side in pair}
-        lost = next((index for index, lead in leads.items() if lead < 0 and index in (0, search.last)), None)
-        if lost is not None:
-            search.reason = _flaky_end(search.range.revision(lost).name)
-            return False
-        unclear = [index for index, lead in leads.items() if lead < search.clear_lead]
+        unclear = [index for index, side in pair if search.proof(index, side) < 1]
         if not unclear or not search.resolved or search.pair != pair:
             break
         search.ask(unclear, fresh=True)
@@ -341,9 +368,15 @@ def confirmations(confidence: float) -> int:
     return min(_MOST_CONFIRMATIONS, max(1, math.ceil(math.log(allowed) / math.log(_FLAKY_RATE) - 1e-9)))
 
 
+def _highest_rate(wrong: int, probes: int) -> float:
+    """The rate of wrong probes that a number of them leaves possible (one-sided, 90 %), at least one in five."""
+    rate = (wrong + 1) / (probes + 2)
+    return max(_FLAKY_RATE, rate + 1.28 * math.sqrt(rate * (1 - rate) / (probes + 3)))
+
+
 def is_confirmed(search: BisectSearch) -> bool:
-    """Whether both candidates of the pair were probed again and are on their sides: each time, or by a clear lead if flaky."""
-    return search.resolved and all(search.lead(index, side) >= search.clear_lead for index, side in search.pair)
+    """Whether both candidates of the pair were probed again and proved to be on their sides."""
+    return search.resolved and all(search.proof(index, side) >= 1 for index, side in search.pair)
 
 
 def wrong_end(name: str, outcome: Outcome, side: Side, kind: BisectKind) -> str | None:

@@ -1,32 +1,150 @@
-"""Find which of two repositories brought a change, the compiler's or the model's, and then the commit in it.
+"""Bisect over a compiler and a repository of models: which of the two brought a change, and the commit in it.
 
-Four combinations are probed: the old and the new compiler, each with the old and the new model.
+Four combinations are probed: the old and the new compiler, each with the old and the new model. The commits of the repository
+that changed are then one more list of candidates, while the other repository stays the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
+import re
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
-from triage.bisect.candidates import ReleaseCandidates
-from triage.bisect.models import ModelHistory, model_candidates
+from triage.bisect.candidates import BisectRange, ReleaseCandidates, commit_note, commit_revision
 from triage.bisect.plan import BisectRequest, bisect_between, compilers_at, line_to, report_progress, search_on
-from triage.bisect.result import Answer, Bisection, Side
+from triage.bisect.prior import Clues
+from triage.bisect.result import Answer, Bisection, CommitNote, Side
 from triage.bisect.search import run_search, wrong_end
 from triage.execution.judge import verdict_of
 from triage.execution.runner import ProbeJob
+from triage.git_history import Repository, Timeline
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Failed, Failure, Outcome, Untestable
+from triage.model.outcome import Cause, Failed, Outcome, Untestable
 from triage.model.revision import Revision
+from triage.toolchains.home import disk_errors
 from triage.toolchains.registry import ToolchainRef
 
-_Key = tuple[Side, Side]  # of the compiler, of the model
-_OLD: _Key = (Side.OLD, Side.OLD)
-_NEW: _Key = (Side.NEW, Side.NEW)
-_NEW_COMPILER: _Key = (Side.NEW, Side.OLD)
-_NEW_MODEL: _Key = (Side.OLD, Side.NEW)
+_LFS = b"version https://git-lfs.github.com/spec/"
+
+
+class ModelHistory:
+    """Reads a recipe from commits; the work tree is not read.
+
+    A recipe is extracted with its folder, or with the whole tree when it needs more. Extracted trees are cached by content, so
+    that commits that change nothing of it give the same case.
+    """
+
+    def __init__(
+        self, repository: Repository, recipe: Path, home: Path, load: Callable[[Path], Case], ends: Sequence[str]
+    ) -> None:
+        """Find out whether the recipe's folder is enough; BadInput when the recipe is outside the repository.
+
+        home: where extracted trees are cached; load: reads a file's only case; ends: shas of the two ends.
+        """
+        self.repository, self.ends = repository, tuple(ends)
+        self._cache, self._load = home / "models", load
+        self._recipe = _path_inside(recipe, repository)
+        self._folder = self._recipe.parent
+        try:
+            for sha in ends:
+                self.at(sha)
+        except BadInput:
+            self._folder = PurePosixPath()
+
+    def at(self, sha: str) -> Case:
+        """Load the case at a commit. Raises BadInput, which names the commit, where there is none."""
+        try:
+            return self._at(sha)
+        except BadInput as error:
+            problems = "; ".join(re.sub(rf"{re.escape(str(self._cache))}/[0-9a-f]+/", "", str(error)).splitlines())
+            raise BadInput(f"{self._recipe} at {sha[:10]}: {problems}") from error
+
+    def _at(self, sha: str) -> Case:
+        [tree] = self.trees([sha])
+        if tree is None:
+            raise BadInput("the commit has no such folder")
+        case = self._load(self._extract(tree) / self._recipe.relative_to(self._folder))
+        if case.input.path.read_bytes()[: len(_LFS)] == _LFS:
+            raise BadInput(f"{case.input.path.name} is in Git LFS; the repository has only its pointer")
+        return case
+
+    def trees(self, shas: Sequence[str]) -> list[str | None]:
+        """The git object of all that the case is made of, for each commit; None where it does not exist."""
+        path = "" if self._folder == PurePosixPath() else str(self._folder)
+        output = self.repository.ask("cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas])
+        lines = output.decode("utf-8", "replace").splitlines()
+        return [line.split()[0] if line.split()[1] == "tree" else None for line in lines]
+
+    def _extract(self, tree: str) -> Path:
+        folder = self._cache / tree
+        if folder.is_dir():
+            return folder
+        packed = self.repository.ask("archive", "--format=tar", tree)
+        with disk_errors("extract a model from its repository"):
+            self._cache.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
+                extracted = Path(scratch) / "tree"
+                extracted.mkdir()
+                try:
+                    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                        archive.extractall(extracted, filter="data")
+                except tarfile.TarError as error:  # such as a link that leads out of the repository
+                    raise BadInput(f"cannot be extracted: {error}") from error
+                try:
+                    extracted.rename(folder)
+                except OSError:
+                    if not folder.is_dir():  # no other process was faster
+                        raise
+        return folder
+
+
+def _path_inside(recipe: Path, repository: Repository) -> PurePosixPath:
+    tree = repository.work_tree
+    for path in (recipe.absolute(), recipe.resolve()):
+        if tree and path.is_relative_to(tree):
+            return PurePosixPath(path.relative_to(tree))
+    if recipe.is_absolute() or ".." in recipe.parts:
+        raise BadInput(f"{recipe} is not in the repository {repository.path}")
+    return PurePosixPath(recipe)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCandidates(BisectRange):
+    """The old end and the commits that changed anything the case is made of, all with one compiler.
+
+    Where the new end changed nothing, the last commit that did stands for it. `indices`: places on the timeline.
+    """
+
+    timeline: Timeline
+    models: ModelHistory
+    indices: tuple[int, ...]
+    compiler: ToolchainRef
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def ref(self, index: int) -> ToolchainRef:  # noqa: ARG002 - the same for all
+        return self.compiler
+
+    def case(self, index: int, case: Case) -> Case | Untestable:  # noqa: ARG002 - each commit has its own
+        try:
+            return self.models.at(self.timeline.commits[self.indices[index]].sha)
+        except BadInput as error:
+            return Untestable(Cause.RECIPE, str(error))
+
+    def revision(self, index: int) -> Revision:
+        return commit_revision(self.timeline.commits[self.indices[index]])
+
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002 - no prior here
+        commits = self.timeline.with_files(self.indices[index] for index in indices if index > 0)
+        return {commit.sha: commit_note(commit, self.timeline.links) for commit in commits}
 
 
 class ChangedSide(StrEnum):
@@ -37,18 +155,13 @@ class ChangedSide(StrEnum):
     EITHER = "either"
     BOTH = "both"
 
-    @property
-    def sentence(self) -> str:
-        """The same as a sentence."""
-        match self:
-            case ChangedSide.COMPILER:
-                return "the compiler changed it: its change alone is enough, the model's alone is not"
-            case ChangedSide.MODEL:
-                return "the model changed it: its change alone is enough, the compiler's alone is not"
-            case ChangedSide.EITHER:
-                return "both changed it, and each change alone is enough"
-            case ChangedSide.BOTH:
-                return "both changed it, and only the two changes together are enough"
+
+_CHANGED = {  # by whether the new compiler with the old model has the new state, and the old compiler with the new model
+    (True, True): ChangedSide.EITHER,
+    (True, False): ChangedSide.COMPILER,
+    (False, True): ChangedSide.MODEL,
+    (False, False): ChangedSide.BOTH,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +175,7 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class TwoRepositories:
-    """The answer of a bisect over two repositories.
-
-    changed: None when it is inconclusive; `undecided` then has the reason. Otherwise each repository that it names has a bisect
-    of its own, for which the other repository stays the same.
-    """
+    """The answer: a bisect for each repository that changed it; without an answer `undecided` has the reason."""
 
     changed: ChangedSide | None
     combinations: tuple[Combination, ...]
@@ -80,76 +189,78 @@ class TwoRepositories:
         return tuple(bisection for bisection in (self.compiler, self.model, self.undecided) if bisection)
 
 
-@dataclass
-class _Combinations:
-    """The combinations in progress. `compilers`, `cases`, `models`: old and new of each."""
+@dataclass(frozen=True)
+class _Search:
+    """A search in progress. `models`, `compilers`, `shas`, `cases`: of the old and the new side."""
 
     request: BisectRequest
+    models: ModelHistory
+    revisions: tuple[str, str]
     compilers: dict[Side, ToolchainRef]
+    shas: dict[Side, str]
     cases: dict[Side, Case]
-    models: dict[Side, Revision]
-    outcomes: dict[_Key, Outcome] = field(default_factory=dict)
+    outcomes: dict[tuple[Side, Side], Outcome] = field(default_factory=dict)  # by the side of the compiler and of the model
 
-    def ask(self, keys: Iterable[_Key], *, fresh: bool = False) -> None:
-        """Probe combinations at once; those with equal compilers and models are probed once."""
-        names = {key: (self.cases[key[1]].source, self.compilers[key[0]].revision.name) for key in keys}
-        jobs = {name: ProbeJob(self.cases[key[1]], self.compilers[key[0]], fresh) for key, name in names.items()}
-        probes = self.request.runner.probe_all(list(jobs.values()), "combinations")
-        outcomes = {(probe.case.source, probe.revision.name): probe.outcome for probe in probes}
-        self.outcomes |= {key: outcomes[name] for key, name in names.items()}
+    def ask(self, compiler: Side, model: Side, *, fresh: bool = False) -> Outcome:
+        job = ProbeJob(self.cases[model], self.compilers[compiler], fresh)
+        [probe] = self.request.runner.probe_all([job], "combinations")
+        self.outcomes[compiler, model] = probe.outcome
+        return probe.outcome
 
-    @property
-    def failure(self) -> Failure:
-        """The failure that is bisected. Precondition: `wrong_end` is None."""
-        end = self.outcomes[_NEW if self.request.kind.failing is Side.NEW else _OLD]
-        assert isinstance(end, Failed)
-        return end.failure
+    def name(self, compiler: Side, model: Side) -> str:
+        return f"{self.compilers[compiler].revision.name} with the model of {self.shas[model][:10]}"
 
-    def side(self, key: _Key) -> Side | None:
-        """The side that a combination is on; None when it cannot be judged."""
-        return self.request.kind.side(verdict_of(self.outcomes[key], self.request.match(self.failure)))
+    def run(self) -> TwoRepositories:
+        for side in Side:
+            if why := wrong_end(self.name(side, side), self.ask(side, side), side, self.request.kind):
+                return self.undecided(why)
+        changed = self.decide()
+        if not isinstance(changed, ChangedSide):
+            return self.undecided(changed)
+        self.request.runner.progress.note(f"changed: {changed}")
+        # While one repository is bisected, the other one must not bring the change by itself.
+        other = Side.OLD if changed is ChangedSide.EITHER else Side.NEW
+        compiler = None if changed is ChangedSide.MODEL else self.along_compilers(other)
+        model = None if changed is ChangedSide.COMPILER else self.along_models(other)
+        return TwoRepositories(changed, self.combinations(), compiler, model)
 
-    def name(self, key: _Key) -> str:
-        return f"{self.compilers[key[0]].revision.name} with the model of {self.models[key[1]].name}"
+    def decide(self) -> ChangedSide | str:
+        """Which repository brought the change, or why that is undecided. Both combinations are probed twice."""
+        failing = self.outcomes[self.request.kind.failing, self.request.kind.failing]
+        assert isinstance(failing, Failed)
+        match, enough = self.request.match(failing.failure), []
+        for key in ((Side.NEW, Side.OLD), (Side.OLD, Side.NEW)):
+            sides = [self.request.kind.side(verdict_of(self.ask(*key, fresh=fresh), match)) for fresh in (False, True)]
+            if sides[0] is None or sides[0] is not sides[1]:
+                return f"{self.name(*key)} {_undecided(self.outcomes[key])}"
+            enough.append(sides[0] is Side.NEW)
+        return _CHANGED[enough[0], enough[1]]
 
-    def wrong_end(self) -> str | None:
-        """Why one of the ends has the wrong state; None when both are right."""
-        reasons = (wrong_end(self.name(key), self.outcomes[key], key[0], self.request.kind) for key in (_OLD, _NEW))
-        return next((reason for reason in reasons if reason), None)
+    def undecided(self, reason: str) -> TwoRepositories:
+        cause = next((outcome.cause for outcome in self.outcomes.values() if isinstance(outcome, Untestable)), None)
+        answer = Bisection(self.cases[Side.NEW], self.request.kind, Answer.INCONCLUSIVE, reason=reason, cause=cause)
+        return TwoRepositories(None, self.combinations(), undecided=answer)
 
-    def undecided(self, key: _Key) -> str | None:
-        """Why a combination cannot be judged; None when it can."""
-        match self.outcomes[key]:
-            case _ if self.side(key) is not None:
-                return None
-            case Untestable(reason=reason):
-                return f"{self.name(key)} cannot be tested: {reason}"
-            case Failed(flaky=True):
-                return f"{self.name(key)} is flaky: repeated probes disagree"
-            case Failed(failure=failure):
-                return f"{self.name(key)} has another failure: {failure.failure_class}: {failure.headline}"
-            case _:
-                return None
+    def combinations(self) -> tuple[Combination, ...]:
+        compilers = {side: self.request.runner.registry.revision(ref) for side, ref in self.compilers.items()}
+        models = {side: Revision(sha[:10], sha) for side, sha in self.shas.items()}
+        return tuple(Combination(compilers[a], models[b], outcome) for (a, b), outcome in self.outcomes.items())
 
-    def answer(self, changed: ChangedSide | None, reason: str | None = None) -> TwoRepositories:
-        """Report the combinations probed so far, with the reason when it is inconclusive."""
-        registry = self.request.runner.registry
-        combinations = tuple(
-            Combination(registry.revision(self.compilers[compiler]), self.models[model], outcome)
-            for (compiler, model), outcome in self.outcomes.items()
-        )
-        if changed is not None:
-            return TwoRepositories(changed, combinations)
-        causes = [outcome.cause for outcome in self.outcomes.values() if isinstance(outcome, Untestable)]
-        undecided = Bisection(
-            case=self.cases[Side.NEW],
-            kind=self.request.kind,
-            answer=Answer.INCONCLUSIVE,
-            probes=len(combinations),
-            reason=reason,
-            cause=causes[0] if causes else None,
-        )
-        return TwoRepositories(None, combinations, undecided=undecided)
+    def along_compilers(self, model: Side) -> Bisection:
+        request = replace(self.request, case=self.cases[model])
+        refs = tuple(self.compilers[side] for side in Side)
+        if request.repo is not None or all(ref.release for ref in refs):
+            return bisect_between(request, *self.revisions)
+        return run_search(search_on(request, ReleaseCandidates(refs, request.runner.registry)), report_progress)
+
+    def along_models(self, compiler: Side) -> Bisection:
+        timeline = line_to(self.models.repository, self.request.runner.registry.home, self.shas[Side.NEW])
+        span = timeline.between(self.shas[Side.OLD], self.shas[Side.NEW])
+        places = range(span.good.index, span.bad.index + 1)
+        trees = self.models.trees([timeline.commits[index].sha for index in places])
+        changed = [index for index, (old, new) in zip(places[1:], pairwise(trees), strict=True) if old != new]
+        commits = ModelCandidates(timeline, self.models, (span.good.index, *changed), self.compilers[compiler])
+        return run_search(search_on(replace(self.request, case=self.cases[Side.NEW]), commits), report_progress)
 
 
 def bisect_two(
@@ -157,76 +268,19 @@ def bisect_two(
 ) -> TwoRepositories:
     """Name the repository that changed the outcome, and the commit or release in it.
 
-    Args:
-        request: What to bisect; its case is replaced by those of the model's commits.
-        models: Reads the case at a commit of the model repository.
-        before: The old state: a compiler's revision and the full sha of a commit of the model repository.
-        after: The new state, likewise. The same compiler in both stays the same.
-
-    Raises:
-        BadInput: A revision does not exist, the ends are in the wrong order, or nothing differs between them.
+    before, after: a compiler's revision and the full sha of a commit of the model repository. The request's case is replaced.
     """
-    (_, old), (_, new) = before, after
-    revisions = before[0], after[0]
-    cases = {Side.OLD: models.at(old), Side.NEW: models.at(new)}
-    refs = compilers_at(request, *revisions)
-    same_compiler = refs[0].revision.name == refs[1].revision.name
-    same_model = cases[Side.OLD].source == cases[Side.NEW].source
-    if same_compiler and same_model:
-        raise BadInput(f"nothing changes: there is one compiler, and {old[:10]} and {new[:10]} hold the same recipe and models")
-    compilers = dict(zip(Side, refs, strict=True))
-    combinations = _Combinations(
-        request, compilers, cases, {side: Revision(sha[:10], sha) for side, sha in zip(Side, (old, new), strict=True)}
-    )
-
-    def along_compilers(model: Side) -> Bisection:
-        return _along_compilers(replace(request, case=cases[model]), revisions, refs)
-
-    def along_models(compiler: Side) -> Bisection:
-        timeline = line_to(models.repository, request.runner.registry.home, new)
-        commits = model_candidates(timeline, timeline.between(old, new), models, compilers[compiler])
-        return run_search(search_on(replace(request, case=cases[Side.NEW]), commits), report_progress)
-
-    combinations.ask([_OLD, _NEW])
-    if (why := combinations.wrong_end()) is not None:
-        return combinations.answer(None, why)
-    if same_compiler:
-        return replace(combinations.answer(ChangedSide.MODEL), model=along_models(Side.NEW))
-    if same_model:
-        return replace(combinations.answer(ChangedSide.COMPILER), compiler=along_compilers(Side.NEW))
-    changed = _decide(combinations)
-    if not isinstance(changed, ChangedSide):
-        return combinations.answer(None, changed)
-    request.runner.progress.note(changed.sentence)
-    # While one repository is bisected, the other one must not bring the change by itself.
-    other = Side.OLD if changed is ChangedSide.EITHER else Side.NEW
-    return replace(
-        combinations.answer(changed),
-        compiler=None if changed is ChangedSide.MODEL else along_compilers(other),
-        model=None if changed is ChangedSide.COMPILER else along_models(other),
-    )
+    shas = {Side.OLD: before[1], Side.NEW: after[1]}
+    compilers = dict(zip(Side, compilers_at(request, before[0], after[0]), strict=True))
+    cases = {side: models.at(sha) for side, sha in shas.items()}
+    return _Search(request, models, (before[0], after[0]), compilers, shas, cases).run()
 
 
-def _decide(combinations: _Combinations) -> ChangedSide | str:
-    """Which repository brought the change, or why that is undecided. The two combinations that decide it are probed twice."""
-    crossed = (_NEW_COMPILER, _NEW_MODEL)
-    combinations.ask(crossed)
-    for key in crossed:
-        if (why := combinations.undecided(key)) is not None:
-            return why
-    sides = [combinations.side(key) for key in crossed]
-    combinations.ask(crossed, fresh=True)
-    for key, side in zip(crossed, sides, strict=True):
-        if combinations.side(key) is not side:
-            return f"{combinations.name(key)} is flaky: repeated probes disagree"
-    by_compiler, by_model = (side is Side.NEW for side in sides)
-    if by_compiler:
-        return ChangedSide.EITHER if by_model else ChangedSide.COMPILER
-    return ChangedSide.MODEL if by_model else ChangedSide.BOTH
-
-
-def _along_compilers(request: BisectRequest, revisions: tuple[str, str], refs: tuple[ToolchainRef, ToolchainRef]) -> Bisection:
-    """Find the change between two compilers with one case. Without --repo nothing is known between two that are no releases."""
-    if request.repo is not None or all(ref.release for ref in refs):
-        return bisect_between(request, *revisions)
-    return run_search(search_on(request, ReleaseCandidates(refs, request.runner.registry)), report_progress)
+def _undecided(outcome: Outcome) -> str:
+    match outcome:
+        case Untestable(reason=reason):
+            return f"cannot be tested: {reason}"
+        case Failed(failure=failure, flaky=False):
+            return f"has another failure: {failure.failure_class}: {failure.headline}"
+        case _:
+            return "is flaky: repeated probes disagree"

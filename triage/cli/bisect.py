@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from triage.bisect.result import CONFIDENCE, SPARE, Answer, Bisection, BisectKind
+from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     MATCHES,
-    AttributeOption,
     CaseOption,
     ExecutorOption,
     FailureMatch,
     ForecastOption,
-    FunctionOption,
     JobsOption,
-    MetricOption,
     ProjectOption,
     RecipePath,
     RepoOption,
     SuiteOption,
-    TimeOption,
     TrustOption,
-    WorseOption,
-    duration_of,
     format_option,
-    metric_named,
 )
-from triage.cli.screen import print_stderr
-from triage.execution.judge import Metric, MetricThreshold
+from triage.execution.judge import Metric
 from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.bisection import BisectReport, TwoRepositoriesReport
@@ -45,11 +38,57 @@ from triage.report.registry import write_report
 from triage.toolchains.home import home_path
 
 if TYPE_CHECKING:  # the search needs numpy, which is slow to import
-    from triage.bisect.models import ModelHistory
     from triage.bisect.plan import BisectRequest
-    from triage.bisect.two_repositories import TwoRepositories
+    from triage.bisect.two_repositories import ModelHistory, TwoRepositories
 
-Ends = tuple[str | None, str | None]
+T = TypeVar("T")
+_SECONDS = 60.0  # that a program is measured for at each revision
+
+# What to bisect
+FindOption = Annotated[BisectKind, typer.Option(help="Find the change that brought the failure, or the one that fixed it.")]
+MatchOption = Annotated[
+    FailureMatch, typer.Option(help="What counts as the same failure; revisions with another failure are skipped.")
+]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[:FUNCTION]",
+        help="Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, artifact_bytes, run_seconds, or any that "
+        "`triage run` reports for the recipe; --good and --bad say which values are good. FUNCTION: the one to run.",
+    ),
+]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, help="Number beyond which a revision is bad; for run_seconds a ratio to the good end (default: in between)."
+    ),
+]
+# Where to search
+GoodOption = Annotated[str | None, typer.Option(help="Known-good revision, which compiles (default: found automatically).")]
+BadOption = Annotated[
+    str | None,
+    typer.Option(help="Known-bad revision, which fails (default: the newest; with --find fix, found automatically)."),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR@GOOD..BAD",
+        help="Clone that holds RECIPE, and two commits of it: find out whether the compiler or the model changed.",
+    ),
+]
+BuildOption = Annotated[
+    bool, typer.Option("--build", help="Build commits from source where nothing else has their compiler (hours).")
+]
+# How sure, and how
+ConfidenceOption = Annotated[
+    float, typer.Option(min=0.5, max=1.0, help="Stop when the culprit's posterior probability reaches this.")
+]
+InteractiveOption = Annotated[
+    bool, typer.Option("--interactive", "-i", help="Show the suspects and propose each revision to test; you decide.")
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Continue an interrupted interactive bisect; cached results are used in any case.")
+]
 
 
 @command
@@ -58,63 +97,23 @@ def bisect(
     recipe: RecipePath,
     case: CaseOption = None,
     suite_config: SuiteOption = None,
-    good: Annotated[
-        str | None, typer.Option(help="Known-good revision, which compiles (default: found automatically).")
-    ] = None,
-    bad: Annotated[
-        str | None,
-        typer.Option(help="Known-bad revision, which fails (default: the newest; with --find fix, found automatically)."),
-    ] = None,
-    find: Annotated[
-        BisectKind, typer.Option(help="Find the change that brought the failure, or the one that fixed it.")
-    ] = BisectKind.REGRESSION,
-    match: Annotated[
-        FailureMatch, typer.Option(help="What counts as the same failure; probes with another failure are skipped.")
-    ] = FailureMatch.SIGNATURE,
+    find: FindOption = BisectKind.REGRESSION,
+    match: MatchOption = FailureMatch.SIGNATURE,
     metric: MetricOption = None,
-    worse: WorseOption = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            help="Number beyond which a probe is bad; for run_seconds a ratio to the good end (default: between the ends).",
-        ),
-    ] = None,
-    function: FunctionOption = None,
-    time: TimeOption = "60s",
+    threshold: ThresholdOption = None,
+    good: GoodOption = None,
+    bad: BadOption = None,
     repo: RepoOption = None,
-    trust: TrustOption = False,
-    model_repo: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Clone that holds RECIPE: find out whether the compiler or the model changed."),
-    ] = None,
-    model_good: Annotated[str | None, typer.Option(metavar="REF", help="Known-good commit of the model repository.")] = None,
-    model_bad: Annotated[str | None, typer.Option(metavar="REF", help="Known-bad commit of the model repository.")] = None,
+    model: ModelOption = None,
     project: ProjectOption = None,
-    confidence: Annotated[
-        float,
-        typer.Option(min=0.5, max=1.0, help="Stop when the culprit's posterior probability reaches this."),
-    ] = CONFIDENCE,
-    repeats: Annotated[int, typer.Option(min=1, help="Compiles for each probe, for flaky failures.")] = 1,
-    spare: Annotated[
-        int,
-        typer.Option(min=0, help="Probes beyond plain halving that a misleading guess may cost at worst."),
-    ] = SPARE,
-    attribute: AttributeOption = True,
-    interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Show the suspects and propose each probe; you decide.")
-    ] = False,
-    import_log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Start with the verdicts of a `git bisect log`."),
-    ] = None,
-    export_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as a `git bisect log`.")] = None,
+    build: BuildOption = False,
+    confidence: ConfidenceOption = CONFIDENCE,
+    trust: TrustOption = False,
+    interactive: InteractiveOption = False,
+    resume: ResumeOption = False,
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     dry_run: ForecastOption = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted interactive bisect; cached results are used in any case.")
-    ] = False,
     output: Annotated[str, format_option(BisectReport)] = "text",
 ) -> Exit:
     """Find the release that brought a failure (with --repo the commit), or with --find fix the one that fixed it.
@@ -128,72 +127,44 @@ def bisect(
 
     - `triage bisect recipes/row-sum.yaml --metric run_seconds --good 3.9.0 --bad 3.13.0` finds where a program became slower
 
-    - `triage bisect models/llama.yaml --good 3.2.0 --bad 3.3.0 --model-repo . --model-good v1 --model-bad main`
+    - `triage bisect models/llama.yaml --good 3.2.0 --bad 3.3.0 --model .@v1..main`
     """
-    before, after = (good, bad) if find is BisectKind.REGRESSION else (bad, good)
-    two_repositories = any((model_repo, model_good, model_bad))
-    if two_repositories and (metric or interactive or import_log or export_log or dry_run):
-        raise BadInput(
-            "a bisect over two repositories does not work with --metric, --interactive, --import-log, --export-log, --dry-run"
-        )
-    followed = metric_named(metric, worse)
-    if metric is None and (threshold is not None or function is not None):
-        raise BadInput("--threshold and --function need --metric")
-    models = _model_history(recipe, case, model_repo, (good, bad), (model_good, model_bad)) if two_repositories else None
+    if model and (metric or interactive or dry_run):
+        raise BadInput("--model does not work with --metric, --interactive, --dry-run")
+    if metric is None and threshold is not None:
+        raise BadInput("--threshold needs --metric")
+    models = _model_history(recipe, case, model, good, bad) if model else None
     chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe], suite_config), case)
     context.obj.trust = trust
     context.obj.executor = executor
-    with open_runner(context.obj, [chosen], jobs) as runner, ExitStack() as opened:
-        from triage.bisect.plan import BisectRequest, WrongOrder, bisect_between
+    with open_runner(context.obj, [chosen], jobs) as runner:
+        from triage.bisect.plan import BisectRequest
 
-        compare = attribute and metric is None
-        request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, repeats, compare, spare)
+        request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, metric is None, build, _asked)
         if dry_run:
-            write_report(_forecast(request, before, after), output)
+            write_report(_forecast(request, *_in_order(find, good, bad)), output)
             return Exit.OK
         if models:
-            both = _bisect_two(request, models, (good, bad))
+            both = _bisect_two(request, models, good, bad)
             write_report(TwoRepositoriesReport(both), output)
             return _exit_of(both.bisections)
-        if followed:
-            wanted = _MetricOptions(followed, threshold, function, time)
-            request = opened.enter_context(_measuring(request, good, bad, wanted))
-        if interactive or import_log or export_log:
-            logs = (import_log, export_log)
-            bisection = _with_session(request, before, after, interactive=interactive, resume=resume, logs=logs)
-        else:
-            try:
-                bisection = bisect_between(request, before, after)
-            except WrongOrder as error:
-                states, line = _advice(request, before, after, recipe)
-                raise BadInput(f"{error}. {states}." + (f" Run:\n  {line}" if line else "")) from error
-            if bisection.answer is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None:
-                _, line = _advice(request, before, after, recipe)
-                bisection = replace(bisection, command=line)
+        with _measuring(request, good, bad, metric, threshold) if metric else nullcontext(request) as request:
+            if interactive:
+                bisection = _interactive(request, *_in_order(find, good, bad), resume=resume)
+            else:
+                bisection = _bisect(request, *_in_order(find, good, bad), recipe)
     write_report(BisectReport(bisection), output)
     return _exit_of([bisection])
 
 
-def _model_history(recipe: Path, name: str | None, folder: Path | None, compilers: Ends, refs: Ends) -> ModelHistory:
-    """Open the history of a model. compilers, refs: the good end and the bad one; name: of the case."""
-    from triage.bisect.models import ModelHistory
-    from triage.git_history import Repository
-
-    if folder is None or None in refs:
-        raise BadInput("a bisect over two repositories needs --model-repo, --model-good and --model-bad")
-    if None in compilers:
-        raise BadInput("--model-repo needs --good and --bad as well; for a compiler that stays name the same one twice")
-    repository = Repository(folder)
-    ends = [repository.resolve(str(ref)) for ref in refs]
-    return ModelHistory(repository, recipe, home_path(), lambda path: one_case(load_cases([path]), name), ends)
+def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
+    """The older one first; also the other way round."""
+    return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
-def _bisect_two(request: BisectRequest, models: ModelHistory, compilers: Ends) -> TwoRepositories:
-    from triage.bisect.two_repositories import bisect_two
-
-    pairs = [(str(compiler), sha) for compiler, sha in zip(compilers, models.ends, strict=True)]
-    old, new = pairs if request.kind is BisectKind.REGRESSION else reversed(pairs)
-    return bisect_two(request, models, old, new)
+def _asked(cost: str) -> bool:
+    """Ask on a terminal whether to start a search over commits."""
+    return not (sys.stdin.isatty() and sys.stderr.isatty()) or typer.confirm(f"{cost}. Go on?", default=True, err=True)
 
 
 def _exit_of(bisections: Sequence[Bisection]) -> Exit:
@@ -202,21 +173,63 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
     return exit_without_answer(bisection.cause for bisection in bisections)
 
 
+def _bisect(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> Bisection:
+    """Bisect. Where the named ends do not fit, say which do."""
+    from triage.bisect.plan import WrongOrder, bisect_between
+
+    try:
+        bisection = bisect_between(request, before, after)
+    except WrongOrder as error:
+        states, line = _advice(request, before, after, recipe)
+        raise BadInput(f"{error}. {states}." + (f" Run:\n  {line}" if line else "")) from error
+    if bisection.answer is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None:
+        _, line = _advice(request, before, after, recipe)
+        return replace(bisection, command=line)
+    return bisection
+
+
+def _model_history(recipe: Path, name: str | None, model: str, good: str | None, bad: str | None) -> ModelHistory:
+    """Open the history of a model that DIR@GOOD..BAD names. name: of the case; good, bad: compilers."""
+    from triage.bisect.two_repositories import ModelHistory
+    from triage.git_history import Repository
+
+    folder, at, refs = model.rpartition("@")
+    first, dots, last = refs.partition("..")
+    if not (at and first and dots and last):
+        raise BadInput(f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1.4..main")
+    if None in (good, bad):
+        raise BadInput("--model needs --good and --bad as well; for a compiler that stays name the same one twice")
+    repository = Repository(Path(folder).expanduser())
+    ends = [repository.resolve(ref) for ref in (first, last)]
+    return ModelHistory(repository, recipe, home_path(), lambda path: one_case(load_cases([path]), name), ends)
+
+
+def _bisect_two(request: BisectRequest, models: ModelHistory, good: str | None, bad: str | None) -> TwoRepositories:
+    from triage.bisect.two_repositories import bisect_two
+
+    pairs = [(str(compiler), sha) for compiler, sha in zip((good, bad), models.ends, strict=True)]
+    old, new = pairs if request.kind is BisectKind.REGRESSION else reversed(pairs)
+    return bisect_two(request, models, old, new)
+
+
 def _forecast(request: BisectRequest, before: str | None, after: str | None) -> ForecastReport:
     """Return which candidates are known and how many probes the bisect makes at most."""
+    from triage.bisect.candidates import CommitCandidates
     from triage.bisect.plan import candidates_of
     from triage.bisect.search import confirmations
 
     candidates = candidates_of(request, before, after)
+    if isinstance(candidates, CommitCandidates):
+        cost = candidates.cost()
+        again = 2 * confirmations(request.confidence)
+        return ForecastReport([], cost.builds + cost.downloads + again, cost.text)
     closed = candidates.closed()
     jobs = [ProbeJob(request.case, candidates.ref(index)) for index in range(len(candidates)) if index not in closed]
     # Where the ends are not named, up to three changes are confirmed: where it broke, changed and went.
     pairs = 1 if before and after else 3
-    again = 2 * confirmations(request.confidence) * request.repeats
+    again = 2 * confirmations(request.confidence)
     what = "confirm the pair around the change" if pairs == 1 else "confirm the pairs around up to three changes"
-    return forecast(
-        request.runner, jobs, repeats=request.repeats, more=again * pairs, what=f"that includes {again * pairs} to {what}"
-    )
+    return forecast(request.runner, jobs, more=again * pairs, what=f"that includes {again * pairs} to {what}")
 
 
 def _advice(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> tuple[str | None, str | None]:
@@ -235,66 +248,36 @@ def _advice(request: BisectRequest, before: str | None, after: str | None, recip
     return ends.states, shlex.join([*words, *find, "--good", ends.good, "--bad", ends.bad])
 
 
-@dataclass(frozen=True, slots=True)
-class _MetricOptions:
-    """The options of a bisect of a number, as the user wrote them."""
-
-    metric: Metric
-    threshold: float | None
-    function: str | None
-    time: str
-
-
 @contextmanager
-def _measuring(request: BisectRequest, good: str | None, bad: str | None, wanted: _MetricOptions) -> Iterator[BisectRequest]:
-    """Yield the request with a runner for which a number above the threshold is a failure."""
+def _measuring(
+    request: BisectRequest, good: str | None, bad: str | None, text: str, threshold: float | None
+) -> Iterator[BisectRequest]:
+    """Yield the request with a runner for which a number beyond the threshold is a failure. text: NAME[:FUNCTION]."""
     from triage.bisect.metric import threshold_between
     from triage.bisect.plan import compilers_at
     from triage.bisect.slower import judged_by_time
 
     if good is None or bad is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
-    older, newer = (good, bad) if request.kind is BisectKind.REGRESSION else (bad, good)
-    refs = compilers_at(request, older, newer)
-    better, worse = refs if request.kind is BisectKind.REGRESSION else reversed(refs)
-    runner, case, metric = request.runner, request.case, wanted.metric
-    ends, budget = (better, worse), duration_of("--time", wanted.time)
+    name, _, function = text.partition(":")
+    metric = Metric(name)
+    if function and metric != Metric.RUN_SECONDS:
+        raise BadInput(f"--metric {text}: only run_seconds takes a function")
+    better, worse = _in_order(request.kind, *compilers_at(request, *_in_order(request.kind, good, bad)))
+    runner, case = request.runner, request.case
     if metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS):
-        with judged_by_time(runner, case, ends, metric, wanted.function, budget, wanted.threshold) as judging:
+        with judged_by_time(runner, case, (better, worse), metric, function or None, _SECONDS, threshold) as judging:
             yield replace(request, runner=judging)
-    elif wanted.threshold is not None:
-        yield replace(request, runner=runner.with_threshold(MetricThreshold(metric, metric.compared(wanted.threshold))))
     else:
-        yield replace(request, runner=runner.with_threshold(threshold_between(runner, case, better, worse, metric)))
+        limit = threshold_between(runner, case, better, worse, metric, threshold)
+        yield replace(request, runner=runner.with_threshold(limit))
 
 
-def _with_session(
-    request: BisectRequest,
-    before: str | None,
-    after: str | None,
-    *,
-    interactive: bool,
-    resume: bool,
-    logs: tuple[Path | None, Path | None],
-) -> Bisection:
-    """Bisect with a journal: led by a person, or with a log to import or export."""
-    from triage.bisect.plan import open_session, report_progress
-    from triage.bisect.search import run_search
-    from triage.bisect.session import from_git_log, git_log
-    from triage.cli.interactive_bisect import lead
+def _interactive(request: BisectRequest, before: str | None, after: str | None, *, resume: bool) -> Bisection:
+    from triage.bisect.plan import open_session
+    from triage.cli.interactive_bisect import prompt
 
     session = open_session(request, before, after)
     if isinstance(session, Bisection):
         return session
-    if resume:
-        count = session.resume()
-        print_stderr(f"resumed: {count} verdict{'s' if count != 1 else ''} of the journal")
-    elif known := len(session.journal.read()):
-        print_stderr(f"an earlier bisect of this range left {known} verdict{'s' if known != 1 else ''}; --resume continues it")
-    given, wanted = logs
-    if given:
-        session.take_in(from_git_log(given.read_text("utf-8", "replace"), request.kind, str(given)))
-    bisection = lead(session) if interactive else run_search(session.search, report_progress)
-    if wanted:
-        wanted.write_text(git_log(session.verdicts(), request.kind), "utf-8")
-    return bisection
+    return prompt(session, resume=resume)

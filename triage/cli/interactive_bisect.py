@@ -1,4 +1,4 @@
-"""`triage bisect --interactive`: show the suspects, propose the next probe, obey the person."""
+"""`triage bisect --interactive`: show the suspects, propose the next revision to test, and obey."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from rich.table import Table
 from rich.text import Text
 
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import answer, confirm, run_search
+from triage.bisect.search import answer, confirm
 from triage.bisect.session import Session
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
-from triage.report.elements import progress_bar
+from triage.report.elements import duration_text, plural, progress_bar
 from triage.report.formats import console_for
 
 _SHOWN = 6  # suspects in the table
-HELP = """  Enter            compile the case at the proposed candidate
-  good             it compiles, or runs as it should
-  bad              it has the failure that is bisected
-  skip             it cannot be judged: another failure, or no compiler
-                   (good, bad and skip take a candidate, too: good CANDIDATE)
-  jump CANDIDATE   propose another candidate        show CANDIDATE   its changes and why it is suspicious
-  undo             remove the last verdict          log              all verdicts so far
-  other            bisect the other failure that was found last
-  auto             run the rest without questions
-  quit             stop; --resume continues"""
+HELP = """  Enter   compile the case at the proposed revision
+  good    it compiles, or runs as it should
+  bad     it has the failure that is bisected
+  skip    it cannot be judged: another failure, or no compiler
+          (good, bad and skip take another revision, too: good 3.1.0)
+  undo    remove the last verdict
+  log     all verdicts so far
+  quit    stop; --resume continues"""
 
 
-def lead(session: Session, out: Console | None = None, read: Callable[[str], str] | None = None) -> Bisection:
+def prompt(
+    session: Session, out: Console | None = None, read: Callable[[str], str] | None = None, *, resume: bool = False
+) -> Bisection:
     """Run a bisect by what a person types until it is resolved.
 
     Raises:
@@ -39,25 +39,24 @@ def lead(session: Session, out: Console | None = None, read: Callable[[str], str
     """
     out = out or console_for(sys.stderr)
     read = read or partial(_typed, out)
+    if resume:
+        out.print(f"resumed: {plural(session.resume(), 'verdict')} of the journal")
+    elif known := len(session.journal.read()):
+        out.print(f"an earlier bisect of this range left {plural(known, 'verdict')}; --resume continues it")
     change = "good to bad" if session.search.kind is BisectKind.REGRESSION else "bad to good"
-    out.print(f"Find the first candidate after the change from {change}.")
+    out.print(f"Find the first revision after the change from {change}.")
     out.print(HELP, style="dim")
-    while True:
-        proposed = session.next()
-        if proposed is None:
-            return _finish(session, out)
+    while (proposed := session.next()) is not None:
         _show(session, proposed, out)
         try:
             words = read("> ").split()
         except EOFError:
             words = ["quit"]
         try:
-            bisection = _obey(session, proposed, words, out)
+            _obey(session, proposed, words, out)
         except BadInput as error:
             out.print(f"  {error}", style="yellow")
-            continue
-        if bisection is not None:
-            return bisection
+    return _finish(session, out)
 
 
 def _typed(out: Console, prompt: str) -> str:
@@ -73,40 +72,36 @@ def _typed(out: Console, prompt: str) -> str:
     return line
 
 
-def _obey(session: Session, proposed: int, words: list[str], out: Console) -> Bisection | None:
-    word, index = (words[0] if words else ""), (session.index_of(words[1]) if len(words) > 1 else proposed)
-    match word:
-        case "" | "p" | "probe":
-            out.print(_outcome_text(session.probe(index)))
-        case "good" | "bad" | "skip":
-            session.record(index, Verdict(word))
-        case "undo" | "back":
+def _obey(session: Session, proposed: int, words: list[str], out: Console) -> None:
+    match words:
+        case []:
+            out.print(_outcome_text(session.probe(proposed)))
+        case ["good" | "bad" | "skip" as word]:
+            session.record(proposed, Verdict(word))
+        case ["good" | "bad" | "skip" as word, name]:
+            session.record(session.index_of(name), Verdict(word))
+        case ["undo"]:
             entry = session.undo()
             out.print(f"  removed: {entry.name} {entry.verdict.value}" if entry else "  there is no verdict to remove")
-        case "log":
+        case ["log"]:
             for entry in session.entries:
                 out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}")
-        case "show":
-            _describe(session, index, out)
-        case "jump" if len(words) > 1:
-            session.jump(words[1])
-        case "other":
-            out.print(f"  now bisecting {session.switch_failure().signature}")
-        case "auto":
-            return run_search(session.search)
-        case "quit" | "q":
+        case ["quit"]:
             raise Interrupted("stopped by the user")
-        case _:
+        case ["help"]:
             out.print(HELP, style="dim")
-    return None
+        case _:
+            out.print(f"  unknown: {' '.join(words)}", style="yellow")
+            out.print(HELP, style="dim")
 
 
 def _show(session: Session, proposed: int, out: Console) -> None:
     search = session.search
     assert search.belief is not None
     ranked = search.belief.suspects()
-    count = f"{len(ranked)} suspect{'s' if len(ranked) != 1 else ''}"
-    out.print(Text(f"\n{count}, {search.belief.entropy:.1f} bits missing", style="bold"))
+    seconds = duration_text(float(search.range.seconds()[proposed]) + search.compile_seconds)
+    steps = plural(search.belief.steps, "step")
+    out.print(Text(f"\n{plural(len(ranked), 'suspect')}, about {steps}, {seconds} each", style="bold"))
     table = Table.grid(padding=(0, 1))
     for index, chance in ranked[:_SHOWN]:
         revision = search.range.suspect(index)
@@ -114,9 +109,7 @@ def _show(session: Session, proposed: int, out: Console) -> None:
         table.add_row(progress_bar(chance), f"{chance:.1%}", name, revision.date or "", revision.subject or "")
     out.print(table)
     revision = search.range.revision(proposed)
-    seconds = search.range.seconds()[proposed] + search.compile_seconds
-    cost = f"({session.bits(proposed):.2f} bits, about {seconds:.0f} s)"
-    out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}  {cost}"))
+    out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}"))
 
 
 def _outcome_text(outcome: Outcome) -> Text:
@@ -127,16 +120,6 @@ def _outcome_text(outcome: Outcome) -> Text:
             return Text(f"  fails: {failure.failure_class}: {failure.headline}", style="red")
         case Untestable(reason=reason):
             return Text(f"  untestable: {reason}", style="yellow")
-
-
-def _describe(session: Session, index: int, out: Console) -> None:
-    notes = session.search.range.notes([index], session.search.clues)
-    revision = session.search.range.revision(index)
-    out.print(f"  {revision.name} {revision.date or ''} {revision.subject or ''}")
-    for note in notes.values():
-        for line in (note.url or "", *note.files[:20], *(f"suspicious: {reason}" for reason in note.reasons)):
-            if line:
-                out.print(f"    {line}")
 
 
 def _finish(session: Session, out: Console) -> Bisection:

@@ -111,10 +111,6 @@ FunctionOption = Annotated[
 TimeOption = Annotated[
     str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds or cpu_seconds for at most this long.")
 ]
-AttributeOption = Annotated[
-    bool,
-    typer.Option("--attribute/--no-attribute", help="Compare the passes of both ends first, to rank commits (commit bisect)."),
-]
 
 
 def metric_named(name: str | None, worse: Direction | None) -> Metric | None:

@@ -10,7 +10,7 @@ import typer
 from triage.classify import classify_log, open_log, packaged_rules
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import AttributeOption, CaseOption, ProjectOption, format_option
+from triage.cli.options import CaseOption, ProjectOption, format_option
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Input, InputKind, Target
@@ -42,7 +42,6 @@ def suspects(
     backend: Annotated[str | None, typer.Option(help="Backend that a log is about, such as rocm.")] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of commits to show.")] = 10,
     project: ProjectOption = None,
-    attribute: AttributeOption = True,
     output: Annotated[str, format_option(SuspectsReport)] = "text",
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
@@ -68,7 +67,7 @@ def suspects(
         request = BisectRequest(runner, chosen, repo, project)
         timeline, span = span_between(request, good, bad)
         clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)
-        evidence = _evidence(request, good, bad) if attribute and chosen.source.suffix in _RECIPES else None
+        evidence = _evidence(request, good, bad) if chosen.source.suffix in _RECIPES else None
         clues = evidence.added_to(clues) if evidence else clues
         branches = read_branches(timeline, [(good, span.good.sha), (bad, span.bad.sha)])
         undone = only_before(timeline, span, branches)

@@ -348,6 +348,14 @@ def _next_steps(bisection: Bisection) -> Iterable[str]:
             )
 
 
+_SENTENCES = {
+    "compiler": "the compiler changed it: its change alone is enough, the model's alone is not",
+    "model": "the model changed it: its change alone is enough, the compiler's alone is not",
+    "either": "both changed it, and each change alone is enough",
+    "both": "both changed it, and only the two changes together are enough",
+}
+
+
 @dataclass(frozen=True)
 class CombinationShape(Shape):
     """A compiler with a commit of the model repository, and what happened."""
@@ -361,7 +369,7 @@ class CombinationShape(Shape):
 
 @dataclass(frozen=True)
 class TwoRepositoriesShape(BisectShape):
-    """JSON of `triage bisect --model-repo`: the bisect of the compiler, or of the model where only the model changed.
+    """JSON of `triage bisect --model`: the bisect of the compiler, or of the model where only the model changed.
 
     `status` is a culprit only when each bisect has one.
     """
@@ -395,7 +403,7 @@ class TwoRepositoriesReport(MarkdownReport):
     def blocks(self) -> Iterable[RenderableType]:
         """Show which repository changed, the combinations that show it, and the answer of each bisect."""
         if self.answer.changed:
-            yield Text(self.answer.changed.sentence, style="bold")
+            yield Text(_SENTENCES[self.answer.changed.value], style="bold")
         yield from (Text(f"  {_combination_text(corner)}", style="dim") for corner in self.answer.combinations)
         for part in self.answer.bisections:
             yield Group(*BisectReport(part).blocks())
@@ -403,7 +411,7 @@ class TwoRepositoriesReport(MarkdownReport):
     def markdown(self) -> Markdown:
         return render_markdown(
             "two_repositories.md.j2",
-            sentence=self.answer.changed.sentence.capitalize() if self.answer.changed else None,
+            sentence=_SENTENCES[self.answer.changed.value].capitalize() if self.answer.changed else None,
             combinations=list(map(_combination_text, self.answer.combinations)),
             bisections=[BisectReport(part).markdown() for part in self.answer.bisections],
         )

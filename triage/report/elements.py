@@ -33,6 +33,13 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
     return f"{count} {noun if count == 1 else several or f'{noun}s'}"
 
 
+def duration_text(seconds: float) -> str:
+    """Return `20 s`, `5 min` or `1.5 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
+
+
 def below_here(path: Path) -> Path:
     """Return the path relative to the current folder where it is below it, else the absolute path."""
     absolute, here = path.absolute(), Path.cwd()

@@ -76,13 +76,12 @@ def forecast(
     runner: ProbeRunner,
     jobs: Sequence[ProbeJob],
     *,
-    repeats: int = 1,
     more: int = 0,
     what: str | None = None,
 ) -> ForecastReport:
     """Look up what is known of each job; compile nothing.
 
-    repeats: probes for each job; more: probes beside them; what: a remark about their number.
+    more: probes besides one for each job; what: a remark about their number.
     """
     shapes = []
     for job in jobs:
@@ -90,4 +89,4 @@ def forecast(
         known = status_of(probe).value if probe else None
         shapes.append(PlannedProbeShape(job.case.name, job.ref.revision.name, known, runner.registry.is_installed(job.ref)))
     unknown = sum(shape.known is None for shape in shapes)
-    return ForecastReport(shapes, unknown * repeats + more, what)
+    return ForecastReport(shapes, unknown + more, what)
