@@ -227,7 +227,7 @@ def test_an_end_that_was_wrong_once_is_probed_until_its_side_is_clear() -> None:
     runner = HistoryRunner({"case": "PF"})
     runner.flips["case", 1] = ["F", "P"]
     assert run(runner, 0, 1).answer is Answer.CULPRIT
-    assert [index for _, index, _ in runner.asked].count(1) == 16
+    assert 8 <= [index for _, index, _ in runner.asked].count(1) <= 16
 
 
 @settings(max_examples=300, deadline=None)

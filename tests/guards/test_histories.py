@@ -32,9 +32,9 @@ def searched(count: int, *, commits: bool) -> tuple[int, int, int, int, int]:
     ("count", "commits", "least_confirmed", "most_probes"),
     [
         (6, True, 0.75, 35),
-        (8, False, 0.65, 21),
+        (8, False, 0.65, 25),  # the failing end is probed again, in case the failure comes and goes
         pytest.param(100, True, 0.78, 34, marks=pytest.mark.slow),
-        pytest.param(100, False, 0.7, 22, marks=pytest.mark.slow),
+        pytest.param(100, False, 0.7, 26, marks=pytest.mark.slow),
     ],
 )
 def test_confirmed_answers_are_right(count: int, commits: bool, least_confirmed: float, most_probes: float) -> None:

@@ -30,7 +30,7 @@ _SLOWER = 6.0  # factor by which a compile slows down when it prints its IR; com
 _MOST_CONFIRMATIONS = 5
 _FLAKY_RATE = 0.2  # wrong probes that are assumed at least on both sides, once probes have disagreed
 _HIGHEST_RATES = 0.9  # of both sides together; with more, no number of probes tells them apart
-_END_PROBES = 16  # of each end, to know how often it shows the other side, once probes have disagreed
+_END_PROBES = 8  # of the failing end at least, to know how often it passes, once probes have disagreed
 _END_REPEATS = 3  # probes of an end that is on the wrong side at first, if the second probe differs
 _TESTED_PAIRS = 5  # candidate pairs that a search with flaky probes may try to confirm; each must rarely be a wrong one
 _SAME_ERRORS = 3  # builds that fail in the same way before those next to both ends are tried
@@ -339,9 +339,9 @@ def confirm(search: BisectSearch) -> bool:
         failing = search.last if search.kind.failing is Side.NEW else 0
         search.ask([failing], fresh=True, times=2 * search.times + 1 - sum(search.shown(failing)))
     while search.contradicts and search.probes < _MOST_FLAKY_PROBES and not search.reason:
+        failing = search.last if search.kind.failing is Side.NEW else 0
         needed = max(_END_PROBES, *(sum(search.shown(index)) for index, _ in pair))
-        for index in (0, search.last):
-            search.ask([index], fresh=True, times=needed - sum(search.shown(index)))
+        search.ask([failing], fresh=True, times=needed - sum(search.shown(failing)))
         missed, false = search.rates
         if missed + false > _HIGHEST_RATES:
             flaky = search.last if missed > false else 0
@@ -369,9 +369,11 @@ def confirmations(confidence: float) -> int:
 
 
 def _highest_rate(wrong: int, probes: int) -> float:
-    """The rate of wrong probes that a number of them leaves possible (one-sided, 90 %), at least one in five."""
+    """The rate of wrong probes that a number of them leaves possible (by one standard error), at least one in five."""
+    if not wrong:
+        return _FLAKY_RATE
     rate = (wrong + 1) / (probes + 2)
-    return max(_FLAKY_RATE, rate + 1.28 * math.sqrt(rate * (1 - rate) / (probes + 3)))
+    return max(_FLAKY_RATE, rate + math.sqrt(rate * (1 - rate) / (probes + 3)))
 
 
 def is_confirmed(search: BisectSearch) -> bool:
