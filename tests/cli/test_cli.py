@@ -174,22 +174,6 @@ def test_a_generator_that_fails_is_bad_input(home: Path, triage: Triage, tmp_pat
     assert message in result["reason"]
 
 
-def test_a_generator_gets_its_arguments_and_runs_once(home: Path, triage: Triage, tmp_path: Path) -> None:
-    (tmp_path / "gen.py").write_text(
-        "import argparse\np = argparse.ArgumentParser(); p.add_argument('--n'); n = p.parse_args().n\n"
-        f"open({str(tmp_path / 'log')!r}, 'a').write(n + ' ')\n"
-        f"print({GOOD!r}.replace('4', n))\n"
-    )
-    path = tmp_path / "gen.yaml"
-    path.write_text(
-        "name: gen\ninput: gen.py\nargs: {n: '${n}'}\nmatrix: {n: [8, 16]}\ntarget: {backend: llvm-cpu}\nphase: flow\n"
-    )
-    for _ in range(2):
-        done = triage("run", path, "--format", "json")
-        assert [result["case"] for result in json.loads(done.stdout)["results"]] == ["gen[n=8]", "gen[n=16]"]
-    assert sorted((tmp_path / "log").read_text().split()) == ["16", "8"]
-
-
 def test_classify_reads_logs_and_standard_input(home: Path, triage: Triage, tmp_path: Path) -> None:
     log = tmp_path / "build.log"
     line = "m.mlir:6:8: error: function 'f' uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
@@ -200,18 +184,6 @@ def test_classify_reads_logs_and_standard_input(home: Path, triage: Triage, tmp_
     assert failure["details"]["bytes_used"] == 229376
     done = triage("classify", input="all 300 tests passed\n")
     assert (done.returncode, done.stdout) == (0, "-: no failures\n")
-
-
-def test_new_recipes_are_valid_and_never_overwrite(home: Path, triage: Triage, tmp_path: Path) -> None:
-    model = tmp_path / "m.mlir"
-    model.write_text(GOOD)
-    path = tmp_path / "mine" / "fresh.yaml"
-    assert triage("recipe", "new", path, "--input", model).returncode == 0
-    assert triage("recipe", "validate", path).returncode == 0
-    before = path.read_bytes()
-    assert triage("recipe", "new", path, "--input", model).returncode == 2
-    assert path.read_bytes() == before
-    assert triage("run", path).returncode == 0
 
 
 def test_a_command_line_becomes_a_recipe_that_compiles_the_same(home: Path, triage: Triage, tmp_path: Path) -> None:
@@ -245,13 +217,6 @@ def test_a_closed_pipe_is_not_an_error(home: Path, tmp_path: Path) -> None:
     path = recipe(tmp_path, "good", GOOD)
     command = f"{sys.executable} -c 'from triage.cli import main; main()' recipe schema {path} 2>&1 | head -c 1"
     assert "Traceback" not in subprocess.run(command, shell=True, capture_output=True, text=True, check=False).stdout
-
-
-def test_help_and_version_need_no_home(triage: Triage) -> None:
-    env = {**os.environ, "TRIAGE_HOME": "/proc/nowhere"}
-    assert triage("--help", env=env).returncode == 0
-    assert triage("--version", env=env).stdout.startswith("triage ")
-    assert triage("bisect", "--help", env=env).returncode == 0
 
 
 def test_doctor_lists_its_checks(home: Path, triage: Triage) -> None:

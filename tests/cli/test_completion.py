@@ -63,21 +63,6 @@ def test_commands_and_their_subcommands(complete: Complete) -> None:
     assert set(complete("toolchains", "")) == {"list", "install", "info", "prune"}
 
 
-@pytest.mark.parametrize(
-    ("words", "options"),
-    [
-        (("run", "--"), {"--toolchain", "--case", "--dry-run", "--format"}),
-        (("recipe", "new", "--"), {"--input", "--backend"}),
-    ],
-)
-def test_options_of_a_command(complete: Complete, words: tuple[str, ...], options: set[str]) -> None:
-    assert options <= set(complete(*words))
-
-
-def test_formats_of_a_command(complete: Complete) -> None:
-    assert {"text", "json", "junit"} == set(complete("run", "--format", ""))
-
-
 @pytest.mark.parametrize("words", [("run", "-t"), ("nightly", "--baseline"), ("history", "--since"), ("toolchains", "info")])
 def test_installed_revisions(home: Path, complete: Complete, words: tuple[str, ...]) -> None:
     install(home, "iree-base-compiler", "3.1.0")

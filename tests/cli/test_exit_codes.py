@@ -10,7 +10,7 @@ import pytest
 from tests.bisect.letters import case_named, outcome
 from tests.conftest import ROOT, Triage
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
-from triage.cli.exit_codes import Exit, exit_for_probes, exit_without_answer
+from triage.cli.exit_codes import Exit, exit_for_probes
 from triage.model.outcome import Cause, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 
@@ -58,20 +58,6 @@ def test_a_toolchain_that_cannot_be_used_is_an_environment_failure(
     done = triage(*line.format(**paths, reproducer=REPRODUCER).split())
     assert done.returncode == Exit.ENVIRONMENT, done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("causes", "code"),
-    [
-        ([], Exit.INCONCLUSIVE),
-        ([None, Cause.FLAG, Cause.INPUT, Cause.TARGET], Exit.INCONCLUSIVE),
-        ([Cause.FLAG, Cause.TOOLCHAIN], Exit.ENVIRONMENT),
-        ([Cause.ENVIRONMENT], Exit.ENVIRONMENT),
-        ([Cause.ENVIRONMENT, Cause.RECIPE], Exit.USAGE),
-    ],
-)
-def test_causes_of_untestable_probes_decide_the_code(causes: list[Cause | None], code: Exit) -> None:
-    assert exit_without_answer(causes) is code
 
 
 def probe(result: Outcome) -> Probe:

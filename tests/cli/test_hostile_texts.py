@@ -197,7 +197,6 @@ CALLS = [
     ("history HERE/cases", "text json", 0),
     ("nightly HERE/cases HERE/generated.yaml -t AFTER -b BEFORE", "text json junit markdown", 1),
     ("bisect HERE/cases/message.yaml", "text json markdown", 0),
-    ("bisect HERE/cases/commands.yaml --good BEFORE --bad AFTER", "markdown", 0),
     ("suspects HERE/message.log --repo HERE/repository --good GOOD --bad BAD", "text json", 0),
     ("attribute HERE/cases/message.yaml --good BEFORE --bad AFTER", "text json html", 0),
     ("remedy HERE/cases/message.yaml -t AFTER --budget 1", "text json", 3),

@@ -39,14 +39,6 @@ def test_an_undeclared_device_with_its_line_and_the_flags(home: Path, triage: Tr
     assert not [finding for finding in enough["findings"] if finding["rule"] == "undeclared-device"]
 
 
-def test_without_flags_undeclared_devices_are_a_warning(home: Path, triage: Triage, tmp_path: Path) -> None:
-    (tmp_path / "one.mlir").write_text(UNKNOWN_DEVICE)
-    answer = lint(triage, tmp_path / "one.mlir")
-    assert [(finding["rule"], finding["severity"]) for finding in answer["findings"]] == [("undeclared-device", "warning")]
-    assert answer["suggested_flags"][0] == f"{DEVICE}missing=local[0]"
-    assert any("backend" in note for note in answer["cases"][0]["notes"])
-
-
 def test_a_recipe_is_linted_with_its_target(home: Path, triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
     answer = lint(triage, path, code=1)
@@ -92,14 +84,6 @@ def test_sarif_has_what_github_reads(home: Path, triage: Triage, tmp_path: Path)
     assert (result["level"], "@missing" in result["message"]["text"]) == ("error", True)
     [place] = [finding["physicalLocation"] for finding in result["locations"]]
     assert place == {"artifactLocation": {"uri": "device.mlir"}, "region": {"startLine": 2, "startColumn": 8}}
-
-
-def test_sarif_points_at_the_recipe_of_a_generated_program(home: Path, triage: Triage, tmp_path: Path) -> None:
-    (tmp_path / "work" / "made.py").write_text(f"print('''{UNKNOWN_DEVICE}''')\n")
-    (tmp_path / "work" / "made.yaml").write_text("name: made\ninput: made.py\ntarget: {backend: llvm-cpu}\n")
-    [result] = json.loads(triage("lint", "made.yaml", "--format", "sarif").stdout)["runs"][0]["results"]
-    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "made.yaml"
-    assert "line 2 of the generated program" in result["message"]["text"]
 
 
 def test_an_unreadable_program_does_not_hide_other_findings(home: Path, triage: Triage, tmp_path: Path) -> None:

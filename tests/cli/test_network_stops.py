@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -18,7 +16,6 @@ from filelock import FileLock
 
 from tests.git_history.history import ENV, History
 from tests.toolchains.hostile import HostileServer, http, redirect, serve_hostile
-from tests.toolchains.loopback import make_wheel
 
 MAIN = "from triage.cli import main; main()"
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000\r\n\r\n"
@@ -32,9 +29,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
         yield server
 
 
-def stop_while(is_waiting: Callable[[], bool], folder: Path, number: int, *words: str, code: str = MAIN) -> None:
+def stop_while(is_waiting: Callable[[], bool], folder: Path, number: int, *words: str) -> None:
     """Start the program, send it a signal once it waits, and check that it ends."""
-    command, errors = [sys.executable, "-c", code, *words], folder / "stderr"
+    command, errors = [sys.executable, "-c", MAIN, *words], folder / "stderr"
     with errors.open("w") as sink:
         running = subprocess.Popen(command, stderr=sink, stdout=sink, cwd=folder)
     try:
@@ -92,19 +89,6 @@ def test_waiting_for_a_lock_is_stopped(home: Path, tmp_path: Path, server: Hosti
         stop_while(is_waiting, tmp_path, signal.SIGTERM, "toolchains", "install", "1.0.0")
 
 
-@pytest.mark.slow
-def test_uv_is_stopped(home: Path, tmp_path: Path, server: HostileServer) -> None:
-    """The page of a dependency never ends."""
-    wheel = make_wheel(tmp_path, "3.0", distribution="some-compiler", requires="its-runtime")
-    link = f"<a href='{server.url}/wheel'>{wheel.name}</a>".encode()
-    server.answers = {
-        "/simple/some-compiler": http(link, kind="text/html"),
-        "/simple/its-runtime": server.trickle(PAGE),
-        "/wheel": http(wheel.read_bytes()),
-    }
-    stop_while(server.asked.is_set, tmp_path, signal.SIGTERM, "toolchains", "install", "command:some-compiler:3.0")
-
-
 def test_git_is_stopped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in ENV.items():
         monkeypatch.setenv(variable, value)
@@ -118,28 +102,3 @@ def test_git_is_stopped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "log.txt").write_text("error: boom\n")
     ends = ["--repo", "repo", "--good", "a", "--bad", "b"]
     stop_while((tmp_path / "asked").exists, tmp_path, signal.SIGTERM, "suspects", "log.txt", *ends)
-
-
-# Notes when the program opens the database that another process has locked.
-OPENING = f"""
-import sqlite3, sys
-connect, name = sqlite3.connect, sys.argv.pop(1)
-def noted(path, **options):
-    if name in str(path): open("asked", "w").close()
-    return connect(path, **options)
-sqlite3.connect = noted
-{MAIN}
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("database", "number"), [("evidence.db", signal.SIGINT), ("state.db", signal.SIGTERM)])
-def test_waiting_for_a_database_is_stopped(
-    home: Path, tmp_path: Path, server: HostileServer, database: str, number: int
-) -> None:
-    server.answers = {"/simple": server.index()}
-    home.mkdir()
-    with closing(sqlite3.connect(home / database, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        words = [database, "toolchains", "install", "1.0.0"]
-        stop_while((tmp_path / "asked").exists, tmp_path, number, *words, code=OPENING)

@@ -65,17 +65,6 @@ def test_an_onnx_model_stays_one(home: Path, triage: Triage, tmp_path: Path) -> 
     assert replayed["status"] == "reproduces"
 
 
-def test_a_second_reduction_of_the_same_compiles_nothing(home: Path, triage: Triage, tmp_path: Path) -> None:
-    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
-    first, second, resumed = (
-        json.loads(triage("reduce", path, "-t", "installed", "--jobs", "1", "--format", "json", *more).stdout)
-        for more in ([], [], ["--resume"])
-    )
-    assert second["oracle_calls"] == 0
-    assert second["cached"] == first["oracle_calls"] + first["cached"]
-    assert second["program"] == resumed["program"] == first["program"]
-
-
 def test_a_case_that_compiles_is_not_reproducible(home: Path, triage: Triage, tmp_path: Path) -> None:
     done = triage("reduce", recipe(tmp_path, "good", GOOD), "-t", "installed", "--format", "json")
     answer = json.loads(done.stdout)

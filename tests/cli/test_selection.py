@@ -59,10 +59,6 @@ def selected(cases: list[Case], revs: list[str]) -> list[tuple[str, list[str], l
     ]
 
 
-def test_a_rev_without_a_prefix_belongs_to_the_only_family() -> None:
-    assert selected([TRITON], ["3.2.0", "triton:3.1.0"]) == [("triton", ["b"], ["3.2.0", "triton:3.1.0"])]
-
-
 def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(capsys: pytest.CaptureFixture[str]) -> None:
     assert selected([TRITON, IREE], ["3.3.0"]) == [("iree", ["a"], ["3.3.0"])]
     assert "triton:latest" in capsys.readouterr().err
