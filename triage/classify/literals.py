@@ -45,11 +45,6 @@ def may_match(steps: Iterable[Step], text: str) -> bool:
     return True
 
 
-def is_digit_sensitive(regex: str) -> bool:
-    """Whether a regex names a digit, so that it may match a line and not the same line with other numbers."""
-    return _names_digit(parser.parse(regex))
-
-
 def _steps(nodes: Any) -> list[Step]:
     steps: list[Step] = []
     run = ""
@@ -73,31 +68,3 @@ def _steps(nodes: Any) -> list[Step]:
 
 def _longest(nodes: Any) -> str:
     return max((step[0] for step in _steps(nodes) if len(step) == 1), key=len, default="")
-
-
-def _names_digit(nodes: Any) -> bool:
-    for code, value in nodes:
-        if code in (codes.LITERAL, codes.NOT_LITERAL) and chr(value).isdigit():
-            return True
-        if code is codes.IN and any(
-            (kind is codes.LITERAL and chr(bound).isdigit())
-            or (kind is codes.RANGE and bound[0] <= 57 and bound[1] >= 48 and not (bound[0] <= 48 and bound[1] >= 57))
-            for kind, bound in value
-        ):
-            return True
-        if any(map(_names_digit, _inner(code, value))):
-            return True
-    return False
-
-
-def _inner(code: Any, value: Any) -> list[Any]:
-    """Return the patterns inside a node."""
-    if code is codes.SUBPATTERN:
-        return [value[3]]
-    if code is codes.BRANCH:
-        return list(value[1])
-    if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-        return [value[2]]
-    if code in (codes.ASSERT, codes.ASSERT_NOT):
-        return [value[1]]
-    return [value] if code is codes.ATOMIC_GROUP else []

@@ -7,8 +7,7 @@ holds one piece of the stream and the head of one line.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,10 +20,11 @@ PIECE = 1 << 16
 _TAIL = 4096
 """Bytes before a line that are kept for messages that stand above the line that reveals them."""
 
-_DENSE = 500
-"""Bytes for each line with the first needle, up to which a piece is counted as a whole where all its lines are known."""
+_NOT_A_FLAG = rb"(?<!-Werror)(?<!-Wno-error)"
+"""A build log has these flags of C++ compilers in every command."""
 
-_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_WARNING = re.compile(rb"\n[\w./+@-]++:\d++:\d++: warning: ")
+
 _TIME = rb"(?:20\d\d-\d\d-[^\n]{20} )?+"  # as GitHub Actions writes it; other timestamps are prefixes
 # Prefixes of a message: `program: `, `file:7:3: `, `[12/34] `, `line 3: `, a process number, `E   `, colours,
 # `3/40 Test #3: name ....`.
@@ -74,11 +74,6 @@ def _trie(texts: Iterable[str]) -> str:
     return regex(root)
 
 
-def shape_of(data: bytes) -> bytes:
-    """Return lines with every digit as 0: lines of one shape differ in their numbers only."""
-    return data.translate(_ZEROS)
-
-
 class Prefilter:
     """Cuts a stream into lines and yields those worth reading, however the stream is cut into pieces.
 
@@ -87,7 +82,7 @@ class Prefilter:
     """
 
     def __init__(self, needles: Sequence[str], begins: Sequence[str] = ()) -> None:
-        self.needles = tuple(needle.encode() for needle in needles)
+        self._needles = [re.compile(re.escape(needle.encode()) + _NOT_A_FLAG) for needle in needles]
         self._begins = tuple(sorted(set(begins)))
         self._message: re.Pattern[bytes] | None = None
         self._carry = b"\n"  # always begins with the line break before the line it holds
@@ -96,8 +91,6 @@ class Prefilter:
         self._tail = b""  # what precedes the region being read
         self._region_read, self._start = b"", 0  # the region, and where in it the yielded line begins
         self.follow = 0
-        self.count_known: Callable[[int, Counter[bytes]], bool] | None = None
-        """Takes the number of a first line and the shapes of many; False where it has to see the lines themselves."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield 1-based line numbers and the first `HEAD` bytes of each selected line. Exhaust the iterator."""
@@ -141,11 +134,6 @@ class Prefilter:
         self._region_read, self._start = b"", 0
 
     def _selected(self, data: bytes, end: int, *, last: bool) -> Iterator[tuple[int, bytes]]:
-        if self.count_known and self.follow <= 0 and not last and data.count(self.needles[0], 0, end) * _DENSE > end:
-            shapes = Counter(shape_of(data[1:end]).split(b"\n"))
-            if self.count_known(self._line, shapes):
-                self._line += shapes.total()
-                return
         number, counted, done = self._line, 1, 0  # lines that begin before `done` were already yielded
         starts = self._starts(data, end)
         index = 0
@@ -170,14 +158,14 @@ class Prefilter:
     def _starts(self, data: bytes, end: int) -> list[int]:
         """Return the offsets of the line breaks before selected lines, ascending."""
         starts = set()
-        for needle in self.needles:
-            offset = data.find(needle, 0, end)
-            while offset >= 0:
-                start = data.rfind(b"\n", 0, offset)
-                if offset + len(needle) - start - 1 <= HEAD:
+        for needle in self._needles:
+            match = needle.search(data, 0, end)
+            while match:
+                start = data.rfind(b"\n", 0, match.start())
+                after = data.find(b"\n", match.end(), end)
+                if match.end() - start - 1 <= HEAD and not _WARNING.match(data, start, end):
                     starts.add(start)
-                after = data.find(b"\n", offset, end)
-                offset = data.find(needle, after, end) if after >= 0 else -1
+                match = needle.search(data, after, end) if after >= 0 else None
         if self._begins:
             starts.update(match.start() for match in self._messages(data).finditer(data, 0, end))
         return sorted(starts)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 
 from triage.classify import stack_dump
 from triage.classify.findings import (
@@ -18,17 +17,16 @@ from triage.classify.findings import (
     with_pass,
 )
 from triage.classify.line_matcher import (
+    ERROR_LINE,
     EXCEPTION,
-    EXCEPTION_LINE,
     LOOSE_EXCEPTION,
     LineMatcher,
-    better_causes,
+    choices,
     match_exception,
 )
-from triage.classify.literals import Step, is_digit_sensitive, may_match
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
-from triage.classify.prefilter import Prefilter, shape_of
+from triage.classify.prefilter import Prefilter
 from triage.classify.rules import MatchScope, Rule, RuleSet
 from triage.model.outcome import Failure
 
@@ -53,8 +51,6 @@ _CUT_ASSERTION = re.compile(
     r": A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z"
     r"|\bpanicked at \S+:\d+:\d+:\Z"
 )
-_DIGITS = re.compile(r"\d+")
-_NO_ERRORS = re.compile(rb"error: ?0", re.IGNORECASE)  # whether it reports a failure depends on the number
 
 _BEGINNINGS = (
     "remark: ",
@@ -78,8 +74,6 @@ _BEGINNINGS = (
 
 _CONTEXT_LINES = 8  # read after an error: source line, caret, `called from`, head of the printed operation
 _REPEATED_LINES = 4096  # remembered, so that a log that repeats its errors is counted and not read again
-_ALIKE = 64  # lines of one shape that were read and had the same failure, before further ones are only counted
-_LEARNED_SHAPES = 4096
 _LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
 _MOST_UNLISTED = 5000  # lines with further messages that are read, before those are only counted that have no better cause
 _PLAIN_ERROR = re.compile(rb"[\w./<][^\s:\"'()]*+:\d++(?::\d++)?: error: (?!loc\(|<unknown>|\")(?P<message>[^\x1b\r]*+)\Z")
@@ -89,48 +83,6 @@ _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its
 _LINES_BELOW = 6  # read for the message of an exception
 _LINES_ABOVE = 8  # searched for the reason of a message that stands below it
 _TIMESTAMP = len("2025-06-04T12:34:56.1234567Z ")
-
-
-@cache
-def _digit_sensitive(rules: RuleSet) -> tuple[tuple[Step, ...], ...]:
-    """Return, for each pattern that a number decides about, the literals without digits that a match contains."""
-    return tuple(
-        tuple(step for step in pattern.literals if not any(map(_DIGITS.search, step)))
-        for rule in rules
-        for pattern in rule.patterns
-        if pattern.scope in EXCEPTION_LINE and is_digit_sensitive(pattern.regex)
-    )
-
-
-class KnownShapes:
-    """Learns which lines have the same failure, or none, whatever numbers they contain."""
-
-    def __init__(self, rules: RuleSet) -> None:
-        self._sensitive = _digit_sensitive(rules)
-        self._seen: dict[bytes, tuple[str | None, int]] = {}
-        self.trusted: dict[bytes, str] = {}
-
-    def learn(self, raw: bytes, key: str, *, located: bool) -> None:
-        """Take a line that was read, and the key of its failure, empty for none. located: it names a source location."""
-        shape = shape_of(raw)
-        before, count = self._seen.get(shape, (key, 0))
-        if before != key or not self._is_regular(shape, key, located=located):
-            self._seen[shape] = None, 0
-            return
-        if len(self._seen) >= _LEARNED_SHAPES:
-            self._seen.clear()
-        self._seen[shape] = key, count + 1
-        if count + 1 >= _ALIKE and len(self.trusted) < _LEARNED_SHAPES:
-            self.trusted[shape] = key
-
-    def _is_regular(self, shape: bytes, key: str, *, located: bool) -> bool:
-        """Whether other numbers cannot change the failure."""
-        if b"0" not in shape:
-            return True
-        if _DIGITS.search(key) or _NO_ERRORS.search(shape):
-            return False
-        text = shape.decode("utf-8", "replace")
-        return located or not any(may_match(literals, text) for literals in self._sensitive)
 
 
 class Scanner:
@@ -143,8 +95,6 @@ class Scanner:
         self._rules = rules
         self._matcher = LineMatcher(rules)
         self._prefilter = Prefilter(rules.needles, (*rules.beginnings, *_BEGINNINGS))
-        self._prefilter.count_known = self._count_known
-        self._shapes = KnownShapes(rules)
         self._findings = Findings()
         self._open: Finding | None = None  # waits for context in the next lines
         self._crash: Finding | None = None  # waits for its stack
@@ -152,8 +102,8 @@ class Scanner:
         self._trace_lines = self._trace_indent = 0
         self._cut = ""  # an assertion that a terminal broke into lines, as far as it was read
         self._repeats: dict[bytes, str] = {}  # lines that need no second reading, and the key they are counted under
-        self._current = self._raw = b""  # the line being read, without and with its time stamp
-        self._open_line = self._open_raw = b""  # the line that `_open` was found in
+        self._current = b""  # the line being read, without its time stamp
+        self._open_line = b""  # the line that `_open` was found in
         self._cause: Finding | None = None  # the exception that the next traceback was caused by
         self._frame = ["", ""]  # function and source line of the innermost frame of the traceback being read
         self._own_frame = ""  # the innermost frame that is not in Python's own library
@@ -200,29 +150,25 @@ class Scanner:
     def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
         for number, raw in lines:
             words = raw[_TIMESTAMP:] if raw[_TIMESTAMP - 2 : _TIMESTAMP] == b"Z " else raw
-            if (key := self._repeats.get(words)) and self._trace is None and number > self._script_until:
-                self._settle()
-                self._findings.repeat(key)
-                continue
-            if self._count_known(number, {shape_of(raw): 1}) or self._is_surplus(number, words):
-                continue
-            self._current, self._raw = words, raw
+            if self._trace is None and number > self._script_until:
+                if key := self._repeats.get(words):
+                    self._settle()
+                    self._findings.repeat(key)
+                    continue
+                if self._crash is None and self._is_surplus(words):
+                    continue
+            self._current = words
             self._line(number, clean(raw))
 
-    def _is_surplus(self, number: int, words: bytes) -> bool:
-        """Count a line as unlisted when many different messages are known and no rule could find a better cause in it."""
-        if self._findings.unlisted < _MOST_UNLISTED or self._crash or self._trace is not None or number <= self._script_until:
-            return False
-        if (match := _PLAIN_ERROR.match(words)) is None:
+    def _is_surplus(self, words: bytes) -> bool:
+        """Count an error as unlisted when many different ones are known and no rule finds a better cause in it."""
+        if self._findings.unlisted < _MOST_UNLISTED or (match := _PLAIN_ERROR.match(words)) is None:
             return False
         line, message = words.decode("utf-8", "replace"), match["message"].decode("utf-8", "replace")[:HEADLINE]
-        for literals, in_message, _, pattern in better_causes(self._rules, self._findings.best_rank):
+        for literals, in_message, rule, pattern in choices(self._rules, ERROR_LINE):
             text = message if in_message else line
-            for literal in literals:
-                if literal in text:
-                    if pattern.search(text):
-                        return False
-                    break
+            if rule.rank < self._findings.best_rank and any(literal in text for literal in literals) and pattern.search(text):
+                return False
         self._settle()
         self._findings.unlisted += 1
         return True
@@ -233,19 +179,6 @@ class Scanner:
         if not count or rule is None:
             return None
         return Finding(rule, f"{count} further errors with other messages are not listed", 0).failure(None, count)
-
-    def _count_known(self, number: int, shapes: Mapping[bytes, int]) -> bool:
-        """Count lines whose shapes are known, if all are. number: of the first."""
-        known = self._shapes.trusted
-        if not known or self._trace is not None or number <= self._script_until or not shapes.keys() <= known.keys():
-            return False
-        if self._open and self._open.rule.reads_on:  # the lines may belong to it
-            return False
-        self._settle()
-        for shape, count in shapes.items():
-            if key := known[shape]:
-                self._findings.repeat(key, count)
-        return True
 
     def _line(self, number: int, line: LogLine) -> None:
         if self._in_script(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
@@ -287,8 +220,6 @@ class Scanner:
                 self._add_context(number, line, note=parsed is not None)
             elif self._crash and self._open is None and parsed is None:
                 self._crash.captures = self._crash.rule.context_of(line.text, self._crash.captures) | self._crash.captures
-            elif self._open is None:
-                self._shapes.learn(self._raw, "", located=bool(parsed and parsed.location))
             return
         finding = Finding(match.rule, match.text, number, parsed.location if parsed else None, match.captures)
         finding.remark = match.scope is MatchScope.REMARK
@@ -321,7 +252,7 @@ class Scanner:
             finding.captures |= {"message": "", "reason": cause.failure().headline if cause else ""}
             self._excerpt, self._marked = _EXCERPT_LINES, False
             self._prefilter.follow = max(self._prefilter.follow, 2)
-        self._open, self._open_line, self._open_raw = finding, self._current, self._raw
+        self._open, self._open_line = finding, self._current
         _read_name(finding, finding.headline)
         if finding.rule.reads_on or finding.is_wrapped:
             lines = _CONTEXT_LINES if finding.rule.context or finding.is_wrapped else 1
@@ -339,10 +270,8 @@ class Scanner:
     def _settle(self) -> None:
         if self._open:
             key = self._findings.add(self._open)
-            if not self._open.rule.reads_on:
-                self._shapes.learn(self._open_raw, key, located=self._open.location is not None)
-                if len(self._repeats) < _REPEATED_LINES:
-                    self._repeats[self._open_line] = key
+            if not self._open.rule.reads_on and len(self._repeats) < _REPEATED_LINES:
+                self._repeats[self._open_line] = key
             self._open = None
 
     def _settle_crash(self) -> None:
