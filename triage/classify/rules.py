@@ -1,12 +1,16 @@
-"""Failure classes as values: rules with their patterns, texts and candidate remedies. `rules_file` reads them."""
+"""Failure classes as values: what a rule file says about each class. `rules_file` reads the files."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationInfo
 
 from triage.classify.literals import Step, may_match, required_literals
 from triage.model.execution import Ending
@@ -17,6 +21,40 @@ CONSEQUENCE = 80
 
 ERROR_NEEDLES = ("rror", "Assertion `")
 """Parts of nearly every error message and rarely of printed IR; the prefilter passes every line that contains one."""
+
+STRICT = ConfigDict(extra="forbid")
+
+
+def _regex(text: str, info: ValidationInfo) -> str:
+    """Check a regex of a user's file. Those of the packaged files are checked by the tests, not at each start."""
+    if info.context:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # such as `[[`, which a later Python may read otherwise
+            try:
+                re.compile(text)
+            except (re.error, FutureWarning) as error:
+                raise ValueError(f"not a regular expression: {error}") from None
+    return text
+
+
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _by_compiler(value: Any) -> Any:
+    """A list for all compilers, as a mapping with one list for the compiler `""`."""
+    return {name: _as_list(items) for name, items in value.items()} if isinstance(value, dict) else {"": _as_list(value)}
+
+
+def _with_regex(value: Any) -> Any:
+    return {"regex": value} if isinstance(value, str) else value
+
+
+Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+Regex = Annotated[str, AfterValidator(_regex)]
+OneOrMore = BeforeValidator(_as_list)
+Texts = Annotated[tuple[str, ...], OneOrMore]
+FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*$")]
 
 
 class MatchScope(StrEnum):
@@ -33,15 +71,16 @@ class MatchScope(StrEnum):
 class Pattern:
     """One wording of a failure, and how the prefilter finds its lines.
 
-    begins: literals; the message starts with one of them, after a program name, a location and CI prefixes.
-    anchors: literals; every matching line contains one of them anywhere. Each costs a pass over the stream.
-    Neither is needed when every matching line contains `error`, nor for a failed assertion.
+    Neither `begins` nor `anchors` is needed when every matching line contains `error`, nor for a failed assertion.
     """
 
-    regex: str
-    scope: MatchScope = MatchScope.ERROR
-    begins: tuple[str, ...] = ()
-    anchors: tuple[str, ...] = ()
+    __pydantic_config__ = STRICT
+    regex: Regex
+    scope: Annotated[MatchScope, Field(alias="where")] = MatchScope.ERROR
+    begins: Texts = ()
+    """The message starts with one of these, after a program name, a location and CI prefixes."""
+    anchors: Annotated[Texts, Field(alias="anchor")] = ()
+    """Every matching line contains one of these anywhere. Each costs a pass over the stream."""
 
     @property
     def literals(self) -> tuple[Step, ...]:
@@ -53,27 +92,35 @@ class Pattern:
         return compiled(self.regex).search(text) if may_match(self.literals, text) else None
 
 
+def _found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
+    known = any(text in pattern.regex for text in (*ERROR_NEEDLES, "Assertion"))
+    if info.context and pattern.scope in ("line", "crash") and not (pattern.begins or pattern.anchors or known):
+        raise ValueError(f"a `{pattern.scope}` pattern needs `begins` (how its message starts) or an `anchor` (a literal)")
+    return pattern
+
+
 @dataclass(frozen=True, slots=True)
 class GiveFlag:
-    """Pass a flag, `--name=value`, replacing any other value of it.
+    """Pass a flag, `--name=value`, replacing any other value of it."""
 
-    checks_less: the flag only silences a check; recomputes: it changes types of computations and so the results;
-    compiler: the family that the candidate is for, None for all (the same in every kind of candidate).
-    """
-
-    text: str
-    why: str = ""
+    __pydantic_config__ = STRICT
+    text: Annotated[str, Field(alias="give", pattern=r"^--[a-z][a-z0-9-]*(=\S+)?$")]
+    why: Text = ""
     checks_less: bool = False
+    """The flag only silences a check."""
     recomputes: bool = False
+    """The flag changes types of computations and so the results."""
     compiler: str | None = field(default=None, compare=False)
+    """The family that the candidate is for; None for all. The same in every kind of candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropFlag:
     """Leave out a flag of the recipe. name: with its dashes, without a value."""
 
-    name: str
-    why: str = ""
+    __pydantic_config__ = STRICT
+    name: Annotated[FlagName, Field(alias="drop")]
+    why: Text = ""
     compiler: str | None = field(default=None, compare=False)
 
 
@@ -81,11 +128,12 @@ class DropFlag:
 class LeastValue:
     """Pass a flag with the smallest value in (above, upto] that works; doubling: try powers of two only."""
 
-    name: str
-    above: int
+    __pydantic_config__ = STRICT
+    name: Annotated[FlagName, Field(alias="least"), AfterValidator(lambda name: name.removeprefix("--"))]
+    above: Annotated[int, Field(ge=0)]
     upto: int
     doubling: bool = False
-    why: str = ""
+    why: Text = ""
     compiler: str | None = field(default=None, compare=False)
 
     @property
@@ -97,11 +145,19 @@ class LeastValue:
         return tuple(value for value in powers if self.above < value <= self.upto)
 
 
+def _in_bounds(least: LeastValue) -> LeastValue:
+    if least.above >= least.upto:
+        raise ValueError("`above` must be smaller than `upto`")
+    return least
+
+
 @dataclass(frozen=True, slots=True)
 class DeclareDevices:
     """Declare every device that the program names."""
 
-    why: str = ""
+    __pydantic_config__ = STRICT
+    why: Text = ""
+    declare: Literal["devices"] = "devices"
     compiler: str | None = field(default=None, compare=False)
 
 
@@ -109,9 +165,10 @@ class DeclareDevices:
 class LaunchOption:
     """Launch a kernel with another value of an option."""
 
-    name: str
-    values: tuple[str | int, ...]
-    why: str = ""
+    __pydantic_config__ = STRICT
+    name: Annotated[str, Field(alias="option")]
+    values: Annotated[tuple[int | str, ...], Field(min_length=1)]
+    why: Text = ""
     compiler: str | None = field(default=None, compare=False)
 
 
@@ -121,46 +178,62 @@ class RewriteInput:
     of its arguments, or 32 bit floats as its `dtype`.
     """
 
-    name: str
-    why: str = ""
+    __pydantic_config__ = STRICT
+    name: Annotated[Literal["barriers", "affinities", "static", "dtype"], Field(alias="rewrite")]
+    why: Text = ""
     compiler: str | None = field(default=None, compare=False)
 
 
 RemedyCandidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | RewriteInput
 """What `triage remedy` may try against a failure class."""
 
+CANDIDATE_KEYS = ("give", "drop", "least", "declare", "option", "rewrite")
+
+
+def _kind(value: Any) -> str | None:
+    return next((key for key in CANDIDATE_KEYS if key in value), None) if isinstance(value, dict) else None
+
+
+_Candidate = Annotated[
+    Annotated[GiveFlag, Tag("give")]
+    | Annotated[DropFlag, Tag("drop")]
+    | Annotated[LeastValue, AfterValidator(_in_bounds), Tag("least")]
+    | Annotated[DeclareDevices, Tag("declare")]
+    | Annotated[LaunchOption, Tag("option")]
+    | Annotated[RewriteInput, Tag("rewrite")],
+    Discriminator(_kind, custom_error_type="kind", custom_error_message=f"a candidate has one of {', '.join(CANDIDATE_KEYS)}"),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class RuleExample:
     """Output as a compiler prints it, with the details and the signature that must be read from it."""
 
+    __pydantic_config__ = STRICT
     text: str
-    details: Mapping[str, Detail]
+    details: Mapping[str, Detail] = field(default_factory=dict)
     signature: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A regex for the lines after the match.
+    """A regex for the lines after the match."""
 
-    op: the only operation that it is read for; None for all. unless: a capture of the match that makes it needless.
-    """
-
-    regex: str
+    __pydantic_config__ = STRICT
+    regex: Regex
     op: str | None = None
+    """The only operation that it is read for; None for all."""
     unless: str | None = None
+    """A capture of the match that makes it needless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
     """What to capture in the lines above a match. below: regex for the text of the match; regex: for the line above."""
 
-    below: str
-    regex: str
-
-    def search(self, text: str) -> bool:
-        """Whether the lines above a message belong to it."""
-        return bool(compiled(self.below).search(text))
+    __pydantic_config__ = STRICT
+    below: Regex
+    regex: Regex
 
     def match_above(self, text: str) -> dict[str, str] | None:
         """Return the captures in a line above the match; None when it is another line."""
@@ -172,8 +245,9 @@ class Above:
 class AsRead:
     """The class of a failure that concerns the input. certain: matches messages that no pass can cause."""
 
-    name: str
-    certain: str
+    __pydantic_config__ = STRICT
+    name: Annotated[str, Field(alias="class")]
+    certain: Regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,53 +257,65 @@ class AsMade:
     doubtful: regex for the messages that a verifier prints, too; only the reader of the input prints others.
     """
 
-    name: str
-    doubtful: str
+    __pydantic_config__ = STRICT
+    name: Annotated[str, Field(alias="class")]
+    doubtful: Regex
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One failure class.
+    """One failure class."""
 
-    rank: order of root causes, smallest first; `CONSEQUENCE` and above are consequences.
-    identity: captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack,
-        `caller` for what called a function of a header in which an assertion failed, `dispatch` for the kind of dispatch.
-        A capture `reason`, from the lines around the match, also extends the headline.
-    context: what to read in the lines after the match, for captures that the matching line lacks.
-    above: what to read in the lines above the match.
-    source_op: read `source_op`, the operation in the source line that follows the match.
-    as_read: what this failure is when no pass has changed the operation: the input is invalid as it stands.
-    as_made: what this failure is when passes have run, so that the message is not about the input.
-    passes, frames: pass names, and regexes over stack symbols, that assign this class to a failure no text explains.
-    endings, signals: how a process ended that this class describes, with or without output.
-    explains: signatures (or prefixes of them) that this failure causes; they are not reported beside it.
-    candidates: what `triage remedy` tries first, most promising first.
-    says_nothing: why a probe with this failure is untestable; None for an ordinary failure.
+    __pydantic_config__ = STRICT
+    name: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+    rank: Annotated[int, Field(ge=0, lt=100)]
+    """Order of root causes, smallest first; `CONSEQUENCE` and above are consequences."""
+    explanation: Text
+    advice: Annotated[Mapping[str, tuple[Text, ...]], Field(alias="remedies"), BeforeValidator(_by_compiler)]
+    examples: Annotated[tuple[RuleExample, ...], Field(min_length=1), OneOrMore]
+    near_misses: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore]
+    family: str = ""
+    patterns: Annotated[
+        tuple[Annotated[Pattern, BeforeValidator(_with_regex), AfterValidator(_found_fast)], ...], OneOrMore
+    ] = ()
+    identity: Texts = ()
+    """Captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack, `caller` for
+    what called a function of a header in which an assertion failed, `dispatch` for the kind of dispatch. A capture `reason`,
+    from the lines around the match, also extends the headline.
     """
-
-    name: str
-    family: str
-    rank: int
-    patterns: tuple[Pattern, ...]
-    identity: tuple[str, ...]
-    explanation: str
-    remedies: tuple[Advice, ...]
-    candidates: tuple[RemedyCandidate, ...] = ()
+    tried: Annotated[Mapping[str, tuple[_Candidate, ...]], Field(alias="candidates"), BeforeValidator(_by_compiler)] = field(
+        default_factory=dict
+    )
     phase: str | None = None
     says_nothing: Cause | None = None
-    context: tuple[Context, ...] = ()
-    above: tuple[Above, ...] = ()
+    """Why a probe with this failure is untestable; None for an ordinary failure."""
+    context: Annotated[tuple[Annotated[Context, BeforeValidator(_with_regex)], ...], OneOrMore] = ()
+    above: Annotated[tuple[Above, ...], OneOrMore] = ()
     source_op: bool = False
+    """Read `source_op`, the operation in the source line that follows the match."""
     as_read: AsRead | None = None
+    """What this failure is when no pass has changed the operation: the input is invalid as it stands."""
     as_made: AsMade | None = None
-    passes: tuple[str, ...] = ()
-    frames: tuple[str, ...] = ()
-    endings: tuple[Ending, ...] = ()
-    signals: tuple[int, ...] = ()
-    explains: tuple[str, ...] = ()
-    examples: tuple[RuleExample, ...] = ()
-    near_misses: tuple[str, ...] = ()
-    origin: str = ""
+    """What this failure is when passes have run, so that the message is not about the input."""
+    passes: Texts = ()
+    """Names of passes that assign this class to a failure no text explains."""
+    frames: Annotated[tuple[Regex, ...], OneOrMore] = ()
+    """Regexes over stack symbols that do the same."""
+    endings: Annotated[tuple[Ending, ...], OneOrMore] = ()
+    """How a process ended that this class describes, with or without output."""
+    signals: Annotated[tuple[int, ...], OneOrMore] = ()
+    explains: Texts = ()
+    """Signatures (or their beginnings) that this failure causes; they are not reported beside it."""
+
+    @property
+    def remedies(self) -> tuple[Advice, ...]:
+        """What to do, with the compiler family that each advice is for."""
+        return tuple(Advice(text, name or None) for name, texts in self.advice.items() for text in texts)
+
+    @property
+    def candidates(self) -> tuple[RemedyCandidate, ...]:
+        """What `triage remedy` tries first, most promising first."""
+        return tuple(replace(item, compiler=name or None) for name, items in self.tried.items() for item in items)
 
     @property
     def consequence(self) -> bool:

@@ -27,7 +27,7 @@ from triage.classify.line_matcher import (
 from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
 from triage.classify.prefilter import Prefilter
-from triage.classify.rules import MatchScope, Rule, RuleSet
+from triage.classify.rules import MatchScope, Rule, RuleSet, compiled
 from triage.model.outcome import Failure
 
 _OF_CRASH = re.compile(r"Compiler crash traceback")
@@ -238,7 +238,7 @@ class Scanner:
     def _read_above(self, finding: Finding) -> None:
         """Capture what stands above a line of a rule that says so, in the nearest line that its regex matches."""
         for above in finding.rule.above:
-            if above.search(finding.headline):
+            if compiled(above.below).search(finding.headline):
                 lines = (clean(raw) for raw in reversed(self._prefilter.before()[-_LINES_ABOVE:]))
                 matches = (above.match_above(line.text) for line in lines if line.text and not line.indented)
                 finding.captures |= next((captures for captures in matches if captures is not None), {})
