@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
-from triage.classify import packaged_rules
-from triage.classify.rules import GiveFlag, LeastValue
+from triage.classify.rules import LeastValue
 from triage.compilers.base import KernelSpec
 from triage.compilers.iree.remedies import IreeRemedyHints
 from triage.compilers.registry import family_of
@@ -27,17 +24,6 @@ def situation(case: Case, *failures: Failure, **more: object) -> Situation:
 
 def texts(changes: tuple[CaseChange, ...]) -> list[str]:
     return [change.text for change in changes]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["affinity-non-convergence", "shared-memory-overflow", "fold-memref-alias", "padding-bounds", "undeclared-device",
-     "assertion", "stack-limit", "partition-affinity", "distribution", "address-space-mismatch", "verifier", "segfault"],
-)  # fmt: skip
-def test_important_classes_have_candidates(name: str) -> None:
-    rule = packaged_rules().by_name[name]
-    assert rule
-    assert rule.candidates
 
 
 def test_known_remedies_come_first_if_the_version_has_them() -> None:
@@ -60,17 +46,6 @@ def test_own_flags_are_dropped_but_not_the_target() -> None:
     tried = texts(first_tier(situation(case)))
     assert "without --iree-opt-level" in tried
     assert not [text for text in tried if "hip-target" in text or "iree-old" in text]
-
-
-def test_own_flags_are_not_tried_again() -> None:
-    assert IGEMM not in texts(first_tier(situation(a_case(IGEMM))))
-    assert "--iree-opt-level=O3" not in texts(second_tier(situation(a_case("--iree-opt-level=O3"))))
-
-
-def test_an_own_flag_is_replaced() -> None:
-    case = a_case("--iree-opt-level=O3", "--other")
-    [change] = [one for one in second_tier(situation(case)) if one.text == "--iree-opt-level=O1"]
-    assert [flag.text for flag in change.applied(case).flags] == ["--other", "--iree-opt-level=O1"]
 
 
 def test_switches_near_the_failure_come_first_with_both_values() -> None:
@@ -124,27 +99,11 @@ def test_neighbours_in_the_matrix_are_input_changes() -> None:
     assert [one.input_change for one in changes if one.input_change] == ["n=2", "dtype=f8"]
 
 
-def test_a_changed_case_has_another_name() -> None:
-    case = a_case()
-    [first, *_] = first_tier(situation(case))
-    assert first.applied(case).name != case.name
-
-
 def test_flags_that_change_types_are_marked() -> None:
     flags = FLAGS | {"iree-input-promote-bf16-to-f32"}
     case = a_case()
     changes = second_tier(Situation(case, (failed().failure,), a_toolchain(flags=flags), IreeRemedyHints()))
     assert [change.text for change in changes if change.recomputes] == ["--iree-input-promote-bf16-to-f32=true"]
-
-
-def test_every_rule_marks_flags_that_change_types() -> None:
-    given = {one for rule in packaged_rules() for one in rule.candidates if isinstance(one, GiveFlag)}
-    assert {one.text for one in given if one.recomputes} == {one.text for one in given if "mote-" in one.text}
-
-
-def test_candidates_of_another_compiler_are_not_tried() -> None:
-    kernel = replace(a_case(spec=KernelSpec(None, {}, {}, {}, {"num_warps": 4})), compiler="triton")
-    assert {change.flags for change in first_tier(situation(kernel))} == {()}
 
 
 def test_options_with_choices_are_tried_with_each() -> None:

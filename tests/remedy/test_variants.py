@@ -8,12 +8,10 @@ from itertools import product
 import pytest
 
 from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed
-from triage.compilers.base import KernelSpec
 from triage.model.errors import BadInput
+from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
-from triage.remedy.variants import Observed, VariantResult, compare_variants, depends_on, differences, neighbourhood, varied
-from triage.report.shapes import as_json
-from triage.report.variants import VariantsReport
+from triage.remedy.variants import Observed, VariantResult, compare_variants, depends_on, varied
 
 F, P, X, U = VariantResult.FAILS, VariantResult.COMPILES, VariantResult.OTHER, VariantResult.UNTESTABLE
 
@@ -50,21 +48,6 @@ def test_the_deciding_keys(outcomes: str, axes: dict[str, list[str]], matters: t
     assert depends_on(grid(outcomes, **axes)) == (matters, sentence)
 
 
-@pytest.mark.parametrize("outcomes", ["".join(letters) for letters in product("FP", repeat=6)])
-def test_exactly_means_exactly(outcomes: str) -> None:
-    observed = grid(outcomes, **DTYPE, **WARPS)
-    matters, sentence = depends_on(observed)
-    if "exactly" in sentence:
-        failing = [choice for choice, what in observed if what is F]
-        values = {key: {choice[key] for choice in failing} for key in matters}
-        for choice, what in observed:
-            assert (what is F) == all(choice[key] in values[key] for key in matters)
-    for key in {"dtype", "num_warps"} - set(matters):
-        for (one, what), (other, then) in product(observed, observed):
-            if all(one[name] == other[name] for name in one if name != key) and "No case" not in sentence:
-                assert (what is F) == (then is F)
-
-
 def test_own_values_come_first() -> None:
     case = replace(a_case(), input=replace(a_case().input, args=(("n", "8"),)))
     cases = varied(case, {"n": ("16", "8"), "devices": ("1", "2")})
@@ -74,15 +57,6 @@ def test_own_values_come_first() -> None:
     assert [one.input.args for one in cases] == [(("n", "8"),)] * 2 + [(("n", "16"),)] * 2
     assert cases[1].target.devices == 2
     assert len({one.name for one in cases}) == 4
-
-
-def test_kernel_options_keep_their_type() -> None:
-    case = replace(a_case(spec=KernelSpec(None, {}, {"M": 64}, {}, {"num_warps": 4})), compiler="triton")
-    cases = varied(case, {"num_warps": ("8",), "M": ("32",)})
-    made = [one.spec for one in cases]
-    assert [(how.options, how.constexprs) for how in made if isinstance(how, KernelSpec)] == [
-        ({"num_warps": warps}, {"M": m}) for warps in (4, 8) for m in (64, 32)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -99,24 +73,11 @@ def test_bad_keys_and_values(axes: dict[str, tuple[str, ...]], says: str) -> Non
         varied(replace(a_case(), input=replace(a_case().input, args=(("backend", "x"),))), axes)
 
 
-def test_a_full_name_is_never_ambiguous() -> None:
-    case = replace(a_case(), input=replace(a_case().input, args=(("devices", "8"),)))
-    assert [one.input.args[0][1] for one in varied(case, {"args.devices": ("2",)})] == ["8", "2"]
-    assert [one.target.devices for one in varied(case, {"target.devices": ("2",)})] == [2]
-
-
-def test_of_a_large_matrix_only_neighbours_are_compared() -> None:
-    cases = [a_case(matrix=(("a", str(a)), ("b", str(b)))) for a in range(10) for b in range(10)]
-    near = neighbourhood(cases[0], cases)
-    assert len(near) == 19
-    assert all(len(differences(cases[0], one)) <= 1 for one in near)
-
-
 def compared(behaviour: dict[str, Outcome], about: str | None = None) -> dict[str, object]:
     cases = [replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),)) for n in behaviour]
     runner = FlagRunner(lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]])
     chosen = next((one for one in cases if one.name == about), None)
-    return as_json(VariantsReport(compare_variants(runner, cases, a_place(), chosen)).shape())  # type: ignore[arg-type]
+    return as_json(compare_variants(runner, cases, a_place(), chosen))  # type: ignore[arg-type,no-any-return]
 
 
 def test_the_sentence_is_about_the_given_case() -> None:

@@ -45,10 +45,6 @@ def remedy(
     every: Annotated[
         bool, typer.Option("--all", help="Try all candidates within the budget (default: end when a flag for users works).")
     ] = False,
-    run: Annotated[
-        bool,
-        typer.Option("--run", help="Measure the run time of programs for this machine's processor (five runs each)."),
-    ] = False,
     metric: SlowerOption = None,
     function: FunctionOption = None,
     time: TimeOption = "60s",
@@ -73,7 +69,7 @@ def remedy(
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds --budget 30`
     """
     from triage.bisect.slower import judged_by_time
-    from triage.remedy.result import NothingToRemedy
+    from triage.remedy.result import Remedies
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
 
     context.obj.executor = executor
@@ -84,20 +80,20 @@ def remedy(
     with open_runner(context.obj, cases, jobs) as runner, ExitStack() as opened:
         bad = runner.registry.resolve(toolchain, chosen.compiler)
         reference = runner.registry.resolve(good, chosen.compiler) if good else None
-        request = RemedyRequest(chosen, bad, reference, budget, cases, run, exhaustive=every)
+        request = RemedyRequest(chosen, bad, reference, budget, cases, exhaustive=every)
         if metric and reference:
             budget_of_each = duration_of("--time", time)
             ends = (reference, bad)
             judging = opened.enter_context(judged_by_time(runner, chosen, ends, Metric(metric), function, budget_of_each))
-            request = replace(request, untimed=runner, run=False)
+            request = replace(request, untimed=runner)
             runner = judging
-        if dry_run and not isinstance(planned := planned_changes(runner, request), NothingToRemedy):
+        if dry_run and not isinstance(planned := planned_changes(runner, request), Remedies):
             todo = [ProbeJob(change.applied(chosen), bad) for change in planned]
             for line in planned_lines(planned, runner.command_lines(todo)):
                 typer.echo(line)
             return Exit.OK
         found = find_remedies(runner, request)
     write_report(RemedyReport(found), output)
-    if isinstance(found, NothingToRemedy):
+    if found.failure is None:
         return exit_without_answer([found.cause])
-    return Exit.OK if found.found else Exit.INCONCLUSIVE
+    return Exit.OK if found.remedies else Exit.INCONCLUSIVE

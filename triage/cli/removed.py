@@ -32,6 +32,7 @@ _OF_COMMAND = {
         "--function": "use --metric run_seconds:FUNCTION",
         "--time": "each probe is measured for at most 60 s",
     },
+    "remedy": {"--run": "use `triage bench` on the case with the flag"},
     "reduce": {
         "--save-other-failures": "`others` in the JSON names other failures",
         "--slipped": "`others` in the JSON names other failures",

@@ -13,7 +13,6 @@ from triage.cli.options import DryRunOption, JobsOption, RecipePath, SuiteOption
 from triage.execution.runner import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Untestable
 from triage.remedy.variants import compare_variants, neighbourhood, varied
 from triage.report.registry import write_report
 from triage.report.variants import VariantsReport
@@ -67,7 +66,7 @@ def variants(
     write_report(VariantsReport(found), output)
     if found.failure is not None:
         return Exit.OK
-    return exit_without_answer(probe.outcome.cause for probe in found.probes if isinstance(probe.outcome, Untestable))
+    return exit_without_answer(variant.cause for variant in found.results if variant.cause)
 
 
 def _axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:

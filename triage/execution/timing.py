@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
@@ -25,7 +24,6 @@ from triage.model.outcome import Compiled, Failed, Untestable
 from triage.toolchains.registry import ToolchainRef
 
 _LIMITS = Limits(timeout=120.0, memory=8 << 30)
-_REPETITIONS = 5  # for a single program, which nothing is compared with
 _ONE_THREAD = "--device=local-sync"
 
 
@@ -110,24 +108,6 @@ class TimedCompile:
         if not isinstance(probe.outcome, Compiled):
             return "it does not compile again"
         return Sample([probe.measured.cpu_seconds], probe.measured.peak_rss_mb)
-
-
-def timed(runner: ProbeRunner, case: Case, ref: ToolchainRef) -> dict[str, float] | str:
-    """Compile the case completely and run its function. Nothing else runs meanwhile.
-
-    Returns:
-        The median, least and largest time of the repetitions in milliseconds; the reason when it cannot be run.
-    """
-    with TemporaryDirectory() as folder:
-        program = compile_program(runner, case, ref, Path(folder) / "out")
-        specs = functions_of(runner, case, ref) if isinstance(program, Program) else program
-        if isinstance(program, str) or isinstance(specs, str):
-            return specs if isinstance(specs, str) else str(program)
-        sample = program.sample(runner, specs[0], _REPETITIONS)
-    if isinstance(sample, str):
-        return sample
-    milliseconds = [1000 * seconds for seconds in sample.seconds]
-    return {"run_ms": median(milliseconds), "run_ms_least": min(milliseconds), "run_ms_most": max(milliseconds)}
 
 
 def dispatch_programs(

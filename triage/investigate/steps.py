@@ -25,13 +25,11 @@ from triage.nightly.night import NightRun
 from triage.nightly.origin import Ends, OriginFinder
 from triage.reduce.reproducer import open_reproducers, replay, reproducer_of, slug
 from triage.reduce.workflow import ReductionRequest, reduce_case
-from triage.remedy.result import NothingToRemedy
 from triage.remedy.workflow import RemedyRequest, find_remedies
 from triage.report.attribution import AttributionReport
 from triage.report.bisection import BisectShape, bisect_shape
 from triage.report.night_issue import issue_text
 from triage.report.night_record import AttributionRecord, ClusterRecord
-from triage.report.remedy import remedy_shape
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -283,13 +281,13 @@ class FindRemedies(InvestigationStep):
         seconds = _REMEDY_SECONDS if cluster.allowance is None else min(_REMEDY_SECONDS, cluster.allowance)
         request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings, seconds=seconds)
         found = find_remedies(setting.runner, request)
-        if isinstance(found, NothingToRemedy):
-            raise StepFailed(found.reason)
-        if not found.found:
+        if found.failure is None:
+            raise StepFailed(found.reason or "")
+        if not found.remedies:
             if found.is_out_of_time:
                 raise StepUnfinished(f"none of {found.tried} candidates works; {found.left} are left")
             raise StepFailed(f"none of {found.tried} candidates works")
-        return replace(cluster.record, remedies=[remedy_shape(remedy) for remedy in found.found])
+        return replace(cluster.record, remedies=list(found.remedies))
 
     def command(self, setting: InvestigationSetting, cluster: ClusterInWork) -> str:
         good, bad = map(rev_text, _night_ends(setting))

@@ -1,127 +1,125 @@
-"""Remedies that were found, and what they cost."""
+"""Remedies that were found, what they cost and where they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, log
+from typing import ClassVar
 
-from triage.model.case import Case
-from triage.model.outcome import Cause, Compiled, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.change import CaseChange
 
 COST_METRICS: Mapping[str, tuple[str, str]] = {
-    "run_ms": ("run time", " ms"),
     "dispatches": ("dispatches", ""),
     "shared_bytes": ("shared memory", " bytes"),
     "spill_bytes": ("spilled", " bytes"),
     "registers": ("registers", ""),
 }
 """Metric -> label and unit, in the order of comparison and display."""
-
-_STEP = 1.25  # factor between costs that count as different
+_SHOWN = (*COST_METRICS, "artifact_bytes", "binary_bytes", "time_ratio", "time_ratio_low", "time_ratio_high")
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyCheck:
-    """A remedy on another revision: the case without it and with it."""
+    """The case on another revision, without a remedy and with it. Costs are null where it does not compile."""
 
-    without: Probe
-    remedied: Probe
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {"alias_generator": lambda name: name.removesuffix("_")}
 
-    @property
-    def breaks(self) -> bool:
-        """Whether the case compiles there only without the remedy.
-
-        A rewritten input that this version cannot parse shows nothing.
-        """
-        match self.remedied.outcome:
-            case Compiled() | Untestable(cause=Cause.INPUT):
-                return False
-            case _:
-                return isinstance(self.without.outcome, Compiled)
+    revision: Revision
+    without: str
+    with_: str
+    cost_without: Mapping[str, float] | None
+    cost_with: Mapping[str, float] | None
+    breaks: bool
+    """Whether the case compiles there only without the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change that makes the case compile. `smallest`: its value was narrowed; `checks`: its effect on other revisions."""
+    """A change that makes the case compile."""
 
-    change: CaseChange
-    probe: Probe
-    smallest: bool = False
-    checks: tuple[RemedyCheck, ...] = ()
+    flags: tuple[str, ...]
+    dropped_flags: tuple[str, ...]
+    input_change: str | None
+    input: str | None
+    """The path of a rewritten input."""
+    verified_on: tuple[Revision, ...]
+    breaks: tuple[Revision, ...]
+    """The revisions on which the case compiles only without it."""
+    explanation: str
+    smallest: bool
+    """Whether the next smaller value fails."""
+    only_silences_a_check: bool
+    computes_in_other_types: bool
+    cost: Mapping[str, float] | None
+    checks: tuple[RemedyCheck, ...]
 
     @property
-    def verified_on(self) -> tuple[Revision, ...]:
-        checked = (check.remedied for check in self.checks if isinstance(check.remedied.outcome, Compiled))
-        return (self.probe.revision, *(probe.revision for probe in checked))
+    def text(self) -> str:
+        """The change in readable form."""
+        dropped = (f"without {name}" for name in self.dropped_flags)
+        return " ".join([*self.flags, *dropped, *([self.input_change] if self.input_change else [])])
 
-    @property
-    def breaks(self) -> tuple[Revision, ...]:
-        """The revisions on which the case compiles only without it."""
-        return tuple(check.remedied.revision for check in self.checks if check.breaks)
+
+@dataclass(frozen=True, slots=True)
+class Promising:
+    """A change that leads to another failure."""
+
+    flags: tuple[str, ...]
+    dropped_flags: tuple[str, ...]
+    input_change: str | None
+    input: str | None
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """The remedies of a failing case, the cheapest first, and the changes that lead to another failure (`promising`).
+    """The remedies of a failing case, the best first, or the reason why there is none."""
 
-    `tried` counts the candidates that were tried, cached answers included; `left` those that exceed the budget;
-    `is_out_of_time`: the time for them was over.
-    """
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None, "is_out_of_time": None}
 
-    case: Case
-    failing: Probe
-    failure: Failure
-    found: tuple[Remedy, ...]
-    tried: int
+    case: str
+    toolchain: Revision
+    reason: str | None = None
+    """Why there is no remedy."""
+    cause: Cause | None = None
+    """Why the case cannot be tested."""
+    failure: Failure | None = None
+    """The failure to remedy; None when the case does not fail."""
+    remedies: tuple[Remedy, ...] = ()
+    tried: int = 0
+    """Candidates that were tried, with cached answers."""
     left: int = 0
-    promising: tuple[tuple[CaseChange, Failure], ...] = ()
+    """Candidates that the budget left untried."""
+    promising: tuple[Promising, ...] = ()
     notes: tuple[str, ...] = ()
     is_out_of_time: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NothingToRemedy:
-    """The case does not fail, or no change of flags can help. `cause`: why it cannot be tested."""
-
-    case: Case
-    revision: Revision
-    reason: str
-    cause: Cause | None = None
-
-
-def cost_of(probe: Probe) -> dict[str, float]:
-    """Return the known cost metrics of a compile, in order."""
-    metrics = probe.measured.metrics
-    return {name: metrics[name] for name in COST_METRICS if name in metrics}
+def cost_of(probe: Probe) -> Mapping[str, float] | None:
+    """Return the cost of a compile by name, if it compiled."""
+    if not isinstance(probe.outcome, Compiled):
+        return None
+    measured = probe.measured
+    cost = {"cpu_seconds": measured.cpu_seconds, "seconds": measured.seconds, "peak_rss_mb": measured.peak_rss_mb}
+    return cost | {name: measured.metrics[name] for name in _SHOWN if name in measured.metrics}
 
 
-def smallest_costs(probes: Iterable[Probe]) -> dict[str, float]:
-    """Return the smallest value of each metric."""
-    found: dict[str, float] = {}
-    for probe in probes:
-        for name, value in _comparable_cost(probe).items():
-            found[name] = min(value, found.get(name, value))
-    return found
+def state_of(probe: Probe) -> str:
+    """Return what happens on a version, in a few words."""
+    match probe.outcome:
+        case Compiled():
+            return "right" if probe.case.run else "compiles"
+        case Failed(failure):
+            return f"fails: {failure.failure_class}"
+        case Untestable(reason=reason):
+            return reason if reason.startswith("does not") else f"untestable: {reason}"
 
 
-def steps_above(probe: Probe, smallest: Mapping[str, float]) -> tuple[float, ...]:
-    """Return the distance of each metric to the smallest, in whole steps of a quarter; infinite if unknown."""
-    known = _comparable_cost(probe)
-    return tuple(
-        log((known[name] + 1) / (lowest + 1), _STEP) // 1 if name in known else inf for name, lowest in smallest.items()
-    )
-
-
-def _comparable_cost(probe: Probe) -> dict[str, float]:
-    """Return the metrics to compare: of several run times the smallest, because other load only adds."""
-    metrics = probe.measured.metrics
-    return {name: metrics.get(f"{name}_least", value) for name, value in cost_of(probe).items()}
-
-
-def cost_differences(before: Probe, after: Probe) -> dict[str, tuple[float, float]]:
-    """Return the metrics that differ between two compiles, as (before, after)."""
-    old, new = cost_of(before), cost_of(after)
-    return {name: (old[name], new[name]) for name in old if name in new and old[name] != new[name]}
+def check_of(without: Probe, remedied: Probe) -> RemedyCheck:
+    """Compare a case without and with a remedy. A rewritten input that this version cannot parse shows nothing."""
+    holds = isinstance(remedied.outcome, Compiled)
+    unreadable = isinstance(remedied.outcome, Untestable) and remedied.outcome.cause is Cause.INPUT
+    breaks = not holds and not unreadable and isinstance(without.outcome, Compiled)
+    states, costs = (state_of(without), state_of(remedied)), (cost_of(without), cost_of(remedied))
+    return RemedyCheck(remedied.revision, *states, *costs, breaks)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations, product
+from typing import ClassVar
 
 from triage.compilers.base import Constant
 from triage.compilers.registry import family_of
@@ -14,7 +15,8 @@ from triage.execution.judge import Match, any_failure, same_class
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
+from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
 MAX_CASES = 64
@@ -36,14 +38,35 @@ Observed = tuple[Values, VariantResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Variants:
-    """The compared variants of the failure in question, None if no case has one, and the keys that decide whether one fails."""
+class Variant:
+    """The result of one variant."""
 
-    probes: tuple[Probe, ...]
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None}
+
+    case: str
+    toolchain: Revision
+    values: Values
+    status: VariantResult
     failure: Failure | None
+    reason: str | None
+    """Why it cannot be tested."""
+    cause: Cause | None
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The compared variants of a failure."""
+
+    depends_on: tuple[str, ...]
+    """The keys that decide whether a variant fails."""
     keys: tuple[str, ...]
-    deciding: tuple[str, ...]
+    """All keys that vary."""
     sentence: str
+    failure: Failure | None
+    """None if no variant has one."""
+    results: tuple[Variant, ...]
 
 
 def differences(case: Case, other: Case) -> tuple[tuple[str, str], ...]:
@@ -139,26 +162,26 @@ def compare_variants(runner: ProbeRunner, cases: Sequence[Case], ref: ToolchainR
     """Find what the failure of `about`, or of the first failing case, depends on. Failures are compared by class."""
     order = {case.name: index for index, case in enumerate(cases)}
     unordered = runner.probe_all([ProbeJob(case, ref) for case in cases], "variants")
-    probes = tuple(sorted(unordered, key=lambda probe: order[probe.case.name]))
+    probes = sorted(unordered, key=lambda probe: order[probe.case.name])
     candidates = [probe for probe in probes if about is None or probe.case.name == about.name]
     failure = next((probe.outcome.failure for probe in candidates if isinstance(probe.outcome, Failed)), None)
-    match: Match = same_class(failure) if failure else any_failure
-    deciding, sentence = depends_on([(dict(probe.case.matrix), result_of(probe, match)) for probe in probes])
+    results = tuple(_variant(probe, same_class(failure) if failure else any_failure) for probe in probes)
+    deciding, sentence = depends_on([(variant.values, variant.status) for variant in results])
     keys = tuple(dict.fromkeys(key for case in cases for key, _ in case.matrix))
     if failure is None:
         deciding, sentence = (), f"{about.name if about else 'No case'} {'does not fail' if about else 'fails'}."
-    return Variants(probes, failure, keys, deciding, sentence)
+    return Variants(deciding, keys, sentence, failure, results)
 
 
-def result_of(probe: Probe, match: Match) -> VariantResult:
-    """Return the result of a probe relative to the failure that `match` recognises."""
-    match probe.outcome:
-        case Compiled():
-            return VariantResult.COMPILES
-        case Failed(failure, others):
-            return VariantResult.FAILS if any(map(match, (failure, *others))) else VariantResult.OTHER
-        case Untestable():
-            return VariantResult.UNTESTABLE
+def _variant(probe: Probe, match: Match) -> Variant:
+    status, failure, reason, cause = VariantResult.COMPILES, None, None, None
+    if isinstance(probe.outcome, Failed):
+        failure = probe.outcome.failure
+        status = VariantResult.FAILS if any(map(match, (failure, *probe.outcome.others))) else VariantResult.OTHER
+    elif isinstance(probe.outcome, Untestable):
+        status, reason, cause = VariantResult.UNTESTABLE, probe.outcome.reason, probe.outcome.cause
+    values, seconds = dict(probe.case.matrix), probe.measured.seconds
+    return Variant(probe.case.name, probe.revision, values, status, failure, reason, cause, seconds, probe.cached)
 
 
 def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
@@ -184,9 +207,8 @@ def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
             if all(result is VariantResult.FAILS for result in inside):
                 conditions = " and ".join(f"{key}={' or '.join(bad[key])}" for key in chosen)
                 return chosen, _with_notes(f"It fails exactly for {conditions}", observed, keys, chosen)
-    deciding = tuple(key for key in keys if _decides_alone(key, testable))
     text = f"It fails in {len(failing)} of {len(testable)} cases, which no single combination of values describes"
-    return deciding, _with_notes(text, observed, keys, deciding)
+    return keys, _with_notes(text, observed, keys, keys)
 
 
 def _with_notes(text: str, observed: Sequence[Observed], keys: Sequence[str], deciding: Sequence[str]) -> str:
@@ -199,15 +221,6 @@ def _with_notes(text: str, observed: Sequence[Observed], keys: Sequence[str], de
     counts = Counter(result for _, result in observed)
     notes = [f"{counts[kind]} of {len(observed)} {label}" for kind, label in labels.items() if counts[kind]]
     return f"{text}." + (f" {' and '.join(notes)}." if notes else "")
-
-
-def _decides_alone(key: str, observed: Sequence[Observed]) -> bool:
-    """Whether two variants that differ only in this key differ in whether they fail."""
-    groups: dict[tuple[tuple[str, str], ...], set[bool]] = {}
-    for values, result in observed:
-        rest = tuple(sorted((name, value) for name, value in values.items() if name != key))
-        groups.setdefault(rest, set()).add(result is VariantResult.FAILS)
-    return any(len(results) > 1 for results in groups.values())
 
 
 def _listed(words: Sequence[str]) -> str:

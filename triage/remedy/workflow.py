@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log2
+from math import inf, log2
 
 from triage.classify.rules import RewriteInput
 from triage.compilers.registry import family_of
 from triage.execution.inputs import Prepared
 from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.execution.timing import timed
 from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.remedy.candidates import Situation, candidates_of_class, first_tier, second_tier
-from triage.remedy.change import CaseChange
-from triage.remedy.result import NothingToRemedy, Remedies, Remedy, RemedyCheck, smallest_costs, steps_above
+from triage.remedy.change import CaseChange, Neighbour, RewrittenInput, SetOption
+from triage.remedy.result import COST_METRICS, Promising, Remedies, Remedy, RemedyCheck, check_of, cost_of
 from triage.remedy.rewrites import rewritten_inputs
 from triage.remedy.search import Trials, search, with_smallest_value
 from triage.toolchains.registry import ToolchainRef
@@ -27,26 +26,34 @@ _MAX_CHECKED = 5  # remedies that are tried on other compilers too
 
 @dataclass(frozen=True, slots=True)
 class RemedyRequest:
-    """The case to remedy, which fails on `bad` and not on `good`.
-
-    `budget` is the maximum number of candidates; `siblings` are the recipe's cases; `run` measures the run time of the
-    compiled programs if they run on this machine; `seconds` is the time that trying candidates may take; `exhaustive` tries all
-    candidates within the budget, also after one works; `untimed` is a runner that judges results, where the other one judges
-    times.
-    """
+    """The case to remedy, which fails on `bad` and not on `good`."""
 
     case: Case
     bad: ToolchainRef
     good: ToolchainRef | None = None
     budget: int = 100
+    """The maximum number of candidates."""
     siblings: Sequence[Case] = ()
-    run: bool = False
+    """The recipe's cases."""
     seconds: float | None = None
+    """The time that trying candidates may take."""
     exhaustive: bool = False
+    """Try all candidates within the budget, also after one works."""
     untimed: ProbeRunner | None = None
+    """A runner that judges results, where the other one judges times."""
 
 
-def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | NothingToRemedy:
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A change that makes the case compile. smallest: the next smaller value fails."""
+
+    change: CaseChange
+    probe: Probe
+    smallest: bool = False
+    checks: tuple[RemedyCheck, ...] = ()
+
+
+def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies:
     """Try what may make the case compile.
 
     Raises:
@@ -55,7 +62,7 @@ def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | Not
     began = time.monotonic()
     failing = runner.probe(request.case, request.bad)
     failures = _failures(failing)
-    if isinstance(failures, NothingToRemedy):
+    if isinstance(failures, Remedies):
         return failures
     situation = situation_of(runner, request, failures)
     deadline = None if request.seconds is None else began + request.seconds
@@ -64,50 +71,109 @@ def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies | Not
     first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
     is_out_of_time = trials.is_out_of_time
-    remedies = [
-        Remedy(*with_smallest_value(trials, change, probe)) if change.limit else Remedy(change, probe)
+    working = [
+        Working(*with_smallest_value(trials, change, probe)) if change.limit else Working(change, probe)
         for change, probe in trials.working
     ]
     others, notes = _other_toolchains(runner, request)
-    checked = _checked(runner, request, ranked(remedies), others)
-    if request.run:
-        checked[:_MAX_CHECKED], more = _with_run_times(runner, request, others, checked[:_MAX_CHECKED])
-        notes += more
+    checked = ranked(_checked(runner, request, ranked(working), others))
     known = {change.text for change in (*first, *second)}
+    left = 0 if trials.solved and not trials.exhaustive else len(known - trials.probes.keys())
+    does = "return the expected results" if request.case.run else "compile"
+    goal = "fast enough" if failures[0].failure_class == "metric" else does
+    more = f"; {left} more exceed the budget (--budget)" if left else ""
     return Remedies(
-        request.case,
-        failing,
-        failures[0],
-        ranked(checked),
-        trials.tried,
-        left=0 if trials.solved and not trials.exhaustive else len(known - trials.probes.keys()),
-        promising=trials.promising,
+        case=request.case.name,
+        toolchain=failing.revision,
+        reason=None if checked else f"None of {trials.tried} candidates makes it {goal}{more}.",
+        failure=failures[0],
+        remedies=tuple(map(remedy_of, checked)),
+        tried=trials.tried,
+        left=left,
+        promising=tuple(
+            Promising(change.flags, change.dropped, change.input_change, _input_path(change), failure)
+            for change, failure in trials.promising
+        ),
         notes=tuple(notes),
         is_out_of_time=is_out_of_time,
     )
 
 
-def planned_changes(runner: ProbeRunner, request: RemedyRequest) -> NothingToRemedy | tuple[CaseChange, ...]:
+def planned_changes(runner: ProbeRunner, request: RemedyRequest) -> Remedies | tuple[CaseChange, ...]:
     """Return what `find_remedies` would try first, within the budget. Only the failing case is compiled."""
     failures = _failures(runner.probe(request.case, request.bad))
-    if isinstance(failures, NothingToRemedy):
+    if isinstance(failures, Remedies):
         return failures
     situation = situation_of(runner, request, failures)
     changes = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
     return tuple(changes.values())[: request.budget]
 
 
-def _failures(probe: Probe) -> tuple[Failure, ...] | NothingToRemedy:
+def remedy_of(found: Working) -> Remedy:
+    """Return what is printed and stored of a change that works."""
+    change, probe = found.change, found.probe
+    return Remedy(
+        flags=change.flags,
+        dropped_flags=change.dropped,
+        input_change=change.input_change,
+        input=_input_path(change),
+        verified_on=(probe.revision, *(check.revision for check in found.checks if check.cost_with is not None)),
+        breaks=tuple(check.revision for check in found.checks if check.breaks),
+        explanation=_explanation(found),
+        smallest=found.smallest,
+        only_silences_a_check=change.checks_less,
+        computes_in_other_types=change.recomputes,
+        cost=cost_of(probe),
+        checks=found.checks,
+    )
+
+
+def _explanation(found: Working) -> str:
+    """A few sentences: what the remedy does, how certain that is, and what it breaks."""
+    change, probe = found.change, found.probe
+    parts = [f"{change.why[:1].upper()}{change.why[1:]}."] if change.why else []
+    together = "this change" if len(change.steps) == 1 else "these changes together"
+    parts.append(
+        f"The case {'computes what it must' if probe.case.run else 'compiles'} on {probe.revision.name} with {together}."
+    )
+    if found.smallest:
+        parts.append("The next smaller value fails.")
+    for step in change.steps:
+        match step:
+            case Neighbour():
+                parts.append("This is a different program.")
+            case SetOption():
+                parts.append("The kernel must be launched with this option.")
+            case RewrittenInput(path, caveat=caveat):
+                parts += [caveat] if caveat else []
+                parts.append(f"The changed program is {path}.")
+    if change.recomputes:
+        parts.append("It computes in other types, so results change.")
+    if isinstance(probe.outcome, Compiled) and probe.outcome.warnings:
+        parts.append(f"The compiler still warns: {probe.outcome.warnings[0].headline}.")
+    for check in found.checks:
+        if check.breaks:
+            parts.append(f"It breaks {check.revision.name}, where the case compiles without it and {check.with_}.")
+    if not found.checks:
+        parts.append("It was not tried on another compiler.")
+    return " ".join(parts)
+
+
+def _input_path(change: CaseChange) -> str | None:
+    return next((str(step.path) for step in change.steps if isinstance(step, RewrittenInput)), None)
+
+
+def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
     match probe.outcome:
         case Compiled():
             does = "computes what it must" if probe.case.run else "compiles"
-            return NothingToRemedy(probe.case, probe.revision, f"it {does} on {probe.revision.name}")
+            return Remedies(probe.case.name, probe.revision, f"it {does} on {probe.revision.name}")
         case Failed(failure, others):
             return (failure, *others)
         case Untestable(cause, _, failure) if cause is Cause.FLAG and failure is not None:
             return (failure,)
         case Untestable(cause, reason):
-            return NothingToRemedy(probe.case, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
+            return Remedies(probe.case.name, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
 def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence[Failure]) -> Situation:
@@ -131,9 +197,9 @@ def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence
 
 
 def _checked(
-    runner: ProbeRunner, request: RemedyRequest, remedies: Sequence[Remedy], others: Sequence[ToolchainRef]
-) -> list[Remedy]:
-    """Try the best remedies on other compilers, and measure the footprints on the bad and the first other one.
+    runner: ProbeRunner, request: RemedyRequest, remedies: Sequence[Working], others: Sequence[ToolchainRef]
+) -> list[Working]:
+    """Try the best remedies on other compilers, and measure the resources on the bad and the first other one.
 
     Remedies that save time are measured again, and those that do not hold are left out.
     """
@@ -148,7 +214,7 @@ def _checked(
         replace(
             remedy,
             probe=replace(remedy.probe, measured=probes[id(case), bad].measured),
-            checks=tuple(RemedyCheck(probes[id(request.case), name], probes[id(case), name]) for name in names),
+            checks=tuple(check_of(probes[id(request.case), name], probes[id(case), name]) for name in names),
         )
         for remedy, case in zip(chosen, cases, strict=True)
     ]
@@ -175,65 +241,22 @@ def _other_toolchains(runner: ProbeRunner, request: RemedyRequest) -> tuple[list
     return list(others.values()), notes
 
 
-def _with_run_times(
-    runner: ProbeRunner, request: RemedyRequest, others: Sequence[ToolchainRef], remedies: Sequence[Remedy]
-) -> tuple[list[Remedy], list[str]]:
-    """Measure the run times of remedies, and of the unchanged case on the first other compiler that compiles it.
+def ranked(found: Sequence[Working]) -> list[Working]:
+    """Sort changes: first those that break nothing elsewhere, then the mildest, then the cheapest."""
 
-    Returns:
-        The remedies, and notes about times that could not be measured.
-    """
-    programs = runner.prober.compilers[request.case.compiler].runner()
-    if programs is None or not programs.runs(request.case):
-        return list(remedies), ["run times are only measured for programs that run on this machine's processor"]
-    notes: list[str] = []
-    timed_remedies = [replace(remedy, probe=_timed(runner, remedy.probe, request.bad, notes)) for remedy in remedies]
-    without = {check.without.revision.name: check.without for remedy in remedies[:1] for check in remedy.checks}
-    compiling = (ref for ref in others if (probe := without.get(ref.revision.name)) and isinstance(probe.outcome, Compiled))
-    if (ref := next(compiling, None)) is not None:
-        name = ref.revision.name
-        measured = _timed(runner, without[name], ref, notes)
-        timed_remedies = [
-            replace(
-                remedy,
-                checks=tuple(
-                    replace(check, without=measured) if check.without.revision.name == name else check
-                    for check in remedy.checks
-                ),
-            )
-            for remedy in timed_remedies
-        ]
-    return timed_remedies, list(dict.fromkeys(notes))
+    def key(one: Working) -> tuple[float, ...]:
+        change, measured = one.change, one.probe.measured
+        return (
+            sum(check.breaks for check in one.checks),
+            change.checks_less,
+            change.for_tests,
+            not change.same_program,
+            change.input_change is not None,
+            change.recomputes,
+            len(change.steps),
+            round(log2(max(measured.cpu_seconds, 0.1))),
+            *(measured.metrics.get(name, inf) for name in COST_METRICS),
+            measured.metrics.get("artifact_bytes", 0.0),
+        )
 
-
-def _timed(runner: ProbeRunner, probe: Probe, ref: ToolchainRef, notes: list[str]) -> Probe:
-    try:
-        answer = timed(runner, probe.case, ref)
-    except EnvironmentFailure as error:
-        answer = str(error)
-    if isinstance(answer, str):
-        notes.append(f"no run time of {probe.case.name} on {ref.revision.name}: {answer}")
-        return probe
-    return replace(probe, measured=replace(probe.measured, metrics={**probe.measured.metrics, **answer}))
-
-
-def ranked(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """Sort remedies: first those that break nothing elsewhere, then the cheapest."""
-    smallest = smallest_costs(remedy.probe for remedy in remedies)
-    return tuple(sorted(remedies, key=lambda remedy: (len(remedy.breaks), *_cost_key(remedy, smallest))))
-
-
-def _cost_key(remedy: Remedy, smallest: Mapping[str, float]) -> tuple[float, ...]:
-    """Return the cost: mildness and number of changes, magnitude of compile time, clear differences of metrics, size."""
-    change, measured = remedy.change, remedy.probe.measured
-    return (
-        change.checks_less,
-        change.for_tests,
-        not change.same_program,
-        change.input_change is not None,
-        change.recomputes,
-        len(change.steps),
-        round(log2(max(measured.cpu_seconds, 0.1))),
-        *steps_above(remedy.probe, smallest),
-        measured.metrics.get("artifact_bytes", 0.0),
-    )
+    return sorted(found, key=key)

@@ -19,8 +19,8 @@ from triage.model.execution import Stage
 from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.compare import CaseChangeKind
+from triage.remedy.result import Remedy
 from triage.report.bisection import BisectShape
-from triage.report.remedy import RemedyShape
 from triage.report.shapes import FailureShape, Json, Shape
 
 SCHEMA = 2  # of the JSON; documents of schema 1 have no number
@@ -151,7 +151,7 @@ class ClusterRecord(Shape):
     reproducer: str | None = None
     operations: int | None = None
     size: str | None = None
-    remedies: list[RemedyShape] = field(default_factory=list)
+    remedies: list[Remedy] = field(default_factory=list)
     replays: dict[str, str] = field(default_factory=dict)
     issue: str | None = None
     steps: list[StepRecord] = field(default_factory=list)

@@ -1,65 +1,42 @@
-"""Report of `triage variants`: text and JSON."""
+"""Report of `triage variants`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
+from triage.remedy.variants import Variant, VariantResult, Variants
+from triage.report.document import Block, Document, Inline, Paragraph, Span, Style, Table
+from triage.report.elements import failure_text
+from triage.report.registry import DocumentReport
 
-from triage.remedy.variants import Variants
-from triage.report.elements import failure_text, outcome_text
-from triage.report.registry import Report
-from triage.report.shapes import FailureShape, ProbeShape, Shape, optional_failure, probe_shape
-
-
-@dataclass(frozen=True)
-class VariantShape(ProbeShape):
-    """The result of one variant. `values`: key -> value."""
-
-    values: dict[str, str]
-
-
-@dataclass(frozen=True)
-class VariantsShape(Shape):
-    """JSON of `triage variants`. `depends_on`: the keys that decide whether a variant fails; `keys`: all that vary."""
-
-    depends_on: list[str]
-    keys: list[str]
-    sentence: str
-    failure: FailureShape | None
-    results: list[VariantShape]
+_STYLES: dict[VariantResult, Style] = {
+    VariantResult.FAILS: "bad",
+    VariantResult.COMPILES: "good",
+    VariantResult.OTHER: "bad",
+    VariantResult.UNTESTABLE: "warning",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class VariantsReport(Report):
+class VariantsReport(DocumentReport):
     """The compared variants of a case."""
 
-    found: Variants
+    result: Variants
 
-    def shape(self) -> VariantsShape:
-        found = self.found
-        results = []
-        for probe in found.probes:
-            shape = probe_shape(probe)
-            own = {field.name: getattr(shape, field.name) for field in fields(shape)}
-            results.append(VariantShape(**own, values=dict(probe.case.matrix)))
-        return VariantsShape(list(found.deciding), list(found.keys), found.sentence, optional_failure(found.failure), results)
+    def document(self) -> Document:
+        rows: list[list[Inline]] = []
+        for variant in self.result.results:
+            values: list[Inline] = [variant.values.get(key, "") for key in self.result.keys]
+            rows.append([*values, Span(_text(variant), _STYLES[variant.status])])
+        blocks: list[Block] = [
+            Table((*self.result.keys, "result"), rows),
+            Paragraph(Span(self.result.sentence, "strong")),
+        ]
+        if self.result.failure:
+            blocks.append(Paragraph(failure_text(self.result.failure)))
+        return Document("Variants", blocks)
 
-    def blocks(self) -> Iterable[RenderableType]:
-        """Show a row for each variant, then what the failure depends on."""
-        found = self.found
-        table = Table.grid(padding=(0, 2))
-        for key in found.keys:
-            table.add_column(no_wrap=True, header=key)
-        table.add_column(overflow="fold")
-        table.add_row(*(Text(key, style="bold" if key in found.deciding else "dim") for key in found.keys), "")
-        for probe in found.probes:
-            values = dict(probe.case.matrix)
-            table.add_row(*(values.get(key, "") for key in found.keys), outcome_text(probe.outcome, 100))
-        yield table
-        yield Text(f"\n{found.sentence}", style="bold")
-        if found.failure:
-            yield Text(failure_text(found.failure))
+
+def _text(variant: Variant) -> str:
+    why = failure_text(variant.failure, 100) if variant.failure else variant.reason
+    return f"{variant.status.value}: {why}" if why else variant.status.value
