@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bisect.letters import case_named, outcome, release_refs
+from tests.bisect.letters import case_named
 from tests.bisect.test_commits import COUNT, CommitRunner, EverySource
 from tests.bisect.test_commits import timeline as timeline
 from triage.bisect.candidates import CommitCandidates, commit_candidates
-from triage.bisect.pass_evidence import PassEvidence, passes_with
+from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues, commit_prior
 from triage.bisect.result import BisectKind
-from triage.bisect.search import _WORTH_A_WITNESS, BisectSearch, run_search
-from triage.bisect.session import Journal, Session
-from triage.execution.runner import ProbeJob
+from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import Timeline
-from triage.model.case import Flag
-from triage.model.outcome import Measured, Probe, Verdict
-from triage.model.progress import Silent
 from triage.model.revision import ChangedFile, Commit
 from triage.report.bisection import BisectReport, bisect_shape
 from triage.report.registry import rendered
@@ -42,7 +35,7 @@ def search(
     source = EverySource(seconds=seconds)
     spots = commit_candidates(timeline, timeline.between(timeline.commits[0].sha, timeline.commits[-1].sha), [source])
 
-    def witness(good: ToolchainRef, bad: ToolchainRef) -> PassEvidence | None:
+    def compare(good: ToolchainRef, bad: ToolchainRef) -> PassEvidence | None:
         asked.append((good.revision.name, bad.revision.name))
         return found
 
@@ -51,51 +44,19 @@ def search(
         case_named("case"),
         CommitCandidates(timeline, "iree", spots, {source.name: source}),
         kind=kind,
-        witness=witness,
+        compare=compare,
     )
     return made, asked
 
 
 @pytest.mark.parametrize(("kind", "letters"), [(BisectKind.REGRESSION, "PF"), (BisectKind.FIX, "FP")])
-def test_passes_are_compared_between_the_ends_and_again_between_nearer_compilers(
-    timeline: Timeline, kind: BisectKind, letters: str
-) -> None:
+def test_the_passes_of_both_ends_are_compared_once(timeline: Timeline, kind: BisectKind, letters: str) -> None:
     made, asked = search(timeline, letters[0] * 20 + letters[1] * 20, kind)
     found = run_search(made)
-    at = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
-    (first, last), (low, high) = (sorted(at[name] for name in pair) for pair in asked)
-    assert (first, last) == (0, COUNT - 1)
-    assert 0 <= low < 20 <= high < COUNT
-    assert _WORTH_A_WITNESS <= high - low <= (COUNT - 1) / 3
-    assert all(at[pair[0]] < at[pair[1]] for pair in asked) is (kind is BisectKind.REGRESSION)
+    ends = [timeline.commits[index].sha[:10] for index in (0, COUNT - 1)]
+    assert asked == [tuple(ends if kind is BisectKind.REGRESSION else reversed(ends))]
     assert found.after is not None
     assert found.after.commit == timeline.commits[20].sha
-
-
-@pytest.mark.parametrize("second", [replace(TILE, files=("compiler/part4.cpp",), summary="nearer"), None])
-def test_the_nearer_comparison_replaces_the_evidence_where_it_shows_something(
-    timeline: Timeline, second: PassEvidence | None
-) -> None:
-    made, asked = search(timeline, "P" * 20 + "F" * 20)
-    answers = iter([TILE, second])
-    made.witness = lambda *_: next(answers)
-    found = run_search(made)
-    assert asked == []
-    assert found.evidence == (second or TILE).summary
-    assert found.after is not None
-    assert found.after.commit == timeline.commits[20].sha
-
-
-def test_a_person_who_leads_gets_the_nearer_comparison_and_keeps_the_verdicts(timeline: Timeline, tmp_path: Path) -> None:
-    made, asked = search(timeline, "P" * 20 + "F" * 20)
-    assert made.begin()
-    session = Session(made, Journal(tmp_path, ["case"]))
-    session.record(13, Verdict.GOOD)
-    session.probe(14)
-    session.probe(26)
-    assert len(asked) == 2
-    assert made.belief.bounds == (14, 26)
-    assert made.belief.counts[13] == (1, 0)
 
 
 def test_passes_are_not_compared_where_compilers_are_installed(timeline: Timeline) -> None:
@@ -130,12 +91,6 @@ def test_the_answer_contains_the_evidence(timeline: Timeline) -> None:
     assert TILE.summary in rendered(BisectReport(found), "text")
 
 
-def test_the_answer_without_evidence_mentions_none(timeline: Timeline) -> None:
-    found = run_search(search(timeline, "P" * 20 + "F" * 20, found=None)[0])
-    assert found.evidence is None
-    assert "Evidence" not in BisectReport(found).markdown()
-
-
 def test_passes_are_not_compared_for_a_few_suspects(timeline: Timeline) -> None:
     made, asked = search(timeline, "P" * 20 + "F" * 20)
     line = made.range
@@ -159,28 +114,3 @@ def test_clues_with_evidence_rank_the_commit_that_changed_the_pass_first() -> No
     assert after[1] > after[0]
     assert evidence.added_to(clues).phase == "dispatch-creation"
     assert PassEvidence((), (), None, "").added_to(clues).phase == "executable-targets"
-
-
-class FlagRunner:
-    """Stands where a ProbeRunner stands: the case fails unless it has the flag `--old=true`."""
-
-    jobs, progress = 1, Silent()
-    is_abandoned = False  # a runner that is abandoned ends everything
-
-    def probe_all(self, jobs: Sequence[ProbeJob], what: str) -> Iterator[Probe]:
-        self.is_abandoned = True
-        for job in jobs:
-            flags = {flag.text for flag in job.case.flags}
-            yield Probe(
-                job.case, job.ref.revision, None, outcome("P" if "--old=true" in flags else "F"), Measured(), cached=False
-            )
-        self.is_abandoned = False
-
-
-def test_an_old_default_that_makes_the_failure_disappear() -> None:
-    [compiler] = release_refs(1)
-    case = replace(case_named("case"), flags=(Flag("--mine"),))
-    runner = FlagRunner()
-    assert passes_with(runner, case, compiler, "--old=true")
-    assert not passes_with(runner, case, compiler, "--old=false")
-    assert not runner.is_abandoned

@@ -93,8 +93,6 @@ def test_a_pass_that_the_evidence_names_is_found_by_its_file() -> None:
     ("feature", "clues"),
     [
         ("pipeline", Clues(pipeline=frozenset({commit("Change that", COMMON).sha}))),
-        ("changes-default", Clues(defaults=frozenset({commit("Change that", COMMON).sha}))),
-        ("restored-default", Clues(restored=frozenset({commit("Change that", COMMON).sha}))),
         ("one-sided-pass", Clues(one_sided=("GPUPadOperandsPass",))),
         ("named-folder", Clues(files=(COMMON.path.replace("Pad", "Tile"),))),
     ],
@@ -135,7 +133,7 @@ def test_integrates_reapplies_and_what_was_reverted() -> None:
         commit("Bump torch-mlir (#303)", ChangedFile("third_party/torch-mlir", 1, 1)),
     ]
     reasons = [{reason.feature for reason in one} for one in explain(commits, Clues())]
-    assert {"integrate", "waited"} <= reasons[0]
+    assert "integrate" in reasons[0]
     assert "reapply" in reasons[1]
     assert "reverted-later" in reasons[2]
     assert "revert" in reasons[3]

@@ -12,17 +12,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.changed_defaults import changed_defaults
 from triage.bisect.prior import Clues
-from triage.execution.runner import CaseProber, ProbeJob, ProbeRunner
+from triage.execution.runner import ProbeRunner
 from triage.git_history import Repository
 from triage.git_history.repository import GitRefused
-from triage.model.case import Case, Flag
+from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
-from triage.model.outcome import Compiled, Untestable
+from triage.model.outcome import Untestable
 from triage.toolchains.registry import ToolchainRef
 
-_MOST_TRIED = 12  # old defaults; few ranges have more
 _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 
 
@@ -32,8 +30,7 @@ class PassEvidence:
 
     passes: class names. files: relative to the repository. phase: where the difference appears, None where that is unknown.
     summary: sentences about it. chooses: the difference is in a choice, such as tile sizes. one_sided: passes that changed the
-    program with one of the compilers only. pipeline: commits that added those to a pipeline or removed them. defaults: commits
-    that changed the default of an option; restored: those of them whose old default makes the failure disappear.
+    program with one of the compilers only. pipeline: commits that added those to a pipeline or removed them.
     """
 
     passes: tuple[str, ...]
@@ -43,8 +40,6 @@ class PassEvidence:
     chooses: bool = False
     one_sided: tuple[str, ...] = ()
     pipeline: tuple[str, ...] = ()
-    defaults: tuple[str, ...] = ()
-    restored: tuple[str, ...] = ()
 
     def added_to(self, clues: Clues) -> Clues:
         """Add this evidence to clues. The phase of the difference replaces the phase that fails."""
@@ -56,8 +51,6 @@ class PassEvidence:
             chooses=self.chooses,
             one_sided=self.one_sided,
             pipeline=frozenset(self.pipeline),
-            defaults=frozenset(self.defaults),
-            restored=frozenset(self.restored),
         )
 
 
@@ -69,8 +62,7 @@ def pass_evidence(
 ) -> PassEvidence | None:
     """Compare the passes of two compilers; None where they show nothing, or the IR cannot be printed.
 
-    Two compiles, each ended after a minute, and for a failure one with each changed default. The evidence is cached on disk for
-    a bisect that goes on another day.
+    Two compiles, each ended after a minute. The evidence is cached on disk for a bisect that goes on another day.
     """
     key = _cache_key(runner, case, good, bad)
     if key is None:
@@ -93,7 +85,7 @@ def _cache_key(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: Toolcha
     prepared = runner.prober.input_of(case)
     if isinstance(prepared, Untestable):
         return None
-    key = ("6", *identities, prepared.digest, case.target, case.flags, case.phase)
+    key = ("7", *identities, prepared.digest, case.target, case.flags, case.phase)
     return sha256(repr(key).encode()).hexdigest()
 
 
@@ -116,42 +108,22 @@ def _compare(
         any(diverging.choices for diverging in (found.persistent, found.decided) if diverging),
         one_sided,
     )
-    if repository is not None:
-        evidence = _with_commits(runner, evidence, found, (good, bad), repository)
-    return evidence if evidence.passes or evidence.pipeline or evidence.defaults else None
+    if repository is not None and (pipeline := _pipeline_between(runner, repository, one_sided, good, bad)):
+        text = f"{len(pipeline)} of the commits change which passes run"
+        evidence = replace(evidence, pipeline=pipeline, summary="; ".join(filter(None, [evidence.summary, text])))
+    return evidence if evidence.passes or evidence.pipeline else None
 
 
-def _with_commits(
-    runner: ProbeRunner,
-    evidence: PassEvidence,
-    found: Attribution,
-    sides: tuple[ToolchainRef, ToolchainRef],
-    repository: Repository,
-) -> PassEvidence:
-    """Add the commits between the two compilers that the evidence leads to."""
-    commits = [runner.registry.obtain(ref).revision.commit for ref in sides]
+def _pipeline_between(
+    runner: ProbeRunner, repository: Repository, one_sided: Sequence[str], good: ToolchainRef, bad: ToolchainRef
+) -> tuple[str, ...]:
+    """The commits between two compilers that add or remove the passes of one side; empty where the clone lacks one."""
     try:
-        good, bad = (repository.resolve(commit or "") for commit in commits)
-        is_fix = not repository.ask("rev-list", "--max-count=1", f"{good}..{bad}")
-        old, new = (bad, good) if is_fix else (good, bad)
-        pipeline = pipeline_commits(repository, evidence.one_sided, old, new)
-        changes = changed_defaults(repository, old, new)
-    except (BadInput, GitRefused):  # the clone lacks a commit, or the contents of its files
-        return evidence
-    flags = [f"--{change.flag}={change.new if is_fix else change.old}" for change in changes]
-    restored = []
-    if found.failure is not None:
-        restored = [index for index, flag in enumerate(flags[:_MOST_TRIED]) if passes_with(runner, found.case, sides[1], flag)]
-    texts = [evidence.summary, *(f"{flags[index]} makes the failure disappear" for index in restored)]
-    if pipeline:
-        texts.append(f"{len(pipeline)} of the commits change which passes run")
-    return replace(
-        evidence,
-        summary="; ".join(filter(None, texts)) or f"{len(changes)} of the options have another default",
-        pipeline=pipeline,
-        defaults=tuple(change.commit for change in changes),
-        restored=tuple(changes[index].commit for index in restored),
-    )
+        first, last = (repository.resolve(runner.registry.obtain(ref).revision.commit or "") for ref in (good, bad))
+        is_fix = not repository.ask("rev-list", "--max-count=1", f"{first}..{last}")
+        return pipeline_commits(repository, one_sided, *((last, first) if is_fix else (first, last)))
+    except (BadInput, GitRefused):
+        return ()
 
 
 def pipeline_commits(repository: Repository, passes: Sequence[str], old: str, new: str) -> tuple[str, ...]:
@@ -161,12 +133,6 @@ def pipeline_commits(repository: Repository, passes: Sequence[str], old: str, ne
         return ()
     words = ("log", "--first-parent", "-m", "--format=%H", "-G", rf"\bcreate({names})(Pass)?\b", f"{old}..{new}", "--")
     return tuple(repository.ask(*words, "*Passes.cpp", "*Pipelines.cpp", "*Pipeline.cpp").decode().split())
-
-
-def passes_with(runner: CaseProber, case: Case, compiler: ToolchainRef, flag: str) -> bool:
-    """Whether a case that fails passes with one more flag."""
-    [probe] = runner.probe_all([ProbeJob(replace(case, flags=(*case.flags, Flag(flag))), compiler)], f"try {flag}")
-    return isinstance(probe.outcome, Compiled)
 
 
 def _summary(found: Attribution) -> str:

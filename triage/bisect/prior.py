@@ -36,8 +36,6 @@ _AGAIN = re.compile(
 )
 _REVERT = re.compile(r"^\W*(?:\[\w+\]\s*)*revert\b\W*(.*)")
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
-_SWEEP_FILES, _SWEEP_LINES = 9, 12  # at least so many files, fewer than so many lines each
-_WAITED = 150  # pull requests opened since, by number
 _FRAMES = 3  # of a stack whose files are searched
 _RUNTIME_CLASSES = frozenset({"run-failure", "run-crash", "wrong-result", "numerics", "performance", "test-expectation"})
 
@@ -50,7 +48,7 @@ class Clues:
     backend: as in a recipe's target. phase: as in a failure.
     failing_pass: class name or argument of the pass that failed. text: the diagnostics, flags included.
     passes, files: suspected by other evidence, such as the first pass after which a good and a bad compiler differ; paths are
-    relative to the repository. chooses, one_sided, pipeline, defaults, restored: as in `PassEvidence`.
+    relative to the repository. chooses, one_sided, pipeline: as in `PassEvidence`.
     frames: functions on the stack of a crash, innermost first. submodules: paths of dependencies that have a suspected pass.
     noticed: the bad end is where somebody noticed the failure, so that late commits are more likely than early ones. False
     where the end was chosen, such as a release or the last nightly.
@@ -67,8 +65,6 @@ class Clues:
     chooses: bool = False
     one_sided: tuple[str, ...] = ()
     pipeline: frozenset[str] = frozenset()
-    defaults: frozenset[str] = frozenset()
-    restored: frozenset[str] = frozenset()
     frames: tuple[str, ...] = ()
     submodules: frozenset[str] = frozenset()
 
@@ -330,17 +326,6 @@ def _other_named(span: _FeatureRange, i: int) -> bool:
     return bool(named) or any(pattern.search(subject) for pattern in span.table.groups.values())
 
 
-def _expectations(span: _FeatureRange, i: int) -> float:
-    removed = sum(file.removed for file, meaning in span.files[i] if meaning.kind == "test")
-    return min(math.log2(1 + removed), 8) / 3 if span.source[i] else 0.0
-
-
-def _sweep(span: _FeatureRange, i: int) -> bool:
-    count = len(span.source[i])
-    lines = sum(file.added + file.removed for file, _ in span.source[i])
-    return count >= _SWEEP_FILES and lines < _SWEEP_LINES * count and not span.integrates[i]
-
-
 def _off_topic(span: _FeatureRange) -> list[float]:
     text = f"{span.clues.text} {span.clues.failing_pass or ''} {span.clues.backend or ''}".lower()
     absent = [pattern for pattern in span.table.optional if not pattern.search(text)]
@@ -397,13 +382,6 @@ def _one_sided(span: _FeatureRange, i: int) -> bool:
     return any(same_name(letters(file.path), name) for file, _ in span.source[i] for name in names)
 
 
-def _waited(span: _FeatureRange, i: int) -> bool:
-    """Whether the pull request is much older, by its number, than those that landed near it."""
-    number = span.numbers[i]
-    near = (other for other in span.numbers[max(0, i - 10) : i + 10] if other is not None)
-    return number is not None and max(near) - number > _WAITED
-
-
 def _reverted_later(span: _FeatureRange) -> list[float]:
     reverts: list[tuple[int, frozenset[int], str]] = []
     for index, subject in enumerate(span.subjects):
@@ -442,8 +420,6 @@ _OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
         bool(span.source[i]) and all(meaning.plumbing and not meaning.fusion for _, meaning in span.source[i])
     ),
     "decides": lambda span, i: any(meaning.decides for _, meaning in span.source[i]),
-    "expectations": _expectations,
-    "sweep": _sweep,
     "phase": lambda span, i: any(
         code.search(file.path.lower()) for file, _ in span.source[i] for code in span.table.of_phase(span.clues.phase)
     ),
@@ -452,9 +428,6 @@ _OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
     "pipeline": lambda span, i: span.commits[i].sha in span.clues.pipeline,
     "submodule": lambda span, i: any(file.path in span.clues.submodules for file in span.commits[i].files),
     "one-sided-pass": _one_sided,
-    "changes-default": lambda span, i: span.commits[i].sha in span.clues.defaults,
-    "restored-default": lambda span, i: span.commits[i].sha in span.clues.restored,
-    "waited": _waited,
     "recent": lambda span, i: math.log2(len(span.commits) / (len(span.commits) - i)) if span.clues.noticed else 0.0,
 }
 # The features that need all commits of the range first.

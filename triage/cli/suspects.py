@@ -49,8 +49,7 @@ def suspects(
     Commits of the good revision's branch that the bad one lacks, also as cherry-picks, are ranked, too: a fix may be missing.
     For a recipe, the failure is the one that was found last; without one, its backend and phase count. A log is of IREE, or
     of the compiler that a REV names (`triton:3.1.0`). Where the compilers of both revisions are installed, their passes are
-    compared. Suspected are then the first pass where they diverge, passes that run with one of them only, and commits that
-    change the default of an option.
+    compared. Suspected are then the first pass where they diverge and passes that run with one of them only.
     """
     from triage.bisect.plan import BisectRequest, only_before, span_between
     from triage.bisect.prior import Clues, rank
