@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from tests.conftest import ROOT
 
 FOLDER = Path(__file__).parent / "golden"
 REWRITE = "TRIAGE_REWRITE_GOLDEN"
+
+GENERATED = re.compile(r"TMP/\S+/[0-9a-f]{64}\.mlir")  # what a generator of a recipe wrote
 
 ANY = "any"
 """The value itself is compared."""
@@ -68,16 +71,20 @@ REDUCE = {
     "reproducer": PRESENT,
 }
 REMEDY = {
-    "remedies": [{"flags": ANY, "input_change": ANY, "verified_on": [REVISION], "breaks": [REVISION], "explanation": PRESENT}],
+    "remedies": [{"flags": ANY, "input_change": ANY, **dict.fromkeys(("verified_on", "breaks", "explanation"), PRESENT)}],
     "tried": NUMBER,
 }
-LINT = {"findings": [{"rule": ANY, "severity": ANY, "message": ANY, "location": ANY}], "devices": ANY, "suggested_flags": ANY}
-ROW = {"case": ANY, "toolchain": REVISION, "function": ANY, "median": NUMBER, "samples": PRESENT, "reason": ANY}
-BENCH = {
-    "baseline": PRESENT,
-    "results": [{**ROW, **dict.fromkeys(("ratio", "low", "high"), PRESENT), "verdict": ANY}],
-    "sizes": PRESENT,
+LINT = {
+    "findings": [{"rule": ANY, "severity": ANY, "message": PRESENT, "location": ANY}],
+    "devices": [{"name": ANY, "references": ANY}],
+    "suggested_flags": ANY,
 }
+ROW = {"case": ANY, "toolchain": REVISION, "function": ANY, "median": NUMBER, "reason": ANY}
+BENCH = {
+    **dict.fromkeys(("baseline", "sizes"), PRESENT),
+    "results": [{**ROW, **dict.fromkeys(("samples", "ratio", "low", "high", "verdict"), PRESENT)}],
+}
+ATTRIBUTE = {**dict.fromkeys(("case", "status", "failing_pass", "first_phase"), ANY), "pass": {"name": ANY, "argument": ANY}}
 BROKE = {**CHANGE, "failure": FAILURE}
 
 
@@ -102,7 +109,7 @@ def check(name: str, value: Any, shape: Any, *folders: Path) -> None:
     text = json.dumps(selected(value, shape), indent=1, ensure_ascii=False, sort_keys=True)
     for folder in folders:
         text = text.replace(str(folder), "TMP")
-    text = text.replace(str(ROOT), "ROOT")
+    text = GENERATED.sub("INPUT.mlir", text.replace(str(ROOT), "ROOT"))
     path = FOLDER / f"{name}.json"
     if os.environ.get(REWRITE):
         path.write_text(text + "\n")
