@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triage.classify import FailingPass, PassScanner, diagnose, packaged_rules
+from triage.classify import diagnose, packaged_rules
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
 
@@ -75,12 +75,23 @@ def test_the_signal_decides_the_class_of_a_stack() -> None:
     assert crash_of(HANDLER + IN_MLIR, number=6).signature == "abort:GPU::getMmaSchedule in SelectPass"
 
 
-def test_both_formats_of_a_failing_pass_are_read_from_a_long_dump() -> None:
-    for line in (
-        "// -----// IR Dump After CloneToConsumersPass Failed (iree-stream-clone-to-consumers) //----- //",
-        "// -----// IR Dump After CloneToConsumersPass Failed: iree-stream-clone-to-consumers //----- //",
-    ):
-        scanner = PassScanner()
-        for piece in (b"module {" * 5000, b"\n", line.encode(), b"\n", b"%0 = x\n" * 5000):
-            scanner.feed(piece)
-        assert scanner.finish() == FailingPass("CloneToConsumersPass", "iree-stream-clone-to-consumers")
+RUNNING = """LLVM ERROR: Cannot select: 0x55 = bitcast 0x56
+Stack dump:
+0.\tProgram arguments: llc x.ll
+1.\tRunning pass 'Function Pass Manager' on module 'x.ll'.
+2.\tRunning pass 'Greedy Register Allocator' on function '@f'
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "failing_pass"),
+    [
+        (RUNNING, "Greedy Register Allocator"),
+        (RUNNING.replace("'Greedy Register Allocator'", '"loop-vectorize"'), "loop-vectorize"),
+        ("opt: /s/V.cpp:9: bool llvm::SLPPass::run(llvm::Function&): Assertion `VF > 1' failed.\n", "SLPPass"),
+        ("x: /s/F.cpp:9: void mlir::(anonymous namespace)::Fold::runOnOperation(): Assertion `x' failed.\n", "Fold"),
+        ("x: /s/F.cpp:9: void mlir::detail::fold(mlir::Pass*): Assertion `x' failed.\n", None),
+    ],
+)
+def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(text: str, failing_pass: str | None) -> None:
+    assert crash_of(text, number=6).failing_pass == failing_pass

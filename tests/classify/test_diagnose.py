@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.classify.samples import ASSERTION, DUMP, LEGALIZE, SHARED_3_4, STACK, TRANSLATION
-from triage.classify import Diagnosis, FailingPass, PassScanner, diagnose, packaged_rules
-from triage.execution.judge import judge
+from triage.classify import NO_PASS, Diagnosis, FailingPass, PassScanner, diagnose, packaged_rules
 from triage.model.execution import Captured, Ending, Execution
-from triage.model.outcome import Untestable
 
 
 def ran(
@@ -169,12 +167,6 @@ def _pieces(data: bytes, size: int):
     return (data[i : i + size] for i in range(0, len(data), size))
 
 
-def test_the_pass_scanner_without_a_failing_pass() -> None:
-    scanner = PassScanner()
-    scanner.feed(b"// -----// IR Dump After Canonicalizer (canonicalize) //----- //\nTest Failed (3 of 4)\n")
-    assert scanner.finish() is None
-
-
 VYPER = """vyper.exceptions.SyntaxException: missing type annotation
 
   (hint: did you mean something like `for i: uint256 in ...`?)
@@ -231,28 +223,6 @@ def test_an_unknown_message_identifies_its_failure_independent_of_the_path() -> 
     assert first == moved != other
 
 
-def test_the_headline_of_an_assertion_has_the_function_name() -> None:
-    line = (
-        "python: LinearLayout.cpp:562: mlir::triton::LinearLayout mlir::triton::LinearLayout::reshapeOuts("
-        "llvm::ArrayRef<std::pair<mlir::StringAttr, int> >) const: Assertion `total == std::accumulate( a, b)' failed.\n"
-    )
-    (failure,) = diagnosed(ran(line, ending=Ending.SIGNALLED, signal=6)).failures
-    assert (
-        failure.headline == "LinearLayout::reshapeOuts (LinearLayout.cpp): Assertion `total == std::accumulate( a, b)' failed"
-    )
-    (plain,) = diagnosed(ran("a.out: x.c:3: main: Assertion `x > 0' failed.\n", ending=Ending.SIGNALLED, signal=6)).failures
-    assert plain.headline == "main (x.c): Assertion `x > 0' failed"
-
-
-def test_the_compilers_own_suggestion_for_an_unknown_flag_is_in_the_reason() -> None:
-    text = (
-        "iree-compile: Unknown command line argument '--iree-hip-targe=x'.\niree-compile: Did you mean '--iree-hip-target=x'?\n"
-    )
-    outcome = judge(ran(text), packaged_rules())
-    assert isinstance(outcome, Untestable)
-    assert "--iree-hip-target=x" in outcome.reason
-
-
 def test_a_traceback_on_stdout_says_more_than_a_banner_on_stderr() -> None:
     banner = "t.py:5: error: INTERNAL ERROR -- Please try using the main branch:\nversion: 0.990\n"
     trace = (
@@ -271,3 +241,17 @@ def test_a_message_on_stderr_says_more_than_a_traceback_on_stdout() -> None:
     error = Captured("m.mlir:1:1: error: no such thing\n")
     run = Execution(("c",), Ending.EXITED, 1, None, 0.1, 0.1, 1.0, Captured(trace), error)
     assert diagnose(run, packaged_rules()).failures[0].failure_class == "unknown"
+
+
+MADE = "m.mlir:5:10: error: expected type of operand #0 to be a pointer\n"
+
+
+@pytest.mark.parametrize(
+    ("failing_pass", "expected", "asks"),
+    [(None, "parse-error", True), (NO_PASS, "parse-error", False), ("SomePass", "verifier", False)],
+)
+def test_a_message_about_what_a_pass_made_is_not_an_input_error(
+    failing_pass: FailingPass | str | None, expected: str, asks: bool
+) -> None:
+    diagnosis = diagnosed(ran(MADE), failing_pass)
+    assert (diagnosis.failures[0].failure_class, diagnosis.needs_pass) == (expected, asks)

@@ -3,16 +3,12 @@
 # ruff: noqa: E501 - compilers print long lines
 
 import re
-from itertools import product
-from pathlib import Path
 
 import pytest
 
 from tests.classify.corpus import snippets
 from tests.classify.samples import scan_output
 from tests.classify.test_diagnose import diagnosed, ran
-from tests.conftest import Triage
-from tests.real.answers import json_answer
 from triage.classify import NO_PASS, FailingPass, packaged_rules
 
 # What `--mlir-print-op-on-diagnostic=false` leaves out: the note, and the operation that it prints in further lines.
@@ -176,69 +172,3 @@ a.out: /s/llvm/include/llvm/ADT/ArrayRef.h:44: const T &llvm::ArrayRef<T>::opera
 """
     assert signatures(stack.format("mlir::near::by(int) ")) == ["assertion:Index < Length near::by"]
     assert signatures(stack.format("")) == ["assertion:Index < Length ArrayRef::operator[]"]
-
-
-ONNX = """\
-module {{
-  func.func @f(%a: !torch.vtensor<[8],f32>) -> !torch.vtensor<[8],f32> attributes {{torch.onnx_meta.opset_version = 17 : si64}} {{
-    %0 = {} : (!torch.vtensor<[8],f32>) -> !torch.vtensor<[8],f32>
-    return %0 : !torch.vtensor<[8],f32>
-  }}
-}}
-"""
-RECIPE = """\
-name: {name}
-compiler: iree
-input: {name}.mlir
-target: {{backend: vmvx}}
-flags: ["--mlir-print-op-on-diagnostic={notes}"]
-"""
-
-
-def write_case(folder: Path, name: str, program: str, notes: str = "false") -> Path:
-    (folder / f"{name}.mlir").write_text(program)
-    recipe = folder / f"{name}.yaml"
-    recipe.write_text(RECIPE.format(name=name, notes=notes))
-    return recipe
-
-
-@pytest.mark.real
-def test_a_run_has_one_signature_for_an_unsupported_operator(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    expected, recipes = {}, []
-    for operator in ("onnx.NoSuchOperator", "onnx.StringNormalizer", "onnx.TfIdfVectorizer"):
-        forms = f'torch.operator "{operator}"(%a)', f'"torch.operator"(%a) <{{name = "{operator}"}}>'
-        for number, (form, notes) in enumerate(product(forms, ("true", "false"))):
-            name = f"{operator[5:].lower()}-{number}"
-            recipes.append(write_case(tmp_path, name, ONNX.format(form), notes))
-            expected[name] = f"legalization:torch.operator {operator}"
-    results = json_answer(triage, "run", *recipes, "-t", "3.13.0", code=1)["results"]
-    assert {result["case"]: result["failure"]["signature"] for result in results} == expected
-
-
-MULTIPLY = """\
-func.func @f(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = "tosa.mul"(%a, %b) {shift = 0 : i8} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
-"""
-SHIFTED = """\
-func.func @f(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
-  %s = "tosa.const"() {values = dense<0> : tensor<1xi8>} : () -> tensor<1xi8>
-  %0 = tosa.mul %a, %b, %s : (tensor<4xf32>, tensor<4xf32>, tensor<1xi8>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
-"""
-
-
-@pytest.mark.real
-def test_an_input_in_the_dialect_of_other_releases_is_untestable(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    recipes = [write_case(tmp_path, "multiply", MULTIPLY), write_case(tmp_path, "shifted", SHIFTED)]
-    results = json_answer(triage, "run", *recipes, "-t", "3.1.0", "-t", "3.13.0")["results"]
-    states = {(result["case"], result["toolchain"]["name"]): result["status"] for result in results}
-    assert states == {
-        ("multiply", "3.1.0"): "passed",
-        ("multiply", "3.13.0"): "untestable",
-        ("shifted", "3.1.0"): "untestable",
-        ("shifted", "3.13.0"): "passed",
-    }
-    assert {result["failure"]["class"] for result in results if result["failure"]} == {"parse-error"}

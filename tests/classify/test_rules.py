@@ -50,15 +50,7 @@ def test_regexes_compile_and_capture_the_identity(rule: Rule) -> None:
 
 
 def test_every_class_has_an_explanation_and_advice() -> None:
-    assert {
-        "shared-memory-overflow", "affinity-non-convergence", "clone-to-consumers-non-convergence", "undeclared-device",
-        "partition-affinity", "fold-memref-alias", "padding-bounds", "legalization", "verifier", "dominance",
-        "distribution", "bufferization", "stack-limit", "unsupported-op", "parse-error", "unknown-flag",
-        "missing-backend", "missing-target", "timeout", "out-of-memory", "assertion", "llvm-error", "segfault",
-        "unresolved-symbol", "import-error", "unknown",
-    } <= packaged_rules().by_name.keys()  # fmt: skip
     for rule in packaged_rules():
-        assert packaged_rules().by_name[rule.name] is rule
         assert rule.explanation.endswith(".")
         assert rule.remedies
 
