@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.attribute.excerpt import DumpText, Mark, side_by_side
+from triage.attribute.excerpt import DumpText, diff
 from triage.mlir.ir_reader import PassName
 
 TEXT = """in.mlir:1:1: warning: nothing
@@ -66,13 +66,9 @@ def test_long_texts_are_cut() -> None:
 def test_lines_with_other_value_numbers_are_equal() -> None:
     good = ["func @f {", "  %0 = t.add %arg0", "  %1 = t.mul %0 #map", "}"]
     bad = ["func @f {", "  %5 = t.add %arg0", "  %6 = t.sub %5 #map3", "  t.new", "}"]
-    marks = [mark for mark, _, _ in side_by_side(good, bad)]
-    assert marks == [Mark.SAME, Mark.SAME, Mark.CHANGED, Mark.BAD, Mark.SAME]
+    assert [line[0] for line in diff(good, bad)] == [" ", " ", "-", "+", "+", " "]
 
 
-def test_equal_lines_are_left_out_and_counted() -> None:
+def test_equal_lines_are_left_out() -> None:
     common = [f"  t.op{number}" for number in range(20)]
-    rows = list(side_by_side([*common, "  t.good"], [*common, "  t.bad"]))
-    assert rows[0] == (Mark.SKIPPED, "17 lines", "17 lines")
-    assert rows[-1] == (Mark.CHANGED, "  t.good", "  t.bad")
-    assert len(rows) == 5
+    assert next(diff([*common, "  t.good"], [*common, "  t.bad"])) == "@@ line 18 @@"

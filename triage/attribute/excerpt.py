@@ -1,11 +1,10 @@
-"""The IR and the source files of a diverging pass: one function of one dump, both sides in rows, files from a clone."""
+"""The IR and the source files of a diverging pass: one function of one dump, a diff of both sides, files from a clone."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from enum import StrEnum
 
 from triage.git_history import Repository
 from triage.git_history.repository import GitRefused
@@ -58,42 +57,24 @@ class DumpText:
             self.text.append(line if len(line) <= _MAX_WIDTH else f"{line[: _MAX_WIDTH - 1]}…")
 
 
-class Mark(StrEnum):
-    """The kind of a row in a side-by-side comparison."""
-
-    SAME = "same"
-    CHANGED = "changed"
-    GOOD = "good"  # only on the good side
-    BAD = "bad"
-    SKIPPED = "skipped"  # equal lines are left out
-
-
-Row = tuple[Mark, str, str]
-
-
-def side_by_side(good: Sequence[str], bad: Sequence[str], context: int = 3) -> Iterator[Row]:
-    """Yield the rows of a comparison. Lines that differ only in the names of values and symbols count as equal."""
-    matcher = SequenceMatcher(None, [_comparable(line) for line in good], [_comparable(line) for line in bad], autojunk=False)
-    end = (0, 0)
+def diff(good: Sequence[str], bad: Sequence[str], context: int = 3) -> Iterator[str]:
+    """Yield the lines of a unified diff. Lines that differ only in the names of values and symbols count as equal."""
+    matcher = SequenceMatcher(None, [*map(_comparable, good)], [*map(_comparable, bad)], autojunk=False)
+    end = 0
     for group in matcher.get_grouped_opcodes(context):
-        if (group[0][1], group[0][3]) != end:
-            yield Mark.SKIPPED, _lines(group[0][1] - end[0]), _lines(group[0][3] - end[1])
+        if group[0][1] > end:
+            yield f"@@ line {group[0][1] + 1} @@"
         for tag, i, i_end, j, j_end in group:
-            left, right = good[i:i_end], bad[j:j_end]
-            paired = min(len(left), len(right))
-            mark = Mark.SAME if tag == "equal" else Mark.CHANGED
-            yield from ((mark, *lines) for lines in zip(left, right, strict=False))
-            yield from ((Mark.GOOD, line, "") for line in left[paired:])
-            yield from ((Mark.BAD, "", line) for line in right[paired:])
-        end = (group[-1][2], group[-1][4])
+            if tag == "equal":
+                yield from (f"  {line}" for line in good[i:i_end])
+            else:
+                yield from (f"- {line}" for line in good[i:i_end])
+                yield from (f"+ {line}" for line in bad[j:j_end])
+        end = group[-1][2]
 
 
 def _comparable(line: str) -> str:
     return _SYMBOL.sub("@", _ALIAS.sub(r"#\1", _VALUE.sub("%", line))).strip()
-
-
-def _lines(count: int) -> str:
-    return f"{count} line{'' if count == 1 else 's'}"
 
 
 _SOURCES = ("*.cpp", "*.cc", "*.h")

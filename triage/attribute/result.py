@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from triage.classify import FailingPass
 from triage.mlir.ir_reader import PassName
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failed, Failure, Probe
+from triage.model.revision import Revision
 
 
 class ComparisonResult(StrEnum):
@@ -57,6 +59,24 @@ class DivergingPass:
     choices: tuple[Difference, ...] = ()
     excerpt: Excerpt | None = None
     files: tuple[str, ...] = ()
+
+    JSON_KEYS: ClassVar = {"good": None, "bad": None, "excerpt": None}
+    JSON_PROPERTIES: ClassVar = ("name", "argument", "on")
+
+    @property
+    def name(self) -> str:
+        """The class of the pass."""
+        return self.pass_name.name
+
+    @property
+    def argument(self) -> str | None:
+        """The pass as an option names it."""
+        return self.pass_name.argument
+
+    @property
+    def on(self) -> str:
+        """The sides that the pass changed: `good`, `bad` or `both`."""
+        return "both" if self.good and self.bad else "bad" if self.bad else "good"
 
     @property
     def pass_name(self) -> PassName:
@@ -117,6 +137,53 @@ class Attribution:
     printed: int = 0
     seconds: float = 0.0
     cause: Cause | None = None
+
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
+        **dict.fromkeys(("case", "good", "bad", "failing", "function", "one_sided", "shared", "cause")),
+        "case_name": "case",
+        "good_revision": "good",
+        "bad_revision": "bad",
+        "functions": "function",
+        "persistent": "pass",
+        "first": "earlier",
+        "passes": "suspect_passes",
+        "files": "suspect_files",
+        "printed": "printed_bytes",
+    }
+    JSON_PROPERTIES: ClassVar = (
+        *("case_name", "good_revision", "bad_revision", "failure", "failing_pass", "functions", "first_phase", "passes"),
+        "shared_memory_bytes",
+    )
+
+    @property
+    def case_name(self) -> str:
+        """The name of the case."""
+        return self.case.name
+
+    @property
+    def good_revision(self) -> Revision:
+        """The good toolchain."""
+        return self.good.revision
+
+    @property
+    def bad_revision(self) -> Revision:
+        """The bad toolchain."""
+        return self.bad.revision
+
+    @property
+    def failing_pass(self) -> str | None:
+        """The name of the innermost pass that fails on the bad side."""
+        return self.failing.name if self.failing else None
+
+    @property
+    def functions(self) -> Mapping[str, str | None]:
+        """The function that was followed, by its name on each side."""
+        return dict(zip(("good", "bad"), self.function, strict=True))
+
+    @property
+    def shared_memory_bytes(self) -> Mapping[str, int | None]:
+        """Shared memory of the function on each side."""
+        return dict(zip(("good", "bad"), self.shared, strict=True))
 
     @property
     def failure(self) -> Failure | None:
