@@ -65,10 +65,3 @@ def test_a_draft_keeps_half_of_the_growth(tmp_path: Path, ratio: float, noise: f
 )
 def test_a_growth_within_the_noise_is_too_little(ratio: float, noise: float, enough: bool) -> None:
     assert isinstance(start_of(VaryingProber(ratio, noise)), Baseline) is enough
-
-
-def test_an_exact_number_is_measured_once() -> None:
-    prober = VaryingProber(1.3, 0.0)
-    start = start_of(prober, Metric.ARTIFACT_BYTES)
-    assert isinstance(start, Baseline)
-    assert prober.compiles == 2

@@ -15,7 +15,6 @@ from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.mlir.tree import function_types
-from triage.reduce.frontends.mlir.dimensions import dimension_classes, with_dimensions
 from triage.reduce.frontends.mlir.document import MlirDocument, cut, module_of, pieces
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.reduce.program import Candidate
@@ -96,42 +95,6 @@ def test_dimensions_shrink_through_the_whole_program(readers: Readers) -> None: 
     reader = readers(NEW)
     found = reduced(reader, text, "linalg.matmul")
     assert function_types(module_of(found).functions()[0]) == (["tensor<1x1xf32>"] * 2, ["tensor<1x1xf32>"])
-
-
-def test_only_attributes_that_repeat_dimensions_change_with_them() -> None:
-    text = """"builtin.module"() ({
-      "func.func"() <{function_type = (tensor<64xf32>) -> tensor<64xf32>, sym_name = "f"}> ({
-      ^bb0(%a: tensor<64xf32>):
-        %0 = "math.erf"(%a) <{fastmath = #arith.fastmath<none>}> : (tensor<64xf32>) -> tensor<64xf32>
-        "func.return"(%0) : (tensor<64xf32>) -> ()
-      }) : () -> ()
-    }) : () -> ()
-    """
-    module = parse_module(text)
-    classes = dimension_classes(module)
-    smaller = with_dimensions(module, classes, {classes.root(dimension): 4 for dimension in classes.numbers})
-    erf = next(operation for operation in smaller.walk() if operation.name == "math.erf")
-    assert erf.results[0].type == "tensor<4xf32>"
-    assert set(erf.properties) == {"fastmath"}
-
-
-def test_dimensions_of_size_one_are_dropped(readers: Readers) -> None:  # noqa: F811
-    text = """
-      #m = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
-      func.func @f(%a: tensor<4x64x32xf32>, %e: tensor<4x64x32xf32>) -> tensor<4x64x32xf32> {
-        %c = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel", "parallel", "parallel"]}
-            ins(%a : tensor<4x64x32xf32>) outs(%e : tensor<4x64x32xf32>) {
-        ^bb0(%x: f32, %o: f32):
-          %1 = math.erf %x : f32
-          linalg.yield %1 : f32
-        } -> tensor<4x64x32xf32>
-        return %c : tensor<4x64x32xf32>
-      }"""
-    module = module_of(reduced(readers(NEW), text, "math.erf"))
-    assert not [operation.name for operation in module.walk() if "shape" in operation.name]
-    types = [value.type for operation in module.walk() for value in operation.results if value.type.startswith("tensor")]
-    assert types
-    assert set(types) == {"tensor<f32>"}
 
 
 def test_a_body_loses_unneeded_operations_and_unread_inputs(readers: Readers) -> None:  # noqa: F811

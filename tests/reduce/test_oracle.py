@@ -67,12 +67,6 @@ def test_a_failure_without_details_keeps_the_operation_that_fails(tmp_path: Path
     assert not asked.fails(draft(["limit 2", "linalg.generic"]), never)
 
 
-def test_a_signature_with_details_needs_no_operation(tmp_path: Path) -> None:
-    asked, never = oracle(tmp_path), threading.Event()
-    asked.keep_operation(draft(["wanted", "linalg.matmul"]))
-    assert asked.fails(draft(["wanted", "linalg.fill"]), never)
-
-
 def test_only_the_same_failure_counts_and_others_are_counted(tmp_path: Path) -> None:
     asked = oracle(tmp_path)
     never = threading.Event()

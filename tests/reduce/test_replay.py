@@ -63,25 +63,6 @@ def test_the_recorded_version_and_the_newest_are_compiled(
     assert [version.toolchain.name for version in found.versions] == list(dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"]))
 
 
-@pytest.mark.parametrize(
-    ("letters", "status", "code"), [("PUFPG", "changed", 0), ("PUFPP", "fixed", 0), ("PUFUU", "untestable", 3)]
-)
-def test_only_the_named_versions_are_compiled(tmp_path: Path, letters: str, status: str, code: int) -> None:
-    found = replayed(tmp_path, letters, "3.3.0", "3.4.0")
-    assert [version.toolchain.name for version in found.versions] == ["3.3.0", "3.4.0"]
-    assert (found.status, found.holds, _exit_of([found])) == (status, None, code)
-
-
-def test_a_compiler_of_another_machine_is_skipped(tmp_path: Path) -> None:
-    folder = write_reproducer(reproducer(), tmp_path)
-    record = json.loads((folder / "reproducer.json").read_text())
-    record["bad"]["name"] = "local build"
-    (folder / "reproducer.json").write_text(json.dumps(record))
-    [found] = replay(FakeRunner("PPP"), open_reproducers([folder]))
-    assert [version.toolchain.name for version in found.versions] == ["3.2.0"]
-    assert (found.status, found.holds) == ("fixed", None)
-
-
 def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> None:
     for name in "abcdefgi":
         shutil.copytree(write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all" / name)

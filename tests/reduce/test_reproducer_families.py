@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, reproducer
 from triage.compilers.base import KernelSpec, PythonFunction
-from triage.compilers.command.spec import CommandSpec, VersionRule
 from triage.model.case import Case, Target
 from triage.reduce.reproducer import Reproducer
 from triage.report.reproducer import reproducer_files, write_reproducer
@@ -58,19 +55,6 @@ def kernels(draw: st.DrawFn) -> KernelSpec:
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="{}$"), min_size=1).filter(str.strip)
 
 
-@st.composite
-def commands(draw: st.DrawFn) -> CommandSpec:
-    placed = st.sampled_from(["{input}", "{python}", "--out={output}", "{toolchain}/bin/x", "{flags}"])
-    words = draw(st.lists(st.one_of(WORDS, placed), min_size=1, max_size=4))
-    if draw(st.booleans()):
-        return CommandSpec(tuple(words), ("cython", *draw(st.lists(st.sampled_from(["numpy<2", "x>=1"]), max_size=2))))
-    return CommandSpec(
-        tuple(words),
-        (),
-        draw(st.one_of(st.none(), st.builds(VersionRule, st.just(("{toolchain}", "-v")), st.sampled_from([r"v(\d+)", '"x'])))),
-    )
-
-
 def of_kernel(
     how: KernelSpec = HOW, version: str = "3.2.0", backend: str = "cuda", failure_class: str = "assertion"
 ) -> Reproducer:
@@ -93,21 +77,6 @@ def of_kernel(
     )
 
 
-def of_command(how: CommandSpec, rules: Path | None = None) -> Reproducer:
-    made = reproducer()
-    case = replace(CASE, compiler="command:cython", spec=how, rules=rules, target=Target("host"), flags=(), phase=None)
-    return replace(
-        made,
-        reduction=replace(made.reduction, small=case),
-        file="input.pyx",
-        source="input.pyx",
-        program="cython",
-        package="cython==3.2.0" if how.packages else None,
-        options=how.words,
-        rules=rules.read_bytes() if rules else None,
-    )
-
-
 def read_back(one: Reproducer, folder: Path) -> Case:
     [case] = load_recipes([write_reproducer(one, folder)])
     return case
@@ -122,14 +91,6 @@ def test_a_kernel_is_read_back_as_it_was(tmp_path: Path, how: KernelSpec) -> Non
     assert read.spec == how
     assert repr(sorted(read.spec.constexprs.items())) == repr(sorted(how.constexprs.items()))  # 1, True and 1.0 are equal
     assert (read.compiler, read.target.chip, read.input.path.name) == ("triton", "sm_90", "input.py")
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(how=commands())
-def test_a_command_is_read_back_as_it_was(tmp_path: Path, how: CommandSpec) -> None:
-    read = read_back(of_command(how), tmp_path)
-    assert read.spec == how
-    assert read.input.path.name == "input.pyx"
 
 
 @pytest.mark.parametrize("version", ["2.1.0", "2.3.1", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"])
@@ -154,18 +115,3 @@ def test_a_kernels_script_has_the_calls_of_its_release(version: str, backend: st
     assert "iree-compile" not in "".join(map(str, files.values()))
     assert "MLIR" not in str(files["README.md"])
     assert "```python\nimport triton\n" in str(files["README.md"])
-
-
-@pytest.mark.parametrize(("body", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -ABRT $$", 134)])
-def test_a_commands_script_is_its_command_line(tmp_path: Path, body: str, code: int) -> None:
-    python = tmp_path / "my python"
-    python.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\n: > "$4"\n{body}\n')
-    python.chmod(0o755)
-    how = CommandSpec(("{python}", "-m", "it's", "{input}", "{output}"), ("cython", "numpy<2"))
-    folder = write_reproducer(of_command(how), tmp_path / "out")
-    done = subprocess.run([folder / "repro.sh"], env={**os.environ, "PYTHON": str(python)}, cwd="/", check=False)
-    assert done.returncode == code
-    *words, output = (tmp_path / "words").read_text().splitlines()
-    assert words == ["-m", "it's", "input.pyx"]
-    assert not Path(output).parent.exists()
-    assert "pip install cython==3.2.0 'numpy<2'" in (folder / "README.md").read_text()

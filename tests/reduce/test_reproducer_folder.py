@@ -13,7 +13,6 @@ import pytest
 
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, PROGRAM, probes, reproducer, with_probes
-from tests.reduce.test_reproducer_families import of_kernel
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
@@ -82,55 +81,15 @@ def test_the_script_ends_as_the_compiler_does(tmp_path: Path, code: int, body: s
     assert nothing.returncode == 127
 
 
-def headings(issue: str | bytes) -> list[str]:
-    return [line.removeprefix("### ") for line in str(issue).splitlines() if line.startswith("### ")]
-
-
-def test_the_issue_has_the_headings_of_the_projects_form() -> None:
-    issue = str(reproducer_files(reproducer())["issue.md"])
-    assert headings(issue) == [
-        "What happened?",
-        "Steps to reproduce your issue",
-        "What component(s) does this issue relate to?",
-        "Version information",
-        "Additional context",
-    ]
-    parts = [part.partition("\n")[2] for part in issue.split("### ")]
-    assert "'func.func' op uses 286720 bytes" in parts[1]
-    assert PROGRAM in parts[2]
-    assert parts[3].strip() == "Compiler"
-    assert f"iree-base-compiler==3.2.0, commit {2:040x}" in parts[4]
-    assert "| 3.4.0 |" in parts[5]
-    kernel = reproducer_files(of_kernel())["issue.md"]
-    assert headings(kernel) == ["Describe the bug", "Environment details"]
-    assert "python3 repro.py" in str(kernel).partition("### Environment details")[0]
-
-
 def test_an_issue_contains_compiler_text_only_as_text() -> None:
     attack = "@main</details> ![x](http://host/x) see #12 ````\n### What happened?"
     made = reproducer()
-    failure = replace(made.failure, headline=attack, explanation=made.failure.explanation)
-    probe = replace(made.bad, outcome=Failed(failure))
-    issue = str(
-        reproducer_files(
-            replace(with_probes(made, (*made.reduction.probes[:2], probe), probe), output=attack, text=f"// {attack}")
-        )["issue.md"]
-    )
-    blocks = re.findall(r"^(`{5,})\w*\n.*?^\1$", issue, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 2
+    probe = replace(made.bad, outcome=Failed(replace(made.failure, headline=attack)))
+    attacked = replace(with_probes(made, (*made.reduction.probes[:2], probe), probe), output=attack, text=f"// {attack}")
+    issue = str(reproducer_files(attacked)["issue.md"])
+    assert len(re.findall(r"^(`{5,})\w*\n.*?^\1$", issue, re.DOTALL | re.MULTILINE)) == 2
     outside = re.sub(r"^(`{5,})\w*\n.*?^\1$", "", issue, flags=re.DOTALL | re.MULTILINE)
-    assert headings(outside) == headings(reproducer_files(made)["issue.md"])
     assert not re.search(r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside.replace("&#8203;", "|"))
-
-
-def test_a_local_build_is_not_named() -> None:
-    made = reproducer()
-    local = replace(made.bad, revision=replace(made.bad.revision, name="local build"), version=None)
-    tried = (*probes("PPPP"), local)
-    files = reproducer_files(replace(with_probes(made, tried, local), package=None))
-    assert json.loads(files["reproducer.json"])["bad"]["name"] == "local build"
-    assert "pip install" not in files["README.md"] + files["repro.sh"]
-    assert "expect" not in files["recipe.yaml"]
 
 
 def test_paths_of_the_machine_become_names(tmp_path: Path) -> None:

@@ -53,11 +53,3 @@ def test_versions_are_ordered_as_versions_and_those_without_one_come_last() -> N
     tried: list[Probe] = [replace(probes("F")[0], version=name) for name in names]
     assert [one.version for one in in_order(tried)] == ["3.2.0", "3.9.0", "3.10.0rc20251201", "3.10.0", None]
     assert expectations(tried) == (Expectation("shared-memory-overflow", since="3.2.0"),)
-
-
-def test_of_two_builds_with_one_version_the_good_one_is_first() -> None:
-    tried = [replace(probe, version="3.5.0") for probe in probes("FP")]
-    ordered = in_order(tried)
-    assert ordered == (tried[1], tried[0])
-    assert span_around(ordered, tried[0], OVERFLOW.signature).last_good == tried[1]
-    assert expectations(tried) == (Expectation("shared-memory-overflow", since="3.5.0"),)

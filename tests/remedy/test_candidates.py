@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.remedy.flag_compiler import FLAGS, SWITCHES, a_case, a_toolchain, failed
+from tests.remedy.flag_compiler import FLAGS, a_case, a_toolchain, failed
 from triage.classify.rules import LeastValue
 from triage.compilers.base import KernelSpec
 from triage.compilers.iree.remedies import IreeRemedyHints
 from triage.compilers.registry import family_of
-from triage.model.case import Case, Flag
+from triage.model.case import Case
 from triage.model.outcome import Failure
 from triage.remedy.candidates import Situation, first_tier, second_tier
 from triage.remedy.change import CaseChange
@@ -40,14 +40,6 @@ def test_another_backend_s_flags_are_never_tried() -> None:
     assert not [text for text in texts(second_tier(situation(a_case()))) if "llvmcpu" in text]
 
 
-def test_own_flags_are_dropped_but_not_the_target() -> None:
-    case = a_case("--iree-opt-level=O3", "--iree-hip-target=gfx942")
-    case = replace(case, flags=(*case.flags, Flag("--iree-old", until="3.0.0")))
-    tried = texts(first_tier(situation(case)))
-    assert "without --iree-opt-level" in tried
-    assert not [text for text in tried if "hip-target" in text or "iree-old" in text]
-
-
 def test_switches_near_the_failure_come_first_with_both_values() -> None:
     tried = texts(second_tier(situation(a_case())))
     assert not [text for text in tried if "dump" in text or "stream" in text]
@@ -62,14 +54,6 @@ def test_the_failing_phase_selects_the_switches() -> None:
     tried = [text for text in texts(second_tier(situation(a_case(), silent))) if "opt-" not in text]
     assert tried[0] == "--iree-stream-emulate-memset=false"
     assert not [text for text in tried if "codegen" in text]
-
-
-def test_options_that_the_good_compiler_lacks_come_first() -> None:
-    older = a_toolchain("3.2.0", FLAGS - {"iree-codegen-new-thing"}, SWITCHES - {"iree-codegen-new-thing"})
-    changes = [one for one in second_tier(situation(a_case(), good=older)) if "-opt-" not in one.text]
-    aggressive = [one for one in changes if "aggressive" not in one.text]
-    assert aggressive[0].text == "--iree-codegen-new-thing=false"
-    assert "3.2.0 does not have" in aggressive[0].why
 
 
 def test_a_limit_is_tried_at_its_largest_value() -> None:
@@ -104,16 +88,3 @@ def test_flags_that_change_types_are_marked() -> None:
     case = a_case()
     changes = second_tier(Situation(case, (failed().failure,), a_toolchain(flags=flags), IreeRemedyHints()))
     assert [change.text for change in changes if change.recomputes] == ["--iree-input-promote-bf16-to-f32=true"]
-
-
-def test_options_with_choices_are_tried_with_each() -> None:
-    toolchain = a_toolchain()
-    known = replace(
-        toolchain.capabilities, choices={"iree-codegen-order": ("none", "both"), "iree-codegen-dump-kind": ("a", "b")}
-    )
-    changes = second_tier(Situation(a_case(), (failed().failure,), replace(toolchain, capabilities=known), IreeRemedyHints()))
-    assert [text for text in texts(changes) if "=none" in text or "=both" in text] == [
-        "--iree-codegen-order=none",
-        "--iree-codegen-order=both",
-    ]
-    assert not [text for text in texts(changes) if "dump" in text]

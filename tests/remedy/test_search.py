@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from triage.classify.rules import GiveFlag, LeastValue
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.change import CaseChange, ChangeStep, Neighbour, RewrittenInput, SetOption
+from triage.remedy.change import CaseChange, ChangeStep, Neighbour, SetOption
 from triage.remedy.result import Remedies, check_of
 from triage.remedy.search import Trials, pairs, search, with_smallest_value
 from triage.remedy.workflow import RemedyRequest, Working, find_remedies, ranked
@@ -55,13 +54,6 @@ def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> Non
 
     answer = found(FlagRunner(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0))
     assert flags_of(answer) == [(IGEMM,), (TILE,)]
-
-
-def test_a_flag_for_tests_is_the_answer_if_no_other_works() -> None:
-    runner = FlagRunner(fixed_by(TILE))
-    answer = found(runner)
-    assert flags_of(answer)[0] == (TILE,)
-    assert ("3.3.0", frozenset({THING})) in runner.asked
 
 
 def test_a_pair_is_tried_if_one_change_leads_to_another_failure() -> None:
@@ -106,10 +98,6 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
     answered = as_json(answer)["remedies"]
     assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [["3.3.0", "3.2.0", "3.13.0"], ["3.3.0"]]
     assert [[one["name"] for one in remedy["breaks"]] for remedy in answered] == [[], ["3.2.0", "3.13.0"]]
-
-
-def test_a_missing_newest_release_is_a_note() -> None:
-    assert "no network" in found(FlagRunner(fixed_by(IGEMM))).notes[0]
 
 
 def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
@@ -169,24 +157,6 @@ def test_the_smallest_value_is_found(needed: int, jobs: int) -> None:
     assert isinstance(probe.outcome, Compiled)
     assert seen_to_fail is (needed > 33)
     assert len(runner.asked) <= 20 * jobs
-
-
-@pytest.mark.parametrize(
-    "half",
-    [
-        single(GiveFlag("--half", checks_less=True)),
-        single(GiveFlag("--half", recomputes=True)),
-        CaseChange((GiveFlag("--half"), RewrittenInput(Path("/nowhere/other.mlir"), "another", "It is another."))),
-    ],
-)
-def test_a_partial_remedy_does_not_end_the_search(half: CaseChange) -> None:
-    runner = FlagRunner(lambda flags, name: Compiled() if flags & {"--half", "--b"} else failed())
-    run = trials(runner)
-    search(run, [half], [single(GiveFlag("--a")), single(GiveFlag("--b"))])
-    assert [change for change, _ in run.working] == [half, single(GiveFlag("--b"))]
-    again = trials(runner)
-    search(again, [single(GiveFlag("--half"))], [single(GiveFlag("--a")), single(GiveFlag("--b"))])
-    assert [change.text for change, _ in again.working] == ["--half"]
 
 
 def test_pairs_never_contradict_each_other() -> None:

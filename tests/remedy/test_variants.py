@@ -48,17 +48,6 @@ def test_the_deciding_keys(outcomes: str, axes: dict[str, list[str]], matters: t
     assert depends_on(grid(outcomes, **axes)) == (matters, sentence)
 
 
-def test_own_values_come_first() -> None:
-    case = replace(a_case(), input=replace(a_case().input, args=(("n", "8"),)))
-    cases = varied(case, {"n": ("16", "8"), "devices": ("1", "2")})
-    assert [one.matrix for one in cases] == [
-        (("n", n), ("devices", devices)) for n in ("8", "16") for devices in ("1", "2")
-    ]  # fmt: skip
-    assert [one.input.args for one in cases] == [(("n", "8"),)] * 2 + [(("n", "16"),)] * 2
-    assert cases[1].target.devices == 2
-    assert len({one.name for one in cases}) == 4
-
-
 @pytest.mark.parametrize(
     "axes, says",
     [
