@@ -38,7 +38,7 @@ def test_a_reduced_program_reproduces_the_failure(home: Path, triage: Triage, tm
     assert not [text for text in texts if str(tmp_path) in text or str(Path.home()) in text]
 
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
-    assert "XFAIL" in triage("run", folder / "recipe.yaml").stdout or kept["bad"]["name"] == "local build"
+    assert "xfail" in triage("run", folder / "recipe.yaml").stdout or kept["bad"]["name"] == "local build"
     done = triage("replay", "reproducers", "-t", "installed", "--format", "json")
     [replayed] = json.loads(done.stdout)["reproducers"]
     assert (done.returncode, replayed["status"]) == (0, "reproduces"), done.stderr

@@ -11,17 +11,15 @@ import typer
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
+    SECONDS,
     CaseOption,
-    FunctionOption,
     JobsOption,
     RecipePath,
     SlowerOption,
     SuiteOption,
-    TimeMetric,
-    TimeOption,
-    duration_of,
     format_option,
     rev_option,
+    slower_metric,
 )
 from triage.execution.judge import Metric
 from triage.report.attribution import AttributionReport
@@ -40,8 +38,6 @@ def attribute(
         Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to find the pass's source files.")
     ] = None,
     metric: SlowerOption = None,
-    function: FunctionOption = None,
-    time: TimeOption = "60s",
     phases: Annotated[
         bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase too (two compiles per phase).")
     ] = True,
@@ -67,14 +63,16 @@ def attribute(
 
     chosen = one_case(load_cases([recipe], suite_config), case)
     clone = Repository(repo) if repo else None
-    budget, kernel = duration_of("--time", time), None
+    kernel = None
+    time_metric, function = slower_metric(metric)
     with open_runner(context.obj, [chosen], jobs) as runner, ExitStack() as opened:
         older, newer = (runner.registry.resolve(text, chosen.compiler) for text in (good, bad))
         judging = runner
-        if metric is not None:
-            judging = opened.enter_context(judged_by_time(runner, chosen, (older, newer), Metric(metric), function, budget))
-        if metric is TimeMetric.RUN_SECONDS:
-            kernel = slower_kernel(runner, chosen, (older, newer), budget)
+        if time_metric is not None:
+            ends = (older, newer)
+            judging = opened.enter_context(judged_by_time(runner, chosen, ends, time_metric, function, SECONDS))
+            if time_metric == Metric.RUN_SECONDS:
+                kernel = slower_kernel(runner, chosen, ends, SECONDS)
         found = compare(judging, chosen, older, newer, clone, Depth(phases=phases), kernel)
     report = AttributionReport(found)
     write_report(report, output)

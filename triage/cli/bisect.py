@@ -17,6 +17,7 @@ from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     MATCHES,
+    SECONDS,
     CaseOption,
     ExecutorOption,
     FailureMatch,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:  # the search needs numpy, which is slow to import
     from triage.bisect.two_repositories import ModelHistory, TwoRepositories
 
 T = TypeVar("T")
-_SECONDS = 60.0  # that a program is measured for at each revision
 
 # What to bisect
 FindOption = Annotated[BisectKind, typer.Option(help="Find the change that brought the failure, or the one that fixed it.")]
@@ -266,7 +266,7 @@ def _measuring(
     better, worse = _in_order(request.kind, *compilers_at(request, *_in_order(request.kind, good, bad)))
     runner, case = request.runner, request.case
     if metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS):
-        with judged_by_time(runner, case, (better, worse), metric, function or None, _SECONDS, threshold) as judging:
+        with judged_by_time(runner, case, (better, worse), metric, function or None, SECONDS, threshold) as judging:
             yield replace(request, runner=judging)
     else:
         limit = threshold_between(runner, case, better, worse, metric, threshold)

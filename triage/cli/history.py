@@ -30,6 +30,8 @@ from triage.report.registry import write_report
 if TYPE_CHECKING:
     from triage.git_history import Branch
 
+_SHARE = 0.5  # of all compiles, the most that a history spends
+
 
 @command
 def history(
@@ -38,9 +40,6 @@ def history(
     since: Annotated[str | None, rev_option(text="Oldest release (default: the first).")] = None,
     until: Annotated[str | None, rev_option(text="Newest release (default: the last).")] = None,
     every: Annotated[bool, typer.Option("--every", help="Compile on every release, so that no change is missed.")] = False,
-    share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Largest share of all compiles to spend without --every.")
-    ] = 0.5,
     case: CasesOption = None,
     suite_config: SuiteOption = None,
     jobs: JobsOption = None,
@@ -74,7 +73,7 @@ def history(
             if dry_run:
                 planned += [ProbeJob(case, ref, fresh, after=runner.after) for case in family_cases for ref in refs]
                 continue
-            found = histories(runner, family_cases, refs, share=1.0 if every else share, after=runner.after)
+            found = histories(runner, family_cases, refs, share=1.0 if every else _SHARE, after=runner.after)
             families.append(([ref.revision.name for ref in refs], found))
             branches += read_branches_of(runner, repo, found) if repo else ()
         if dry_run:

@@ -25,12 +25,7 @@ class Direction(StrEnum):
     LOWER = "lower"
 
 
-class TimeMetric(StrEnum):
-    """A time that is measured in turn on two toolchains."""
-
-    RUN_SECONDS = Metric.RUN_SECONDS.name
-    CPU_SECONDS = Metric.CPU_SECONDS.name
-
+SECONDS = 60.0  # for which each probe of a time is measured at most
 
 RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of recipes.")]
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
@@ -103,14 +98,24 @@ WorseOption = Annotated[
     Direction | None, typer.Option("--worse", help="Which values of the metric are worse (default: higher).")
 ]
 SlowerOption = Annotated[
-    TimeMetric | None, typer.Option("--metric", help="For a case that passes but takes longer than on --good: which time.")
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="For a case that passes but takes longer than on --good: cpu_seconds, run_seconds or run_seconds:FUNCTION.",
+    ),
 ]
-FunctionOption = Annotated[
-    str | None, typer.Option(help="Function to measure for run_seconds (default: the only one that the recipe measures).")
-]
-TimeOption = Annotated[
-    str, typer.Option(metavar="DURATION", help="Measure each probe of run_seconds or cpu_seconds for at most this long.")
-]
+
+
+def slower_metric(text: str | None) -> tuple[Metric | None, str | None]:
+    """Return the metric and the function of `run_seconds:FUNCTION`. Raises BadInput for anything but the two times."""
+    if text is None:
+        return None, None
+    name, _, function = text.partition(":")
+    metric = Metric(name)
+    if metric not in (Metric.RUN_SECONDS, Metric.CPU_SECONDS) or (function and metric != Metric.RUN_SECONDS):
+        raise BadInput(f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION")
+    return metric, function or None
 
 
 def metric_named(name: str | None, worse: Direction | None) -> Metric | None:

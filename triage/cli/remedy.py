@@ -11,19 +11,17 @@ import typer
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
+    SECONDS,
     CaseOption,
     ExecutorOption,
-    FunctionOption,
     JobsOption,
     RecipePath,
     SlowerOption,
     SuiteOption,
-    TimeOption,
-    duration_of,
     format_option,
     rev_option,
+    slower_metric,
 )
-from triage.execution.judge import Metric
 from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.registry import write_report
@@ -46,8 +44,6 @@ def remedy(
         bool, typer.Option("--all", help="Try all candidates within the budget (default: end when a flag for users works).")
     ] = False,
     metric: SlowerOption = None,
-    function: FunctionOption = None,
-    time: TimeOption = "60s",
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     dry_run: Annotated[
@@ -75,16 +71,16 @@ def remedy(
     context.obj.executor = executor
     cases = load_cases([recipe], suite_config)
     chosen = one_case(cases, case)
+    time_metric, function = slower_metric(metric)
     if metric and good is None:
         raise BadInput("--metric needs --good: the toolchain on which the case takes less time")
     with open_runner(context.obj, cases, jobs) as runner, ExitStack() as opened:
         bad = runner.registry.resolve(toolchain, chosen.compiler)
         reference = runner.registry.resolve(good, chosen.compiler) if good else None
         request = RemedyRequest(chosen, bad, reference, budget, cases, exhaustive=every)
-        if metric and reference:
-            budget_of_each = duration_of("--time", time)
+        if time_metric and reference:
             ends = (reference, bad)
-            judging = opened.enter_context(judged_by_time(runner, chosen, ends, Metric(metric), function, budget_of_each))
+            judging = opened.enter_context(judged_by_time(runner, chosen, ends, time_metric, function, SECONDS))
             request = replace(request, untimed=runner)
             runner = judging
         if dry_run and not isinstance(planned := planned_changes(runner, request), Remedies):

@@ -25,12 +25,19 @@ _EVERYWHERE = {
     "--attribute": "passes are always compared where that helps",
     "--no-attribute": "passes are always compared where that helps",
 }
+_TIMES = {"--function": "use --metric run_seconds:FUNCTION", "--time": "each probe is measured for at most 60 s"}
+_FAMILY = {"--family": "write the family before the revision, such as triton:3.2.0"}
 _OF_COMMAND = {
-    "bisect": {
+    "attribute": _TIMES,
+    "remedy": _TIMES | {"--run": "`triage bench` measures a program with the remedy's flags"},
+    "history": {"--share": "half of all compiles are spent at most; --every compiles all"},
+    "toolchains install": _FAMILY | {"--jobs": "four are installed at once"},
+    "toolchains list": {"--family": "write `triage toolchains list triton`"},
+    "toolchains info": _FAMILY,
+    "bisect": _TIMES
+    | {
         "--repeats": "--confidence decides how often a pair is compiled",
         "--worse": "the values at --good and --bad show which are worse",
-        "--function": "use --metric run_seconds:FUNCTION",
-        "--time": "each probe is measured for at most 60 s",
     },
     "remedy": {"--run": "use `triage bench` on the case with the flag"},
     "reduce": {
@@ -42,4 +49,5 @@ _OF_COMMAND = {
 
 def replacement(command: str, option: str) -> str | None:
     """Return what to use instead of a removed option, such as `--spare` of `bisect`; None for one that never was."""
-    return _OF_COMMAND.get(command, {}).get(option) or _EVERYWHERE.get(option)
+    own = next((of for name, of in _OF_COMMAND.items() if name.rpartition(" ")[2] == command), {})
+    return own.get(option) or _EVERYWHERE.get(option)

@@ -27,6 +27,7 @@ from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")
 _GIB = 1 << 30
+_INSTALLS = 4  # at once
 Revs = Annotated[
     list[str],
     typer.Argument(
@@ -123,7 +124,6 @@ def list_(
 def install(
     context: typer.Context,
     revs: Revs,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Installs to run at once.")] = 4,
     output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
@@ -132,7 +132,7 @@ def install(
         refs: list[ToolchainRef] = []
         for family, rev in map(_split, revs):
             refs += registry.releases(family) if rev == "all" else [registry.resolve(rev, family)]
-        answers = registry.obtain_all(refs, jobs)
+        answers = registry.obtain_all(refs, _INSTALLS)
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
     ready = [toolchain for toolchain in answers.values() if isinstance(toolchain, Toolchain)]
     lines = [Facts([(toolchain.revision.name, str(toolchain.root)) for toolchain in ready])]
