@@ -39,7 +39,6 @@ _OF_COMMAND = {
         "--repeats": "--confidence decides how often a pair is compiled",
         "--worse": "the values at --good and --bad show which are worse",
     },
-    "remedy": {"--run": "use `triage bench` on the case with the flag"},
     "reduce": {
         "--save-other-failures": "`others` in the JSON names other failures",
         "--slipped": "`others` in the JSON names other failures",
