@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # tests are not an installed package
 
 from tests.nights.simulated_nights import simulated_nights  # noqa: E402
-from triage.nights.store import NightStore  # noqa: E402
+from triage.nightly.store import NightStore  # noqa: E402
 from triage.report.site import Site  # noqa: E402
 
 with TemporaryDirectory() as scratch, sync_playwright() as playwright:

@@ -77,6 +77,8 @@ class HistoryRunner:
 
     progress = Silent()
 
+    after = 0
+
     def __init__(self, histories: dict[str, str], jobs: int = 1) -> None:
         self.histories, self.jobs = histories, jobs
         self.registry = LetterRegistry(max(map(len, histories.values())))

@@ -21,7 +21,6 @@ from triage.model.outcome import Failed
 from triage.model.revision import Revision
 from triage.report.bisection import BisectReport
 from triage.report.night import NightReport
-from triage.report.night_building import record_of
 from triage.report.registry import rendered
 
 FOLDER = Path(__file__).parent
@@ -44,7 +43,7 @@ def nightly_screen() -> str:
         "other": "FFFFGGPP",
         "fine": "PPPPPPPP",
     }
-    return rendered(NightReport(record_of(replace(night_of(histories, old=1, new=4), seconds=2.0))), "text")
+    return rendered(NightReport(replace(night_of(histories, old=1, new=4), seconds=2.0)), "text")
 
 
 def bisect_screen() -> str:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
-from triage.issues.github import GitHubIssues
-from triage.issues.plan import Action, ActionKind, NightFailure, NightResult, plan
-from triage.issues.tracked import Marker, TrackedIssue, hidden
+from tests.nights.documents import case_result
+from tests.nights.documents import night as night_of
 from triage.model.errors import EnvironmentFailure
+from triage.model.outcome import Failure
 from triage.model.revision import Revision
+from triage.nightly.github import GitHubIssues
+from triage.nightly.issues import Action, ActionKind, Marker, TrackedIssue, hidden, plan
+from triage.nightly.result import Night
 
 LIST, ISSUE, COMMENTS = "/repos/o/r/issues", "/repos/o/r/issues/1", "/repos/o/r/issues/1/comments"
 AGAIN, AT_ONCE = ((("Retry-After", seconds),) for seconds in ("1", "0"))
@@ -31,17 +34,18 @@ def everything(_: TrackedIssue) -> bool:
     return True
 
 
-def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> NightResult:
-    failures = {name: NightFailure(name, f"title {name}", (f"case-{name}",), is_new=True) for name in failing}
-    return NightResult(Revision(f"nightly:2025-07-0{day}", None, f"2025-07-0{day}"), failures, frozenset(passing))
+def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> Night:
+    cases = [case_result(f"case-{name}", "F", failure=Failure(name, name, name, "headline")) for name in failing]
+    toolchain = Revision(f"nightly:2025-07-0{day}", None, f"2025-07-0{day}")
+    return night_of(day, {}, cases=[*cases, *(case_result(name, "P") for name in passing)], toolchain=toolchain)
 
 
-def synchronise(hub: LoopbackIssues, result: NightResult) -> list[Action]:
+def synchronise(hub: LoopbackIssues, result: Night) -> list[Action]:
     """Do what a night asks for, as a run of the command does."""
     github = client(hub)
     actions = plan(result, github.read(everything), 100).actions
     for action in actions:
-        github.apply(action, "text" if action.event or action.kind is ActionKind.OPEN else None)
+        github.apply(action, f"title {action.signature}", "text" if action.event or action.kind is ActionKind.OPEN else None)
     return list(actions)
 
 

@@ -6,20 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from triage.issues.plan import Action, ActionCause, ActionKind, NightFailure, NightResult, Plan, plan
-from triage.issues.tracked import Marker, TrackedIssue, marker_in
+from tests.nights.documents import case_result
+from tests.nights.documents import night as night_of
+from triage.model.outcome import Failure
 from triage.model.revision import Revision
+from triage.nightly.issues import Action, ActionCause, ActionKind, Marker, Plan, TrackedIssue, marker_in, plan
+from triage.nightly.result import CaseChangeKind, CaseResult, Night
 
 OLD = Revision("3.2.0", "a" * 40, "2025-06-01")
 NEW = Revision("3.3.0", "b" * 40, "2025-07-01")
 
 
-def failure(signature: str, *cases: str, is_new: bool = True, is_expected: bool = False) -> NightFailure:
-    return NightFailure(signature, f"title of {signature}", cases, is_new, is_expected)
+def failure(signature: str, *cases: str, letter: str = "F", change: str = "regressed") -> list[CaseResult]:
+    kind = Failure(signature, signature, signature, "headline")
+    return [case_result(case, letter, failure=kind, change=CaseChangeKind(change)) for case in cases]
 
 
-def night(*failures: NightFailure, passing: tuple[str, ...] = (), revision: Revision = NEW) -> NightResult:
-    return NightResult(revision, {each.signature: each for each in failures}, frozenset(passing))
+def night(*failures: list[CaseResult], passing: tuple[str, ...] = (), revision: Revision = NEW) -> Night:
+    cases = [case for cases in failures for case in cases]
+    return night_of(1, {}, cases=[*cases, *(case_result(name, "P") for name in passing)], toolchain=revision)
 
 
 def issue(number: int, signature: str, *cases: str, seen: Revision = OLD) -> TrackedIssue:
@@ -35,7 +40,7 @@ def changes(result: Plan) -> list[tuple[str, str, int | None]]:
     return [(action.kind, action.cause, action.issue and action.issue.number) for action in result.actions]
 
 
-def planned(result: NightResult, *issues: TrackedIssue, limit: int = 10) -> list[tuple[str, str, int | None]]:
+def planned(result: Night, *issues: TrackedIssue, limit: int = 10) -> list[tuple[str, str, int | None]]:
     return changes(plan(result, issues, limit))
 
 
@@ -49,7 +54,7 @@ def after(tracked: TrackedIssue, action: Action) -> TrackedIssue:
 
 
 def test_a_new_failure_gets_one_issue() -> None:
-    result = night(failure("s", "a", "b"), failure("old", "c", is_new=False))
+    result = night(failure("s", "a", "b"), failure("old", "c", change="failing"))
     [action] = plan(result, [], 10).actions
     assert (action.kind, action.signature, action.cases) == (ActionKind.OPEN, "s", ("a", "b"))
     assert action.marker == Marker("s", ("a", "b"), NEW)
@@ -72,12 +77,12 @@ def test_an_older_compiler_changes_nothing() -> None:
 
 
 def test_a_failure_that_is_back_opens_its_issue_again() -> None:
-    result = night(failure("s", "a", "c", is_new=False))
+    result = night(failure("s", "a", "c", change="failing"))
     tracked = closed(issue(1, "s", "a"))
     [action] = plan(result, [tracked], 10).actions
     assert (action.kind, action.cause, action.cases) == (ActionKind.REOPEN, ActionCause.AGAIN, ("a", "c"))
     assert planned(result, replace(after(tracked, action), is_open=True)) == []
-    assert planned(night(failure("s", "a", is_expected=True)), tracked) == []
+    assert planned(night(failure("s", "a", letter="X", change="known")), tracked) == []
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,12 @@ from typer.testing import CliRunner
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
-from triage.issues.plan import Action, ActionCause, ActionKind, plan
 from triage.model.revision import Revision
-from triage.nights.failures import investigations
-from triage.nights.store import NightStore
-from triage.report.issues import issue_text, result_of
+from triage.nightly.issues import Action, ActionCause, ActionKind, plan
+from triage.nightly.result import IssueDraft, Night, StepResult
+from triage.nightly.store import NightStore
+from triage.report.issues import action_text
 from triage.report.night import write_reports
-from triage.report.night_building import record_of
-from triage.report.night_record import NightRecord
 
 HISTORIES = {"first": "PF", "second": "PF", "other": "PG", "before": "FF", "fine": "PP", "fixed": "FP"}
 
@@ -34,8 +32,8 @@ def hub() -> Iterator[LoopbackIssues]:
 
 
 @pytest.fixture
-def night() -> NightRecord:
-    return record_of(night_of(HISTORIES, old=0, new=1))
+def night() -> Night:
+    return night_of(HISTORIES, old=0, new=1)
 
 
 def sync(hub: LoopbackIssues, report: Path, *words: str, token: str = TOKEN) -> tuple[int, dict[str, Any], str]:
@@ -46,7 +44,7 @@ def sync(hub: LoopbackIssues, report: Path, *words: str, token: str = TOKEN) -> 
 
 
 def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(
-    hub: LoopbackIssues, night: NightRecord, tmp_path: Path, home: Path
+    hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path
 ) -> None:
     write_reports(night, tmp_path)
     code, answer, _ = sync(hub, tmp_path)
@@ -63,10 +61,8 @@ def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(
     code, answer, _ = sync(hub, tmp_path, "--apply")
     assert ([each["issue"] for each in answer["changes"]], answer["left"]) == ([2], [])
     assert [issue["title"].partition(":")[0] for issue in hub.issues.values()] == ["class-F", "class-G"]
-    known = investigations(NightStore(home), ())
-    assert [known[cluster.id]["tracker"] for cluster in night.clusters] == [
-        f"{hub.url}/o/r/issues/{number}" for number in (1, 2)
-    ]
+    known = NightStore(home).issues()
+    assert [known[cluster.id] for cluster in night.clusters] == [f"{hub.url}/o/r/issues/{number}" for number in (1, 2)]
 
 
 def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues, tmp_path: Path) -> None:
@@ -80,38 +76,52 @@ def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues,
     assert hub.requests == []
 
 
-def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: NightRecord, tmp_path: Path, home: Path) -> None:
+def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path) -> None:
     write_reports(night, tmp_path)
     assert sync(hub, tmp_path, token=f"{TOKEN}\n")[0] == 0
     assert hub.tokens == {f"token {TOKEN}"}
 
 
-def test_flaky_cases_say_nothing(night: NightRecord) -> None:
+def test_flaky_cases_say_nothing(night: Night) -> None:
     kept = [case for case in night.cases if case.case != "before"]
     quiet = [replace(case, change="flaky") if case.case in ("first", "second") else case for case in kept]
-    result = result_of(replace(night, cases=quiet))
-    assert set(result.failures) == {"class-G:same text"}
-    assert result.passing == {"fine", "fixed"}
+    actions = plan(replace(night, cases=quiet), [], 10).actions
+    assert [action.signature for action in actions] == ["class-G:same text"]
 
 
 @pytest.mark.parametrize("cause", list(ActionCause))
-def test_hostile_texts_stay_text(night: NightRecord, cause: ActionCause) -> None:
+def test_hostile_texts_stay_text(night: Night, cause: ActionCause) -> None:
     evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"
-    action = Action(ActionKind.COMMENT, cause, evil, evil, cases=(evil,) * 30, original=3, event="event")
+    action = Action(ActionKind.COMMENT, cause, evil, cases=(evil,) * 30, original=3, event="event")
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
-    text = issue_text(action, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters), Path())
+    draft = IssueDraft(evil, evil, evil, evil)
+    clusters = [replace(cluster, draft=draft, representative=evil) for cluster in clusters]
+    text = action_text(action, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters))
     assert text
     tokens = [token for block in MarkdownIt().parse(text) for token in (block, *(block.children or ()))]
-    assert not {token.type for token in tokens} & {"link_open", "image", "html_block"}
-    assert {token.content for token in tokens if token.type == "html_inline"} <= {"<sub>", "</sub>"}
+    assert not {token.type for token in tokens} & {"link_open", "image"}
+    assert {token.content for token in tokens if token.type == "html_inline"} <= {"<sub>", "</sub>", "<details>"}
     assert len(text) < 20_000
 
 
-def test_an_issue_has_the_draft_of_an_investigation(night: NightRecord, tmp_path: Path) -> None:
-    (tmp_path / "issues").mkdir()
-    (tmp_path / "issues" / "draft.md").write_text("The whole story.\n")
-    clusters = [replace(cluster, issue="elsewhere/issues/draft.md") for cluster in night.clusters]
-    [action, *_] = plan(result_of(night), [], 10).actions
-    text = issue_text(action, replace(night, clusters=clusters), tmp_path)
-    assert text
-    assert text.startswith("The whole story.")
+def test_no_file_that_a_night_names_is_published(
+    hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an issue says comes from the JSON. A path that leads elsewhere ends the command before anything is sent."""
+    (tmp_path / "secret.md").write_text("very secret")
+    for change in ({"issue": "/proc/self/environ"}, {"issue": str(tmp_path / "secret.md")}, {"reproducer": str(tmp_path)}):
+        write_reports(night, tmp_path / "out")
+        document = json.loads((tmp_path / "out" / "nightly.json").read_text())
+        document["clusters"][0] |= change
+        (tmp_path / "out" / "nightly.json").write_text(json.dumps(document))
+        assert sync(hub, tmp_path / "out", "--apply")[0] == 2
+    assert hub.requests == []
+    draft = IssueDraft("input.mlir", "module @small {}", "iree-compile input.mlir", "error: no")
+    clusters = [replace(cluster, draft=draft, steps=[StepResult("reduce", "done")]) for cluster in night.clusters]
+    write_reports(replace(night, clusters=clusters), tmp_path / "out")
+    for path in (tmp_path / "out" / "issues").iterdir():
+        path.write_text("very secret")
+    assert sync(hub, tmp_path / "out", "--apply")[0] == 0
+    bodies = [issue["body"] for issue in hub.issues.values()]
+    assert ["module @small {}" in body for body in bodies] == [True, True]
+    assert not any("very secret" in body for body in bodies)

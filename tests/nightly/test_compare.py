@@ -1,25 +1,37 @@
+"""A night: how cases are compared, what bisects add, and the reports of it."""
+
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.bisect.letters import HistoryRunner, case_named, outcome, release_refs
-from triage.model.case import Case, Expectation
+from triage.model.case import Case, Expectation, InputKind, Reference, RunSpec
 from triage.model.errors import BadInput
-from triage.model.outcome import Measured, Probe
-from triage.nightly.compare import CaseChangeKind, Night, Pair, compare, pair_up
-from triage.nightly.night import NightRun
+from triage.model.execution import Stage
+from triage.model.outcome import Failed, Measured, Probe
+from triage.nightly.compare import case_result
+from triage.nightly.result import SCHEMA, CaseChangeKind, Night, cluster_id, night_bytes, parse_night, read_night
+from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
 from triage.report.night import NightReport, write_reports
-from triage.report.night_building import record_of
 from triage.report.registry import rendered
-from triage.report.shapes import as_json
 
 KNOWN = Expectation("class-F", since="1.1.0")
+HISTORIES = {
+    "comes-and-goes": "PPPPFFPP",
+    "stays": "PPPFFFFF",
+    "hidden": "PPUUFFFF",
+    "fixed": "FFFFPPPP",
+    "other": "FFFFGGPP",
+    "fine": "PPPPPPPP",
+    "never-tested": "UUUUUUUU",
+}
 
 
 def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
@@ -28,35 +40,25 @@ def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "change"),
+    ("expected", "old", "new", "change"),
     [
-        ("P", "P", CaseChangeKind.PASSING),
-        ("P", "F", CaseChangeKind.REGRESSED),
-        ("F", "P", CaseChangeKind.FIXED),
-        ("F", "F", CaseChangeKind.FAILING),
-        ("F", "G", CaseChangeKind.CHANGED),
-        ("U", "F", CaseChangeKind.UNTESTABLE),
-        ("P", "U", CaseChangeKind.UNTESTABLE),
+        (False, "P", "P", CaseChangeKind.PASSING),
+        (False, "P", "F", CaseChangeKind.REGRESSED),
+        (False, "F", "P", CaseChangeKind.FIXED),
+        (False, "F", "F", CaseChangeKind.FAILING),
+        (False, "F", "G", CaseChangeKind.CHANGED),
+        (False, "U", "F", CaseChangeKind.UNTESTABLE),
+        (False, "P", "U", CaseChangeKind.UNTESTABLE),
+        (True, "P", "F", CaseChangeKind.KNOWN),
+        (True, "P", "G", CaseChangeKind.REGRESSED),
+        (True, "F", "F", CaseChangeKind.KNOWN),
+        (True, "P", "P", CaseChangeKind.UNEXPECTED_PASS),
+        (True, "F", "P", CaseChangeKind.FIXED),
     ],
 )
-def test_a_pair_of_outcomes_is_one_kind_of_change(old: str, new: str, change: CaseChangeKind) -> None:
-    case = case_named("case")
-    assert compare(probe(case, 0, old), probe(case, 1, new)) is change
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "change"),
-    [
-        ("P", "F", CaseChangeKind.KNOWN),
-        ("P", "G", CaseChangeKind.REGRESSED),
-        ("F", "F", CaseChangeKind.KNOWN),
-        ("P", "P", CaseChangeKind.UNEXPECTED_PASS),
-        ("F", "P", CaseChangeKind.FIXED),
-    ],
-)
-def test_only_an_expected_failure_is_known(old: str, new: str, change: CaseChangeKind) -> None:
-    case = case_named("case", KNOWN)
-    assert compare(probe(case, 0, old), probe(case, 1, new)) is change
+def test_two_outcomes_are_one_kind_of_change(expected: bool, old: str, new: str, change: CaseChangeKind) -> None:
+    case = case_named("case", *([KNOWN] if expected else []))
+    assert case_result(probe(case, 0, old), probe(case, 1, new)).change is change
 
 
 def test_every_case_is_in_exactly_one_shard() -> None:
@@ -66,7 +68,7 @@ def test_every_case_is_in_exactly_one_shard() -> None:
     assert shard(cases, None) == tuple(cases)
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2"])
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2", "1/²"])
 def test_a_wrong_shard_says_what_to_write(text: str) -> None:
     with pytest.raises(BadInput, match="write I/N"):
         shard([], text)
@@ -76,110 +78,151 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     runner = HistoryRunner(histories)
     runner.compiles = 7
     refs = release_refs(runner.registry.count)
-    run = NightRun(runner, [case_named(name) for name in histories], refs[new], refs[old])
+    run = NightRun(runner, [case_named(name) for name in histories], refs[new], refs[old])  # type: ignore[arg-type]
     run.compare()
     run.bisect(run.finder())
     return run.night()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def night() -> Night:
-    return night_of(
-        {
-            "comes-and-goes": "PPPPFFPP",
-            "stays": "PPPFFFFF",
-            "hidden": "PPUUFFFF",
-            "fixed": "FFFFPPPP",
-            "other": "FFFFGGPP",
-            "fine": "PPPPPPPP",
-            "never-tested": "UUUUUUUU",
-        },
-        old=1,
-        new=4,
-    )
+    return night_of(HISTORIES, old=1, new=4)
+
+
+def written(night: Night) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(rendered(NightReport(night), "json"))
+    return document
 
 
 def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
-    assert [pair.name for pair in night.of(CaseChangeKind.REGRESSED)] == ["comes-and-goes", "stays", "hidden"]
-    origins = {pair.name: [(b.kind.value, b.before.name, b.after.name) for b in pair.bisections] for pair in night.pairs}
+    assert [case.case for case in night.regressed] == ["comes-and-goes", "stays", "hidden"]
+    origins = {case.case: [(b.kind, b.before.name, b.after.name) for b in case.bisections] for case in night.cases}
     assert origins["comes-and-goes"] == [("regression", "1.3.0", "1.4.0"), ("fix", "1.5.0", "1.6.0")]
     assert origins["stays"] == [("regression", "1.2.0", "1.3.0")]
-    [hidden] = next(pair for pair in night.pairs if pair.name == "hidden").bisections
-    assert [revision.name for revision, _ in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
+    [hidden] = next(case for case in night.cases if case.case == "hidden").bisections
+    assert [suspect.name for suspect in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
 
 
 def test_the_json_of_a_nightly(night: Night) -> None:
-    answer = as_json(NightReport(replace(record_of(night), reports={"markdown": "x.md"})).shape())
-    assert [pair["case"] for pair in answer["regressed"]] == ["comes-and-goes", "stays", "hidden"]
-    assert [pair["case"] for pair in answer["fixed"]] == ["fixed"]
-    assert [pair["case"] for pair in answer["changed"]] == ["other"]
-    assert (answer["unchanged"], answer["untestable"]) == (1, 1)
-    assert answer["not_tested"] == [{"case": "never-tested", "reason": "unknown flag"}]
-    cluster = answer["clusters"][0]
+    answer = written(replace(night, reports={"markdown": "x.md"}))
+    assert answer["schema"] == SCHEMA
+    assert {case["case"]: case["change"] for case in answer["cases"]} == {
+        "comes-and-goes": "regressed",
+        "stays": "regressed",
+        "hidden": "regressed",
+        "fixed": "fixed",
+        "other": "changed",
+        "fine": "passing",
+        "never-tested": "untestable",
+    }
+    for change in ("regressed", "fixed", "changed"):
+        assert [case["case"] for case in answer[change]] == [
+            case["case"] for case in answer["cases"] if case["change"] == change
+        ]
+    assert (answer["unchanged"], answer["untestable"], answer["partial"]) == (1, 1, False)
+    cluster, regressed = answer["clusters"][0], answer["regressed"][0]
     assert (cluster["signature"], cluster["cases"]) == ("class-F:same text", ["comes-and-goes", "stays", "hidden"])
-    regressed = answer["regressed"][0]
+    assert (regressed["status"], regressed["baseline_status"], regressed["stage"]) == ("failed", "passed", "compile")
+    assert (regressed["failure"]["class"], regressed["baseline"]["status"]) == ("class-F", "passed")
     assert regressed["bisections"][0]["after"]["name"] == "1.4.0"
-    assert regressed["failure"]["class"] == "class-F"
-    assert (regressed["baseline"]["status"], regressed["example"]) == ("passed", None)
+    assert regressed["cluster"] == cluster["id"] == cluster_id("class-F:same text")
+    assert answer["suites"][regressed["suite"]] == {"passed": 2, "failed": 4, "untestable": 1}
     assert answer["reports"] == {"markdown": "x.md"}
 
 
-def test_junit_counts_regressions_as_failures(night: Night) -> None:
-    suite = ElementTree.fromstring(rendered(NightReport(record_of(night)), "junit")).find("testsuite")
-    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
-        "tests": "7",
-        "failures": "4",
-        "skipped": "1",
+def test_a_night_is_read_as_it_was_written(night: Night) -> None:
+    assert parse_night(json.dumps(written(night)), "night") == parse_night(night_bytes(night), "night") == night
+
+
+def test_each_stage_counts_the_cases_that_reached_it(night: Night) -> None:
+    def failing_in(stage: Stage) -> Probe:
+        case = replace(case_named("case"), run=RunSpec(reference=Reference()))
+        made = probe(replace(case, input=replace(case.input, kind=InputKind.ONNX)), 1, "F")
+        assert isinstance(made.outcome, Failed)
+        return replace(made, outcome=replace(made.outcome, failure=replace(made.outcome.failure, stage=stage)))
+
+    failing = [failing_in(stage) for stage in (Stage.IMPORT, Stage.COMPILE, Stage.COMPARE)]
+    cases = [case_result(probe(new.case, 0, "P"), new) for new in [*failing, probe(failing[0].case, 1, "P")]]
+    assert replace(night, cases=cases).stages == {
+        "import": {"passed": 3, "failed": 1},
+        "compile": {"passed": 2, "failed": 1},
+        "run": {"passed": 2, "failed": 0},
+        "compare": {"passed": 1, "failed": 1},
     }
+    assert [case.stage for case in cases] == ["import", "compile", "compare", "compare"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema": SCHEMA + 1},
+        {"schema": 2},
+        {"toolchain": None},
+        {"cases": [{"case": "a"}]},
+        {"cases": "stage", "stage": "linking"},
+    ],
+)
+def test_what_is_not_a_night_is_bad_input(night: Night, tmp_path: Path, change: dict[str, Any]) -> None:
+    document = written(night)
+    if "stage" in change:
+        document["cases"][0]["stage"] = change["stage"]
+    else:
+        document |= change
+    (tmp_path / "nightly.json").write_text(json.dumps(document))
+    with pytest.raises(BadInput, match=r"nightly\.json"):
+        read_night(tmp_path)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", "\ud800".encode("utf-8", "surrogatepass"), b"[" * 100_000])
+def test_a_file_that_is_not_a_night_is_bad_input(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "nightly.json").write_bytes(text)
+    with pytest.raises(BadInput):
+        read_night(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["issue", "reproducer", "log"])
+@pytest.mark.parametrize("path", ["/proc/self/environ", "../secret.md", "{folder}/link.md", "{folder}/../../secret.md"])
+def test_a_path_that_leads_out_of_the_folder_is_bad_input(night: Night, tmp_path: Path, kind: str, path: str) -> None:
+    folder = {"issue": "issues", "reproducer": "reproducers", "log": "logs/1.0.0"}[kind]
+    (tmp_path / "secret.md").write_text("secret")
+    (tmp_path / "out" / folder).mkdir(parents=True)
+    (tmp_path / "out" / folder / "link.md").symlink_to(tmp_path / "secret.md")
+    text = path.format(folder=folder)
+    [first, *others] = night.clusters
+    bad = replace(night, clusters=[replace(first, **{kind: text}), *others]) if kind != "log" else night
+    if kind == "log":
+        bad = replace(night, cases=[replace(night.cases[0], log=text)])
+    (tmp_path / "out" / "nightly.json").write_bytes(night_bytes(bad))
+    with pytest.raises(BadInput, match=kind):
+        read_night(tmp_path / "out")
+
+
+def test_junit_counts_regressions_as_failures(night: Night) -> None:
+    suite = ElementTree.fromstring(rendered(NightReport(night), "junit")).find("testsuite")
+    assert suite is not None
+    counts = {name: suite.get(name) for name in ("tests", "failures", "skipped")}
+    assert counts == {"tests": "7", "failures": "4", "skipped": "1"}
     failures = {case.get("name"): case.find("failure") for case in suite.iter("testcase")}
-    assert "1.3.0 and 1.4.0" in failures["comes-and-goes"].text
+    assert failures["comes-and-goes"] is not None
+    assert "1.3.0 and 1.4.0" in (failures["comes-and-goes"].text or "")
     assert failures["fine"] is None
 
 
 def test_markdown_names_regressions_and_their_releases(night: Night) -> None:
-    text = NightReport(record_of(night)).markdown()
-    assert "# 1.4.0 against 1.1.0" in text
-    assert "**3** regressed, **1** fixed, **1** changed" in text
+    text = NightReport(night).markdown()
     assert "| `comes-and-goes` | class-F | 1.3.0 and 1.4.0 | 1.5.0 and 1.6.0 |" in text
-    assert "one of 1.2.0, 1.3.0, 1.4.0" in text
     assert "| `never-tested` | 1.4.0: unknown flag |" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert all(line.endswith("|") for line in tables)
 
 
 def test_reports_are_written_without_temporary_files(night: Night, tmp_path: Path) -> None:
-    files = write_reports(record_of(night), tmp_path / "deep" / "out").night.reports
+    files = write_reports(night, tmp_path / "deep" / "out").night.reports
     assert {Path(path).name for path in files.values()} == {"nightly.md", "nightly.xml", "nightly.json"}
     assert json.loads(Path(files["json"]).read_text())["reports"] == files
-    assert sorted(path.name for path in (tmp_path / "deep" / "out").iterdir()) == [
-        "nightly.json",
-        "nightly.md",
-        "nightly.xml",
-    ]
-
-
-def test_unexpected_passes_are_named(night: Night) -> None:
-    known = replace(night.pairs[0].probe.case, name="known", expect=(Expectation("class-F"),))
-    probe = replace(night.of(CaseChangeKind.FIXED)[0].probe, case=known)
-    report = NightReport(record_of(replace(night, pairs=(Pair(probe, probe, CaseChangeKind.UNEXPECTED_PASS),))))
-    assert as_json(report.shape())["unexpected_passes"] == ["known"]
-    assert "## Unexpected passes\n\n- `known`" in report.markdown()
+    assert len(list((tmp_path / "deep" / "out").iterdir())) == 3
 
 
 def test_toolchain_and_baseline_must_differ() -> None:
     with pytest.raises(BadInput, match=r"both 1\.0\.0"):
         night_of({"case": "PP"}, 0, 0)
-
-
-def test_only_a_much_slower_compile_is_measured_again() -> None:
-    case = case_named("case")
-    assert Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 9.0), CaseChangeKind.PASSING).is_suspicious
-    assert not Pair(probe(case, 0, "P", 2.0), probe(case, 1, "P", 2.5), CaseChangeKind.PASSING).is_suspicious
-    assert not Pair(probe(case, 0, "P", 0.1), probe(case, 1, "P", 0.5), CaseChangeKind.PASSING).is_suspicious
-    assert not Pair(probe(case, 0, "P", 2.0), probe(case, 1, "F", 9.0), CaseChangeKind.REGRESSED).is_suspicious
-
-
-def test_pairs_come_in_the_order_of_the_recipes() -> None:
-    cases = [case_named(name) for name in "ba"]
-    probes = [probe(case, index, "P") for index in (1, 0) for case in reversed(cases)]
-    assert [pair.name for pair in pair_up(probes, "1.1.0", "1.0.0", ["b", "a"])] == ["b", "a"]

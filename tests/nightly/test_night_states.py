@@ -12,14 +12,12 @@ from tests.bisect.letters import HistoryRunner, case_named, release_refs
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
 from triage.model.case import Expectation
-from triage.nightly.compare import Night
-from triage.nightly.night import NightRun
+from triage.nightly.result import Night
+from triage.nightly.run import NightRun
 from triage.report.night import NightReport
-from triage.report.night_building import record_of
 from triage.report.night_issue import LONGEST as LONGEST_ISSUE
 from triage.report.night_issue import issue_text
 from triage.report.night_markdown import night_markdown
-from triage.report.night_record import ClusterRecord, NightRecord
 from triage.report.registry import rendered
 
 HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF"}
@@ -39,11 +37,11 @@ def night(
     return run.night()
 
 
-def changes(record: NightRecord) -> dict[str, str]:
+def changes(record: Night) -> dict[str, str]:
     return {case.case: case.change for case in record.cases}
 
 
-def results(record: NightRecord) -> dict[str, str]:
+def results(record: Night) -> dict[str, str]:
     """The result of each test case of the JUnit report."""
     suite = ElementTree.fromstring(rendered(NightReport(record), "junit")).find("testsuite")
     assert suite is not None
@@ -54,14 +52,14 @@ def results(record: NightRecord) -> dict[str, str]:
 
 
 def test_a_case_that_earlier_nights_call_flaky_begins_nothing() -> None:
-    record = record_of(night(flaky={"worse", "fine"}))
+    record = night(flaky={"worse", "fine"})
     assert (changes(record)["worse"], changes(record)["fine"]) == ("flaky", "passing")
     assert {name for cluster in record.clusters for name in cluster.cases} == {"other", "unsteady"}
 
 
 def test_flaky_cases_begin_nothing() -> None:
     found = night({("unsteady", 0)})
-    record = record_of(found)
+    record = found
     assert changes(record) == {
         "worse": "regressed",
         "other": "changed",
@@ -70,9 +68,9 @@ def test_flaky_cases_begin_nothing() -> None:
         "healed": "unexpected-pass",
         "unsteady": "flaky",
     }
-    assert [pair.name for pair in found.new_failures] == ["worse", "other"]
+    assert [case.case for case in found.new_failures] == ["worse", "other"]
     assert {name for cluster in record.clusters for name in cluster.cases} == {"worse", "other"}
-    assert [case.case for case in record.of("regressed")] == ["worse"]
+    assert [case.case for case in record.regressed] == ["worse"]
     assert results(record) == {
         "worse": "failure",
         "other": "failure",
@@ -85,7 +83,7 @@ def test_flaky_cases_begin_nothing() -> None:
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_each_case_that_does_not_pass_is_named_in_text_and_markdown(name: str) -> None:
-    record = record_of(night({("unsteady", 0)}))
+    record = night({("unsteady", 0)})
     for text in (rendered(NightReport(record), "text"), night_markdown(record)):
         assert (name in text) is (name != "fine")
 
@@ -100,18 +98,18 @@ def test_each_case_that_does_not_pass_is_named_in_text_and_markdown(name: str) -
     ],
 )
 def test_the_exit_code_of_a_night(histories: dict[str, str], strict: bool, code: Exit) -> None:
-    record = replace(record_of(night(**histories)), strict=strict)
+    record = replace(night(**histories), strict=strict)
     assert exit_of(record) is code
 
 
 def test_strictness_makes_an_unexpected_pass_a_failure_in_junit() -> None:
-    record = record_of(night(healed="PP"))
+    record = night(healed="PP")
     assert results(record) == {"healed": "passed"}
     assert results(replace(record, strict=True)) == {"healed": "failure"}
 
 
 def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> None:
-    record = record_of(night(worse="PF", same="FF"))
+    record = night(worse="PF", same="FF")
     worse, same = record.cases
     many = [replace(worse, case=f"regressed-{number}") for number in range(100)]
     many += [replace(same, case=f"failing-{number}") for number in range(900)]
@@ -129,10 +127,9 @@ def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> Non
 
 
 def test_an_issue_stays_within_the_limit() -> None:
-    record = record_of(night(worse="PF"))
+    record = night(worse="PF")
     cluster = replace(record.clusters[0], cases=[f"case-{number}" for number in range(20_000)])
-    text = issue_text(cluster, record.baseline, record.toolchain)
+    text = issue_text(cluster, record)
     assert len(text.encode()) <= LONGEST_ISSUE
     assert "`case-0`" in text
     assert "more, which are left out" in text
-    assert isinstance(cluster, ClusterRecord)

@@ -9,17 +9,17 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.bisect.letters import case_named, outcome, release_refs
-from tests.execution.invented_programs import InventedProgram, Machine
+from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.execution.benchmark import Configuration, Series
+from triage.bisect.shape import bisect_shape
 from triage.execution.runner import ProbeJob
-from triage.execution.statistics import LEAST, Comparison, Pace
+from triage.execution.statistics import LEAST, Pace
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress, Silent
-from triage.nightly.compare import CaseChangeKind, Night, Pair, RunTimes
+from triage.nightly.compare import case_result
+from triage.nightly.result import SCHEMA, Night, ProgramTimes, RunTimes
 from triage.nightly.times import compile_times
 from triage.report.night import NightReport
-from triage.report.night_building import record_of
 from triage.report.registry import rendered
 from triage.report.shapes import as_json
 
@@ -52,43 +52,47 @@ def test_compiles_are_measured_in_turn_until_the_verdict_is_clear(new: float, pa
     prober = TimedProber({"1.0.0": 2.0, "1.2.0": new}, Machine(1, drift=0.5))
     times = compile_times(prober, CASE, OLD, NEW)
     assert times is not None
-    assert times.pace is pace
-    assert times.count == LEAST
+    assert times.verdict is pace
+    assert times.compiles == LEAST
     assert prober.order[:4] == ["1.0.0", "1.2.0", "1.2.0", "1.0.0"]
 
 
 def test_too_few_compiles_give_no_verdict() -> None:
     times = compile_times(TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1)), CASE, OLD, NEW, budget=0.0)
     assert times is not None
-    assert (times.count, times.comparison, times.pace) == (1, None, Pace.NOISY)
+    assert (times.compiles, times.low, times.verdict) == (1, None, Pace.NOISY)
     assert compile_times(TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1), letter="F"), CASE, OLD, NEW) is None
-
-
-def series(index: int, seconds: float, comparison: Comparison | None = None, reason: str | None = None) -> Series:
-    program = None if reason else InventedProgram(Machine(1), seconds, dispatches=3 + index)
-    samples = [] if reason else [seconds] * 8
-    made = Series(Configuration(CASE, (OLD, NEW)[index]), "decode", program, None, samples, 20.0)  # type: ignore[arg-type]
-    made.comparison, made.reason = comparison, reason
-    return made
 
 
 @pytest.fixture
 def night() -> Night:
-    slower = Comparison(2.0, 1.9, 2.1, Pace.SLOWER)
     suspects = tuple((ref.revision, 0.5) for ref in (MIDDLE, NEW))
-    origin = Bisection(CASE, BisectKind.REGRESSION, Answer.SUSPECTS, None, OLD.revision, NEW.revision, suspects)
-    runs = (
-        RunTimes("case", series(0, 0.002), series(1, 0.004, slower), origin),
-        RunTimes("gpu-case", series(0, 0.002), series(1, 0.0, reason="this machine has no device hip")),
+    origin = bisect_shape(Bisection(CASE, BisectKind.REGRESSION, Answer.SUSPECTS, None, OLD.revision, NEW.revision, suspects))
+    old, new, missing = (
+        ProgramTimes(0.002, 3, 100, 20.0),
+        ProgramTimes(0.004, 4, 100, 20.0),
+        ProgramTimes(None, None, None, None),
     )
+    rows = [
+        RunTimes("case", "decode", old, new, 2.0, 1.9, 2.1, Pace.SLOWER, None, origin),
+        RunTimes("gpu-case", "decode", old, missing, None, None, None, None, "1.2.0: this machine has no device hip"),
+    ]
     compiles = compile_times(TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1)), CASE, OLD, NEW)
+    assert compiles
     probes = [Probe(CASE, ref.revision, None, outcome("P"), Measured(1.0), cached=False) for ref in (OLD, NEW)]
-    pair = Pair(*probes, CaseChangeKind.PASSING, compiles=compiles, runs=runs)
-    return Night(NEW.revision, OLD.revision, (pair,), 1.0, 2, 0)
+    return Night(
+        schema=SCHEMA,
+        started="2026-01-01T00:00:00+00:00",
+        toolchain=NEW.revision,
+        baseline=OLD.revision,
+        cases=[case_result(*probes)],
+        compile_times=[compiles],
+        run_times=rows,
+    )
 
 
 def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night: Night) -> None:
-    answer = as_json(NightReport(record_of(night)).shape())
+    answer = as_json(NightReport(night).shape())
     run, missing = answer["run_times"]
     assert (run["ratio"], run["low"], run["high"], run["verdict"]) == (2.0, 1.9, 2.1, "slower")
     assert (run["baseline"]["dispatches"], run["new"]["dispatches"], run["new"]["bytes"]) == (3, 4, 100)
@@ -102,7 +106,7 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night
 
 
 def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
-    lines = NightReport(record_of(night)).markdown().replace("\\", "").splitlines()
+    lines = NightReport(night).markdown().replace("\\", "").splitlines()
     [row] = [line for line in lines if line.startswith("| `case, decode`")]
     assert (
         "2.00 [1.90, 2.10] | slower | 3 -> 4 | 100 bytes | 20 MiB | 1.0.0 and 1.2.0 (one of 1.1.0, 1.2.0, not confirmed) |"
@@ -115,7 +119,7 @@ def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
 
 @pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
 def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
-    report = NightReport(record_of(replace(night, fail_on_slower=asked)))
+    report = NightReport(replace(night, fail_on_slower=asked))
     suite = ElementTree.fromstring(rendered(report, "junit")).find("testsuite")
     assert suite is not None
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {

@@ -6,9 +6,11 @@ import random
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from triage.model.outcome import Status
+from triage.model.case import Target
+from triage.model.execution import Stage
+from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
-from triage.nights.record import StoredCase, StoredNight
+from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, clusters_of
 
 BACKENDS = ("llvm-cpu", "vulkan-spirv", "cuda", "rocm")
 _OPERATORS = ("conv", "matmul", "softmax", "layer_norm", "attention", "gather", "reduce_max", "resize", "quantize", "pad")
@@ -21,43 +23,54 @@ _CLASSES = {
 }
 
 
-def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[StoredNight]:
+def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
     """Yield nights from the oldest to the newest. About 4 % of the cases fail at some time, 0.5 % are flaky."""
     source = random.Random(seed)
     names = [f"onnx_ops/{source.choice(_OPERATORS)}_{number:05d}" for number in range(cases)]
     backends = [source.choice(BACKENDS) for _ in names]
-    facts = [
-        {"recipe": name, "suite": f"onnx_{backend.split('-')[0]}", "backend": backend, "compiler": "iree"}
-        for name, backend in zip(names, backends, strict=True)
-    ]
     episodes = [_episodes(source, nights) for _ in names]
     levels = [source.lognormvariate(0, 1) for _ in names]
     steps = [source.randrange(nights) if source.random() < 0.02 else nights for _ in names]
     flaky = [source.random() < 0.005 for _ in names]
     start = date(2026, 11, 21) - timedelta(days=nights - 1)
+    passed = ProbeResult(status=Status.PASSED)
     for night in range(nights):
         day = start + timedelta(days=night)
-        commit = f"{random.Random(night // 2).getrandbits(160):040x}"
         results = []
         for number, name in enumerate(names):
             failure = next((kind for first, last, kind in episodes[number] if first <= night < last), None)
             if failure is None and flaky[number] and source.random() < 0.1:
                 failure = _failure("timeout", 0)
-            status = Status.PASSED if failure is None else Status.FAILED
             level = levels[number] * (1.3 if night >= steps[number] else 1.0) * source.gauss(1, 0.02)
-            metrics = {"cpu_seconds": level} if status is Status.PASSED else {}
-            results.append(StoredCase(name, status, failure=failure, facts=facts[number], metrics=metrics))
-        yield StoredNight(
-            at=f"{day}T02:00:00+00:00",
-            suite="onnx_ops",
-            toolchain=Revision(f"nightly:{day}", commit, str(day)),
+            results.append(
+                CaseResult(
+                    case=name,
+                    recipe=name,
+                    suite="onnx_ops",
+                    compiler="iree",
+                    target=Target(backends[number]),
+                    stages=[Stage.COMPILE],
+                    change=CaseChangeKind.REGRESSED if failure else CaseChangeKind.PASSING,
+                    status=Status.FAILED if failure else Status.PASSED,
+                    stage=failure.stage if failure else Stage.COMPILE,
+                    failure=failure,
+                    metrics={} if failure else {"cpu_seconds": level},
+                    baseline=passed,
+                )
+            )
+        yield Night(
+            schema=SCHEMA,
+            started=f"{day}T02:00:00+00:00",
+            compiler="iree",
+            toolchain=Revision(f"nightly:{day}", f"{random.Random(night // 2).getrandbits(160):040x}", str(day)),
             baseline=Revision("3.9.0", "e" * 40, "2025-11-20"),
-            report={"seconds": 3600.0 + source.gauss(0, 60)},
-            results=tuple(results),
+            seconds=3600.0 + source.gauss(0, 60),
+            cases=results,
+            clusters=clusters_of(results),
         )
 
 
-def _episodes(source: random.Random, nights: int) -> list[tuple[int, int, dict[str, object]]]:
+def _episodes(source: random.Random, nights: int) -> list[tuple[int, int, Failure]]:
     if source.random() > 0.04:
         return []
     first = source.randrange(-nights // 4, nights)
@@ -65,15 +78,12 @@ def _episodes(source: random.Random, nights: int) -> list[tuple[int, int, dict[s
     return [(first, last, _failure(source.choice(sorted(_CLASSES)), first // 5))]
 
 
-def _failure(name: str, root: int) -> dict[str, object]:
-    return {
-        "class": name,
-        "family": name,
-        "signature": f"{name}:pass{root % 100}" if root else name,
-        "headline": _CLASSES[name],
-        "stage": "compare" if name == "wrong-result" else "compile",
-        "phase": "executable-targets",
-        "pass": None,
-        "location": None,
-        "details": {},
-    }
+def _failure(name: str, root: int) -> Failure:
+    return Failure(
+        name,
+        name,
+        f"{name}:pass{root % 100}" if root else name,
+        _CLASSES[name],
+        phase="executable-targets",
+        stage=Stage.COMPARE if name == "wrong-result" else Stage.COMPILE,
+    )

@@ -12,9 +12,9 @@ import pytest
 from tests.browser import faults
 from tests.nights.documents import nights
 from tests.nights.test_site import HOSTILE
-from triage.nights.store import NightStore
+from triage.nightly.result import IssueDraft
+from triage.nightly.store import NightStore
 from triage.report.site import Site
-from triage.report.stored_nights import stored_night
 
 pytestmark = pytest.mark.browser
 NIGHTS = 20
@@ -24,8 +24,7 @@ NIGHTS = 20
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site of 153 cases: `breaks` fails since the last night and is reduced, `slower` has a step, one name is hostile."""
     folder = tmp_path_factory.mktemp("site")
-    (folder / "r").mkdir()
-    (folder / "r" / "input.mlir").write_text("module @reduced {}\n")
+    draft = IssueDraft("input.mlir", "module @reduced {}\n", "compile input.mlir", "")
     histories = {f"case-{number:03}": "P" * NIGHTS for number in range(150)}
     histories |= {"breaks": "P" * (NIGHTS - 1) + "F", HOSTILE: "P" * 5 + "G" * (NIGHTS - 5), "slower": "P" * NIGHTS}
     store = NightStore(folder / "home")
@@ -33,11 +32,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         slow = {"cpu_seconds": 2.0 if at < 10 else 3.0}
         cases = [replace(case, metrics=slow) if case.case == "slower" else case for case in record.cases]
         clusters = [
-            replace(cluster, reproducer="r", representative="breaks")
-            for cluster in record.clusters
-            if "breaks" in cluster.cases
+            replace(cluster, draft=draft, representative="breaks") for cluster in record.clusters if "breaks" in cluster.cases
         ]
-        store.add(stored_night(replace(record, cases=cases, clusters=clusters), folder, ""))
+        store.add(replace(record, cases=cases, clusters=clusters))
     Site(store, folder / "public").write()
     return folder / "public"
 

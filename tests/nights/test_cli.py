@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.nights.conftest import Call
-from tests.nights.documents import FAILURES, case_record, night, nights
+from tests.nights.documents import FAILURES, case_result, night, nights
 from tests.nights.test_store import HISTORIES
 from triage.cli.nights import open_nights
 from triage.execution.cache import Evidence, Record
-from triage.model.execution import Captured, Ending, Execution
-from triage.report.stored_nights import stored_night
+from triage.model.execution import Captured, Ending, Execution, Stage
 
 
 @pytest.fixture
 def imported(home: Path, call: Call, tmp_path: Path) -> None:
     store = open_nights()
     for record in nights(HISTORIES):
-        store.add(stored_night(record, None, ""))
+        store.add(record)
 
 
 def test_nights_are_listed_shown_and_removed(imported: None, call: Call) -> None:
@@ -58,8 +57,8 @@ def test_everything_known_of_a_case_is_shown(imported: None, call: Call) -> None
 
 
 def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, call: Call) -> None:
-    record = night(1, {}, cases=[case_record("wrong", "F", failure=replace(FAILURES["F"], stage="compare"))])
-    open_nights().add(stored_night(record, None, ""))
+    record = night(1, {}, cases=[case_result("wrong", "F", failure=replace(FAILURES["F"], stage=Stage.COMPARE))])
+    open_nights().add(record)
     compiled = Execution((), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured())
     evidence = Evidence(home / "evidence.db", print)
     evidence.add(Record("key", "wrong", "nightly:2026-01-01", "2026-01-01", compiled))

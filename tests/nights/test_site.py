@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.nights.documents import FAILURES, case_record, failure, night, nights
+from tests.nights.documents import FAILURES, case_result, failure, night, nights
 from triage.model.errors import BadInput
-from triage.nights.store import NightStore
+from triage.model.revision import Revision
+from triage.nightly.result import IssueDraft, StepResult, cluster_id
+from triage.nightly.store import NightStore
 from triage.report.case_facts import excerpt
-from triage.report.night_record import cluster_id
 from triage.report.site import Site
-from triage.report.stored_nights import stored_night
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
 
@@ -50,21 +50,20 @@ def data_of(out: Path, name: str) -> Any:
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """A site with a hostile case, a failure with everything that an investigation finds, and a fixed one."""
-    store, reports = NightStore(tmp_path / "home"), tmp_path / "reports"
-    (reports / "reproducers" / "r").mkdir(parents=True)
-    (reports / "reproducers" / "r" / "input.mlir").write_text(f"module {{}} // {HOSTILE}")
+    """A site with a hostile case, a failure with everything that an investigation finds, and one that is gone."""
+    store = NightStore(tmp_path / "home")
+    draft = IssueDraft("input.mlir", f"module {{}} // {HOSTILE}", HOSTILE, HOSTILE)
     for record in nights({"breaks": "PPF", "fixed": "GGP", HOSTILE: "PPP"}):
-        hostile = case_record(
-            HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), cluster=cluster_id(f"{HOSTILE}:x"), summary=HOSTILE
-        )
+        hostile = case_result(HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), summary=HOSTILE)
         cases = [hostile if case.case == HOSTILE else case for case in record.cases]
         clusters = [
-            replace(cluster, reproducer="reproducers/r", representative="breaks", same_culprit=["0" * 12])
+            replace(
+                cluster, draft=draft, representative="breaks", same_culprit=["0" * 12], steps=[StepResult("reduce", "done")]
+            )
             for cluster in record.clusters
             if cluster.signature == "legalize:x"
         ]
-        store.add(stored_night(replace(record, cases=cases, clusters=clusters), reports, ""))
+        store.add(replace(record, cases=cases, clusters=clusters))
     Site(store, tmp_path / "public").write()
     return tmp_path / "public"
 
@@ -95,7 +94,7 @@ def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
     page = (out / "failures" / f"{cluster_id('legalize:x')}.html").read_text()
     for text in ("open", "2026-01-03", "nightly:2026-01-03", "breaks", "input.mlir", "module {} // &lt;/script&gt;", "0" * 12):
         assert text in page
-    assert "fixed" in (out / "failures" / f"{cluster_id('segfault:x')}.html").read_text()
+    assert ">gone<" in (out / "failures" / f"{cluster_id('segfault:x')}.html").read_text()
 
 
 def test_the_data_of_a_case_is_in_the_file_that_its_name_says(out: Path) -> None:
@@ -115,17 +114,15 @@ def test_a_case_shows_the_output_that_was_stored_with_a_night(tmp_path: Path) ->
     headline = FAILURES["F"].headline
     (tmp_path / "logs" / "a.log").write_text(f"/home/me/a.mlir:1:1: error: {headline}\nnote: here\n")
     (tmp_path / "logs" / "b.log").write_text("x" * (1 << 20))
-    cases = [case_record(name, "F", log=f"logs/{name}.log") for name in ("a", "b", "missing", "../../outside")]
-    (tmp_path.parent / "outside.log").write_text("another file")
+    cases = [case_result(name, "F", log=f"logs/{name}.log") for name in ("a", "b", "missing")]
     store = NightStore(tmp_path / "home")
-    store.add(stored_night(night(1, {}, cases=cases), tmp_path, ""))
+    store.add(night(1, {}, cases=cases), tmp_path)
     Site(store, tmp_path / "public").write()
     logs = {name: case["log"] for name, case in data_of(tmp_path / "public", "cases-0").items()}
     assert (logs["a"]["root"], len(logs["a"]["lines"]), logs["a"]["toolchain"]) == (0, 2, "nightly:2026-01-01")
     assert "/home/me" not in logs["a"]["lines"][0]
     assert sum(map(len, logs["b"]["lines"])) < 1 << 17
     assert logs["missing"] is None
-    assert logs["../../outside"] is None
 
 
 def test_only_a_folder_of_a_site_is_written_again(out: Path, tmp_path: Path) -> None:
@@ -141,7 +138,7 @@ def test_only_a_folder_of_a_site_is_written_again(out: Path, tmp_path: Path) -> 
 
 def test_untestable_cases_and_partial_nights_have_pages(tmp_path: Path) -> None:
     store = NightStore(tmp_path / "home")
-    store.add(stored_night(night(1, {"a": "U"}, stopped="interrupted"), None, ""))
+    store.add(night(1, {"a": "U"}, stopped="interrupted"), None)
     assert Site(store, tmp_path / "public").write().failures == 0
 
 
@@ -149,7 +146,7 @@ def test_untestable_cases_and_partial_nights_have_pages(tmp_path: Path) -> None:
 def test_a_night_whose_begin_is_no_time_with_a_zone_is_on_the_site(tmp_path: Path, started: str) -> None:
     store = NightStore(tmp_path / "home")
     for record in (night(1, {"a": "F"}, started=started), night(2, {"a": "F"})):
-        store.add(stored_night(record, None, ""))
+        store.add(record, None)
     assert Site(store, tmp_path / "public").write().failures == 1
 
 
@@ -176,7 +173,7 @@ def test_a_log_keeps_its_root_cause() -> None:
 )
 def test_an_issue_is_linked_on_its_server(tmp_path: Path, issue: str, server: str, address: str | None) -> None:
     store = NightStore(tmp_path / "home")
-    store.add(stored_night(night(1, {}, cases=[case_record("a", "F", issue=issue)]), None, ""))
+    store.add(night(1, {}, cases=[case_result("a", "F", issue=issue)]), None)
     Site(store, tmp_path / "public", server=server).write()
     links = Tags((tmp_path / "public" / "failures" / f"{cluster_id('legalize:x')}.html").read_text()).links
     assert [link for link in links if ("7" in link and "/o/r/" in link) or "javascript" in link] == (
@@ -184,15 +181,24 @@ def test_an_issue_is_linked_on_its_server(tmp_path: Path, issue: str, server: st
     )
 
 
-def test_a_long_reproducer_is_stored_with_its_begin_and_a_note(tmp_path: Path) -> None:
-    (tmp_path / "reproducers" / "r").mkdir(parents=True)
-    lines = [f"// line {number}" for number in range(40_000)]
-    (tmp_path / "reproducers" / "r" / "input.mlir").write_text("\n".join(lines))
-    record = night(1, {"a": "F"})
-    clusters = [replace(cluster, reproducer="reproducers/r", representative="a") for cluster in record.clusters]
-    files = stored_night(replace(record, clusters=clusters), tmp_path, "").files
-    [content] = files.values()
-    *begin, note = content.decode().splitlines()
-    assert begin == lines[: len(begin)]
-    assert len(content) < 257 << 10 < (tmp_path / "reproducers" / "r" / "input.mlir").stat().st_size
-    assert "input.mlir" in note
+def test_the_overview_says_what_is_new_first_and_each_track_has_a_card(tmp_path: Path) -> None:
+    """Three nights of three compilers: regressions are new, and no range leads from one compiler to another."""
+    store = NightStore(tmp_path / "home")
+    for day, (compiler, old, new, letter) in enumerate(
+        [("iree", "3.2.0", "3.3.0", "F"), ("triton", "3.1.0", "3.2.0", "G"), ("iree", "3.10.0", "3.13.0", "P")], 1
+    ):
+        [case] = night(day, {compiler: letter}).cases
+        case = replace(case, compiler=compiler, suite=f"{compiler}-{day}")
+        toolchains = {"toolchain": Revision(new), "baseline": Revision(old)}
+        store.add(night(day, {}, cases=[case], compiler=compiler, **toolchains))
+    Site(store, tmp_path / "public").write()
+    index = (tmp_path / "public" / "index.html").read_text()
+    assert index.count('class="card"') == 3
+    new = index[index.index('id="new"') : index.index("Open failures")]
+    assert ("legalize" in new, "segfault" in new) == (True, True)
+    for signature in ("legalize:x", "segfault:x"):
+        page = (tmp_path / "public" / "failures" / f"{cluster_id(signature)}.html").read_text()
+        assert (">open<" in page, ">gone<" in page) == (True, False)
+        assert "3.3.0 .. 3.2.0" not in page
+    rates = {name: shares for name, _, shares in data_of(tmp_path / "public", "tracks")}
+    assert sorted(share for shares in rates.values() for share in shares) == [0, 0, 100]

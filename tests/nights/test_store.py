@@ -1,61 +1,77 @@
-"""Nights are stored, read again, compared and removed; damage loses only what is damaged."""
+"""Nights are stored, read again and removed; damage loses only what is damaged. Failures live from night to night."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.nights.documents import night, nights
 from triage.cli.nights import flaky_in_nights, open_nights
-from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Revision
-from triage.nights.history import load_history
-from triage.nights.store import NightStore
-from triage.report.night_record import ClusterRecord
-from triage.report.site import Site
-from triage.report.stored_nights import record_in, stored_night
+from triage.nightly.failures import FailureLife, failure_lives
+from triage.nightly.history import NightsHistory, load_history
+from triage.nightly.store import NightStore
+from triage.nightly.trends import find_steps
 
 HISTORIES = {"stable": "PPPPP", "breaks": "PPFFF", "mended": "FFFPP", "flips": "PGPGP", "late": "---PU", "known": "XXXXX"}
-AT = "2026-01-01T00:00:00+00:00"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> NightStore:
     store = NightStore(tmp_path)
     for record in nights(HISTORIES):
-        assert store.add(stored_night(record, None, AT))
+        assert store.add(record)
     return store
+
+
+def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
+    store = NightStore(tmp_path)
+    for record in nights(histories):
+        store.add(record)
+    return load_history(store)
+
+
+def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
+    return {name: [(run.first, run.last, run.failed) for run in history.runs[row]] for row, name in enumerate(history.names)}
 
 
 def test_a_stored_night_is_the_night_that_was_stored(tmp_path: Path) -> None:
     written, store = night(1, {name: letters[-1] for name, letters in HISTORIES.items()}), NightStore(tmp_path)
-    number = store.add(stored_night(written, None, AT))
-    assert number
-    stored = store.night(number)
-    assert stored
-    read = record_in(stored)
-    assert {case.case: case for case in read.cases} == {case.case: case for case in written.cases}
-    assert replace(read, cases=[]) == replace(written, cases=[])
+    assert store.night(store.add(written) or 0) == written
 
 
 def test_the_same_night_is_stored_once(store: NightStore) -> None:
-    assert store.add(stored_night(nights(HISTORIES)[2], None, AT)) is None
-    assert len(store.heads()) == 5
+    assert store.add(nights(HISTORIES)[2]) is None
+    assert store.numbers() == [1, 2, 3, 4, 5]
 
 
-def test_a_history_has_the_runs_of_equal_states(store: NightStore) -> None:
-    history = load_history(store)
-    runs = {name: [(run.first, run.last, run.failed) for run in history.runs[row]] for name, row in history.numbers.items()}
-    assert runs["stable"] == [(0, 4, False)]
-    assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
-    assert runs["late"] == [(3, 3, False), (4, 4, False)]
-    assert history.kind_of(history.numbers["breaks"], 2)["signature"] == "legalize:x"
-    assert history.facts[history.numbers["late"]]["backend"] == "llvm-cpu"
-    assert history.metrics["cpu_seconds"][history.numbers["stable"]].tolist() == [1.5] * 5
+def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(store: NightStore) -> None:
+    for _ in range(2):
+        history = load_history(store)
+        runs = runs_of(history)
+        assert runs["stable"] == [(0, 4, False)]
+        assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
+        assert runs["late"] == [(3, 3, False), (4, 4, False)]
+        kind = history.kind_of(history.names.index("breaks"), 2)
+        assert kind
+        assert kind.signature == "legalize:x"
+        assert history.metrics["cpu_seconds"][history.names.index("stable")].tolist() == [1.5] * 5
+
+
+@pytest.mark.parametrize("name", ["nightly.json.z", "columns.npz"])
+@pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
+def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(store: NightStore, name: str, content: bytes) -> None:
+    load_history(store)
+    (store.path / "3" / name).write_bytes(content)
+    if name == "nightly.json.z":
+        (store.path / "3" / "columns.npz").unlink()
+    warnings: list[str] = []
+    history = load_history(NightStore(store.path.parent, warn=warnings.append))
+    assert history.numbers == ((1, 2, 4, 5) if name == "nightly.json.z" else (1, 2, 3, 4, 5))
+    assert len(warnings) == (name == "nightly.json.z")
 
 
 def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +80,7 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(tmp_path: Pat
     letters = {"flaky": "PFPF", "edited": "FFPP", "classified": "FGFG", "steady": "FFFF", "skipped": "PUPU"}
     for day in range(4):
         record = night(day + 1, {name: states[day] for name, states in letters.items()})
-        assert store.add(stored_night(replace(record, toolchain=Revision("path:build", "a" * 40)), None, AT))
+        assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
     is_flaky = flaky_in_nights()
     assert [name for name in (*letters, "unknown") if is_flaky(name)] == ["flaky"]
     assert not load_history(store).is_unsteady("flaky", nights=2)
@@ -74,54 +90,78 @@ def test_a_case_is_flaky_if_only_its_result_changes(tmp_path: Path) -> None:
     store = NightStore(tmp_path)
     for day, letter in enumerate("PFPF", 1):
         same = night(1, {}).toolchain if day < 3 else night(9, {}).toolchain
-        store.add(stored_night(night(day, {"a": letter, "b": "P"}, toolchain=same), None, AT))
-    assert load_history(store).flaky == {"a": 2}  # from the second night to the third, the compiler changed
+        store.add(night(day, {"a": letter, "b": "P"}, toolchain=same))
+    assert list(load_history(store).flaky.values()) == [2]  # from the second night to the third, the compiler changed
 
 
-def test_a_removed_night_takes_its_texts_and_files_with_it(tmp_path: Path) -> None:
-    (tmp_path / "out" / "r").mkdir(parents=True)
-    (tmp_path / "out" / "r" / "input.mlir").write_text("module {}")
+def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
+    return {(life.track.kind, life.signature): life for life in failure_lives(history)}
+
+
+def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
+    history = history_of(tmp_path, a="PFFF", b="PPFP", c="GGPP", d="PPPP", e="XXXX")
+    lives = lives_of(history)
+    legalize, segfault = lives["nightly", "legalize:x"], lives["nightly", "segfault:x"]
+    assert [history.names[row] for row in legalize.open_rows] == ["a", "e"]
+    assert (legalize.state, legalize.gone) == ("open", None)
+    assert (segfault.state, segfault.last, segfault.gone) == ("gone", 1, 2)
+
+
+@pytest.mark.parametrize(("letters", "state"), [("PF--", "open"), ("PFUU", "open"), ("PFXX", "known"), ("PFGG", "gone")])
+def test_a_case_that_is_not_run_keeps_its_last_state(tmp_path: Path, letters: str, state: str) -> None:
+    history = history_of(tmp_path, a=letters, b="PPPP")
+    assert lives_of(history)["nightly", "legalize:x"].state == state
+
+
+def test_only_the_last_night_of_a_track_brings_new_failures(tmp_path: Path) -> None:
+    history = history_of(tmp_path, new="PPPF", older="PPFF", known="PPPX", other="PPGF", always="FFFF")
+    assert {name for row, name in enumerate(history.names) if history.is_new(row)} == {"new", "other"}
+    first = history_of(tmp_path / "first", regressed="F", passes="P")
+    assert [first.names[row] for row in range(2) if first.is_new(row)] == ["regressed"], "compared with the baseline"
+
+
+def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
+    """A pass with a release says nothing about a nightly, and neither does one of another compiler."""
     store = NightStore(tmp_path)
-    cluster = ClusterRecord(signature="legalize:x", id="1", cases=["gone"], reproducer="r", representative="gone")
-    first = store.add(stored_night(night(1, {"gone": "F"}, clusters=[cluster]), tmp_path / "out", AT))
-    store.add(stored_night(night(2, {"stays": "P"}), None, AT))
-    assert first
-    assert store.file("r/input.mlir", first) == b"module {}"
-    store.remove([first])
-    assert [len(store.heads()), store.file("r/input.mlir", first)] == [1, None]
-    assert not any("gone" in text for text in store.texts().values())
-    assert load_history(store).cases == ("stays",)
-
-
-def test_a_damaged_night_is_left_out_with_a_warning(store: NightStore) -> None:
-    with closing(sqlite3.connect(store.path)) as db, db:
-        db.execute("UPDATE columns SET data = x'00' WHERE night = 3 AND name = 'state'")
-    warnings: list[str] = []
-    history = load_history(NightStore(store.path.parent, warn=warnings.append))
-    assert [night.number for night in history.nights] == [1, 2, 4, 5]
-    assert len(warnings) == 1
-
-
-@pytest.mark.parametrize("change", ["UPDATE texts SET text = '{' || id WHERE text LIKE '{%'", "DELETE FROM texts"])
-def test_damaged_texts_hide_no_night(store: NightStore, tmp_path: Path, change: str) -> None:
-    with closing(sqlite3.connect(store.path)) as db, db:
-        db.execute(change)
+    store.add(night(1, {"a": "F"}))
+    store.add(night(2, {"a": "P"}, toolchain=Revision("3.9.0", None, "2026-01-02")))
+    [other] = night(3, {"a": "P"}).cases
+    store.add(night(3, {}, cases=[replace(other, compiler="triton")]))
     history = load_history(store)
-    assert (len(history.nights), len(history.cases)) == (5, len(HISTORIES))
-    assert Site(store, tmp_path / "public").write().nights == 5
+    assert [life.state for life in failure_lives(history)] == ["open"]
+    assert len(history.tracks) == 3
 
 
-def test_a_damaged_database_is_set_aside(store: NightStore) -> None:
-    store.path.write_bytes(b"garbage" * 1000)
-    warnings: list[str] = []
-    again = NightStore(store.path.parent, warn=warnings.append)
-    assert again.heads() == ()
-    assert len(warnings) == 1
-    assert store.path.with_name("nights.db.corrupt").read_bytes() == b"garbage" * 1000
+def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
+    store = NightStore(tmp_path)
+    for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
+        store.add(night(day, {"a": letter}, toolchain=Revision(name)))
+    assert [life.state for life in failure_lives(load_history(store))] == ["open"]
 
 
-def test_a_database_of_a_newer_version_is_refused(store: NightStore) -> None:
-    with closing(sqlite3.connect(store.path)) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(EnvironmentFailure):
-        NightStore(store.path.parent).heads()
+@pytest.mark.parametrize("at", [20, 60, 115])
+def test_a_step_is_found_where_it_is(at: int) -> None:
+    noise = np.random.default_rng(at)
+    values = 10 * np.exp(noise.normal(0, 0.02, (2, 120)))
+    values[0, at:] *= 1.2
+    values[:, 5] = np.nan
+    [step] = find_steps(values.astype(np.float32), 0.05)
+    assert (step.row, step.before, step.at) == (0, at - 1, at)
+    assert step.ratio == pytest.approx(1.2, rel=0.03)
+
+
+@pytest.mark.parametrize("nights", [1, 2, 3, 4])
+def test_a_step_of_the_last_nights_is_not_dated_too_early(nights: int) -> None:
+    noise = np.random.default_rng(nights)
+    values = 10 * np.exp(noise.normal(0, 0.005, (1, 60)))
+    values[0, -nights:] *= 1.5
+    assert [step.at for step in find_steps(values, 0.05)] in ([], [60 - nights])
+
+
+def test_outliers_are_no_step() -> None:
+    noise = np.random.default_rng(1)
+    values = 10 * np.exp(noise.normal(0, 0.02, (20, 120)))
+    values[:, 30] *= 3
+    values[:, 77] *= 0.5
+    assert list(find_steps(values, 0.05)) == []
+    assert list(find_steps(np.full((1, 50), 2.0), 0.05)) == []

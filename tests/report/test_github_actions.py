@@ -11,18 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.test_compare import night_of
+from triage.nightly.result import FailureCluster, Night
 from triage.report.github_actions import SUMMARY_BYTES, annotation_lines, command, outputs, show_on_github
 from triage.report.night import NightReport
-from triage.report.night_building import record_of
-from triage.report.night_record import ClusterRecord, NightRecord
 from triage.report.printable import PrintedStream
 
 EVIL = "50%\r\n::error::x\n##[error]y\n::set-output name=a::b,c:d\x1b[31m\u202e<<end"
 
 
 @pytest.fixture
-def night() -> NightRecord:
-    return record_of(night_of({"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "FP", "f": "PP"}, old=0, new=1))
+def night() -> Night:
+    return night_of({"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "FP", "f": "PP"}, old=0, new=1)
 
 
 def parsed(line: str) -> tuple[str, dict[str, str], str]:
@@ -43,7 +42,7 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
     )
 
 
-def test_each_new_failure_is_an_error_at_its_recipe(night: NightRecord, tmp_path: Path) -> None:
+def test_each_new_failure_is_an_error_at_its_recipe(night: Night, tmp_path: Path) -> None:
     cases = [replace(case, source=str(tmp_path / "recipes" / f"{case.case}.yaml")) for case in night.cases]
     lines = [parsed(line) for line in annotation_lines(replace(night, cases=cases), tmp_path)]
     assert [(name, properties["file"], properties["title"]) for name, properties, _ in lines] == [
@@ -53,16 +52,16 @@ def test_each_new_failure_is_an_error_at_its_recipe(night: NightRecord, tmp_path
     assert lines[0][2].splitlines()[1] == "a, b"
 
 
-def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(night: NightRecord, tmp_path: Path) -> None:
+def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(night: Night, tmp_path: Path) -> None:
     name = night.cases[0].case
-    many = [ClusterRecord(signature=f"s{number}", cases=[name, f"case-{number}"]) for number in range(40)]
+    many = [FailureCluster(signature=f"s{number}", cases=[name, f"case-{number}"]) for number in range(40)]
     lines = annotation_lines(replace(night, clusters=many), tmp_path)
     assert len(lines) == 10
     assert parsed(lines[-1])[2].startswith("31 more new failures in 62 cases")
     assert len(annotation_lines(replace(night, clusters=many[:10]), tmp_path)) == 10
 
 
-def test_a_partial_night_is_a_warning(night: NightRecord, tmp_path: Path) -> None:
+def test_a_partial_night_is_a_warning(night: Night, tmp_path: Path) -> None:
     *_, last = annotation_lines(replace(night, stopped="interrupted", not_compared=["x"]), tmp_path)
     assert parsed(last)[0] == "warning"
 
@@ -89,7 +88,7 @@ def assigned(path: Path) -> dict[str, str]:
     return values
 
 
-def test_summary_and_outputs_are_appended(night: NightRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summary_and_outputs_are_appended(night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = StringIO()
     monkeypatch.setattr(sys, "stderr", PrintedStream(stream))
     environment = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
@@ -107,7 +106,7 @@ def test_summary_and_outputs_are_appended(night: NightRecord, tmp_path: Path, mo
     assert values["json"] == "out/nightly.json"
 
 
-def test_a_summary_fits_into_what_github_shows(night: NightRecord, tmp_path: Path) -> None:
+def test_a_summary_fits_into_what_github_shows(night: Night, tmp_path: Path) -> None:
     [fixed] = night.of("fixed")
     many = [replace(fixed, case=f"{number}-{'ä' * 500}") for number in range(20)]
     path = tmp_path / "summary"
@@ -117,5 +116,5 @@ def test_a_summary_fits_into_what_github_shows(night: NightRecord, tmp_path: Pat
         assert SUMMARY_BYTES - 5000 < path.stat().st_size <= SUMMARY_BYTES
 
 
-def test_without_github_only_the_annotations_are_printed(night: NightRecord) -> None:
+def test_without_github_only_the_annotations_are_printed(night: Night) -> None:
     show_on_github(NightReport(night), {})

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triage.cli.context import failure_names
-from triage.investigate.budget import Budget
-from triage.investigate.steps import STEPS, InvestigationSetting
-from triage.investigate.workflow import Investigation
 from triage.model.case import Case
-from triage.nightly.night import NightRun
+from triage.nightly.budget import Budget
+from triage.nightly.investigation import Investigation
+from triage.nightly.run import NightRun
+from triage.nightly.steps import STEPS, InvestigationSetting
+from triage.report.attribution import AttributionReport
+from triage.report.reproducer import write_reproducer
 
 
 def investigation(
@@ -39,5 +41,15 @@ def investigation(
         return [str(path), *(["--case", case.name] if case.name != case.recipe else [])]
 
     again = shlex.join(["triage", *sys.argv[1:]])
-    setting = InvestigationSetting(run, out, words, again, repo, project, frozenset(failure_names()))
+    setting = InvestigationSetting(
+        run,
+        out,
+        words,
+        again,
+        write_reproducer=write_reproducer,
+        write_page=lambda found, folder: AttributionReport(found).write_page(folder),
+        repo=repo,
+        project_file=project,
+        failure_names=frozenset(failure_names()),
+    )
     return Investigation(setting, Budget(seconds), [step for step in STEPS if not only_reduce or step.name == "reduce"])

@@ -14,11 +14,10 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.nights import open_nights
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
-from triage.issues.plan import Action, plan
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.report.issues import IssuesReport, issue_text, result_of
-from triage.report.night_merge import read_night
-from triage.report.night_record import cluster_id
+from triage.nightly.issues import Action, failures_of, plan
+from triage.nightly.result import cluster_id, read_night
+from triage.report.issues import IssuesReport, action_text, title_of
 from triage.report.registry import write_report
 
 app = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")
@@ -53,7 +52,7 @@ def sync(
     - `triage issues sync out --repo iree-org/iree --apply --limit 5` changes it
     """
     try:
-        from triage.issues.github import PUBLIC_API, GitHubIssues
+        from triage.nightly.github import PUBLIC_API, GitHubIssues
     except ModuleNotFoundError as error:
         raise EnvironmentFailure("this command needs PyGithub; install it with `pip install 'iree-triage[github]'`") from error
     if not re.fullmatch(r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII):
@@ -63,11 +62,11 @@ def sync(
         raise BadInput("GITHUB_TOKEN has characters that no token has; set it to the token alone")
     if apply and not token:
         raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
-    source = read_night(report)
-    result = result_of(source.night)
+    night = read_night(report)
+    failures = failures_of(night)
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
     hub = GitHubIssues(repository, label, token or None, api)
-    planned = plan(result, hub.read(lambda issue: issue.is_open or issue.marker.signature in result.failures), limit)
+    planned = plan(night, hub.read(lambda issue: issue.is_open or issue.marker.signature in failures), limit)
     if not apply:
         dry = tuple((action, action.issue.number if action.issue else None) for action in planned.actions)
         write_report(IssuesReport(repository, apply, dry, planned.left, planned.notes), output)
@@ -75,7 +74,7 @@ def sync(
     done: list[tuple[Action, int | None]] = []
     try:
         for action in planned.actions:
-            number = hub.apply(action, issue_text(action, source.night, source.folder))
+            number = hub.apply(action, title_of(action), action_text(action, night))
             done.append((action, number))
     finally:
         _store(f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/", done)

@@ -34,13 +34,11 @@ from triage.execution.runner import ProbeJob
 from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
-from triage.model.outcome import Cause
-from triage.nightly.night import NightRun
+from triage.nightly.result import Night
+from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
 from triage.report.forecast import forecast
 from triage.report.night import NightReport, write_reports
-from triage.report.night_building import record_of, with_logs
-from triage.report.night_record import NightRecord
 from triage.report.registry import write_report
 
 
@@ -113,7 +111,7 @@ def nightly(
     context.obj.trust = trust
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
-    cases, positions = _shard_of(selection.cases, part)
+    cases = shard(selection.cases, part)
     if investigate or reduce:
         _check_out(cases, out)
     bench_seconds = duration_of("--bench-time", bench_time)
@@ -128,8 +126,8 @@ def nightly(
             later = "then those of --bisect, --reduce and --investigate for each new failure"
             write_report(forecast(runner, planned, what=later if bisect or reduce or investigate else None), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, runner.after, fail_on_slower, part, strict, flaky_in_nights())
-        run.positions, run.total = positions, len(selection.cases) if part else 0
+        run = NightRun(runner, cases, new, old, fail_on_slower, part, strict, flaky_in_nights())
+        run.total = len(selection.cases) if part else 0
         reports = NightReports(run, out, output, github)
         with reports.partial():
             run.compare()
@@ -147,15 +145,15 @@ def nightly(
                 run.phase = "investigation" if investigate else "reductions"
                 suite = paths, suite_config
                 steps = investigation(run, out, seconds, suite=suite, repo=repo, project=project, only_reduce=not investigate)
-                steps.open(run.night(), record_of(run.night()), fresh=fresh)
+                steps.open(run.night(), fresh=fresh)
                 reports.add = steps.added_to
                 # The reports are rewritten after each step, so that they are complete whenever the run is killed.
                 for _ in steps.run():
                     reports.write()
                 report = reports.write()
-    store_night(report.night, out, cases)
+    store_night(report.night, out)
     publish(report, output, github=github)
-    return Exit.FOUND if run.night().new_failures else exit_of(report.night)
+    return exit_of(report.night)
 
 
 def publish(report: NightReport, output: str, *, github: bool) -> None:
@@ -167,15 +165,15 @@ def publish(report: NightReport, output: str, *, github: bool) -> None:
         show_on_github(report, os.environ)
 
 
-def exit_of(night: NightRecord) -> Exit:
+def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could not be tested, else OK."""
-    is_slower = bool(night.slower) or any(row.verdict == Pace.SLOWER for row in night.run_times)
+    is_slower = bool(night.slower) or any(row.verdict is Pace.SLOWER for row in night.run_times)
     if any(case.counts for case in night.cases) or (night.fail_on_slower and is_slower):
         return Exit.FOUND
-    if night.strict and night.unexpected():
+    if night.strict and night.unexpected_passes:
         return Exit.FOUND
     results = (result for case in night.cases for result in (case.baseline, case))
-    code = exit_for_results((result.status, Cause(result.cause) if result.cause else None) for result in results)
+    code = exit_for_results((result.status, result.cause) for result in results)
     return Exit.OK if code is Exit.FOUND else code
 
 
@@ -190,14 +188,14 @@ class NightReports:
     out: Path | None
     output: str
     github: bool
-    add: Callable[[NightRecord], NightRecord] = lambda night: night
+    add: Callable[[Night], Night] = lambda night: night
 
     def write(self, stopped: str | None = None) -> NightReport:
         """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
-        night = self.add(record_of(self.run.night(stopped), self.run.runner.internal_error))
-        if self.out is None:
-            return NightReport(night)
-        return write_reports(with_logs(night, self.run.write_logs(self.out)), self.out)
+        if self.out is not None:
+            self.run.write_logs(self.out)
+        night = self.add(self.run.night(stopped))
+        return write_reports(night, self.out) if self.out else NightReport(night)
 
     @contextmanager
     def partial(self) -> Iterator[None]:
@@ -211,7 +209,7 @@ class NightReports:
                 stopped = "interrupted"
             try:
                 report = self.write(stopped)
-                store_night(report.night, self.out, self.run.cases)
+                store_night(report.night, self.out)
                 publish(report, self.output, github=self.github)
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
@@ -223,13 +221,6 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
     if revs and len(revs) > 1:
         raise BadInput(f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run it once for each")
     return revs[0] if revs else default
-
-
-def _shard_of(cases: Sequence[Case], part: str | None) -> tuple[Sequence[Case], dict[str, int]]:
-    """Return the cases of a shard and their positions among all. Raises BadInput for a shard that cannot be used."""
-    chosen = shard(cases, part)
-    names = {case.name for case in chosen} if part else set()
-    return chosen, {case.name: position for position, case in enumerate(cases) if case.name in names}
 
 
 def _check_out(cases: Sequence[Case], out: Path | None) -> None:

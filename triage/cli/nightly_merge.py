@@ -11,8 +11,9 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.nightly import exit_of, publish
 from triage.cli.nights import store_night
 from triage.cli.options import GitHubOption, format_option
+from triage.nightly.result import read_night
+from triage.nightly.shards import ShardResult, copy_files, merge
 from triage.report.night import NightReport, write_reports
-from triage.report.night_merge import merge, move_files, read_night
 
 
 @command
@@ -33,9 +34,11 @@ def nightly_merge(
 
     - `triage nightly merge shards/* --out out --github`
     """
-    shards = [read_night(folder) for folder in folders]
+    shards = [ShardResult(folder if folder.is_dir() else folder.parent, read_night(folder)) for folder in folders]
     night = merge(shards, allow_missing=allow_missing)
-    report = write_reports(move_files(shards, night, out), out) if out else NightReport(night)
+    if out:
+        copy_files(shards, out)
+    report = write_reports(night, out) if out else NightReport(night)
     store_night(report.night, out)
     publish(report, output, github=github)
     return exit_of(report.night)

@@ -15,7 +15,7 @@ _EVERYWHERE = {
     "--after-result": "an interrupted --fresh continues without it",
     "--notify": _NOTIFY,
     "--quarantine": "write an `expect` entry with `issue:` in the recipe",
-    "--costs": "shards are balanced by the times of the last night",
+    "--costs": "each shard has every N-th case",
     "--spare": "nothing replaces it",
     "--import-log": "`triage bisect --interactive --resume` keeps its verdicts",
     "--export-log": "`triage bisect --interactive --resume` keeps its verdicts",

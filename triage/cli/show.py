@@ -13,12 +13,12 @@ from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
 from triage.execution.cache import Evidence
 from triage.model.errors import BadInput
-from triage.nights.failures import investigations
-from triage.nights.history import NightsHistory, load_history
-from triage.nights.record import status_in
+from triage.nightly.failures import known_failures
+from triage.nightly.history import NightsHistory, load_history
+from triage.nightly.result import cluster_id
+from triage.nightly.store import NightStore
 from triage.report.case_facts import log_of, records_of, states_of, stored_log
 from triage.report.case_history import CaseHistoryReport, CaseRunShape, KnownCaseShape
-from triage.report.night_record import cluster_id
 from triage.report.registry import write_report
 from triage.toolchains.home import open_home
 
@@ -40,52 +40,79 @@ def show(
         records = records_of(evidence, name)
     finally:
         evidence.close()
-    row = history.numbers.get(name)
-    if row is None and not records:
+    rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
+    if not rows and not records:
         raise BadInput(f"nothing is known of a case {name!r}; `triage run` or `triage nightly` tests it")
-    runs = [] if row is None else list(_runs(history, row))
-    clusters = {run.cluster for run in runs}
+    runs = [run for row in rows for run in _runs(history, row)]
     failing = next((run.toolchain.name for run in runs if run.signature), "")
-    known = investigations(store, history.nights) if any(clusters) else {}
+    tracks = [history.rows[row][0] for row in rows]
+    known = known_failures(store, history)
+    own = [
+        known[key]
+        for key in dict.fromkeys((track.compiler, run.signature or "") for track in tracks for run in runs)
+        if key in known
+    ]
+    logs = (stored_log(store, history, row) for row in rows)
     shape = KnownCaseShape(
         case=name,
-        suite="" if row is None else history.suite_of(row),
-        facts={} if row is None else dict(history.facts[row]),
+        suite=tracks[0].suite if tracks else "",
+        facts=_facts(store, history, name),
         runs=runs,
-        states=states_of(records, history, row),
-        flaky_changes=history.flaky.get(name, 0),
-        investigations={key: values for key, values in known.items() if key in clusters},
-        log=log_of(records, failing) or (None if row is None else stored_log(store, history, row)),
+        states=states_of(records, history, rows),
+        flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
+        failures=[each.cluster for each in own],
+        tracked={each.cluster.id: each.tracker for each in own if each.tracker},
+        log=log_of(records, failing) or next(filter(None, logs), None),
     )
     write_report(CaseHistoryReport(shape), output)
     return Exit.OK
 
 
+def _facts(store: NightStore, history: NightsHistory, name: str) -> dict[str, object]:
+    """Return what the newest night says about a case itself."""
+    rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
+    if not rows:
+        return {}
+    night = store.night(history.numbers[max(history.runs[row][-1].last for row in rows)])
+    result = next(case for case in night.cases if case.case == name) if night else None
+    if result is None:
+        return {}
+    target = result.target
+    return {
+        "recipe": result.recipe,
+        "suite": result.suite,
+        "compiler": result.compiler,
+        "summary": result.summary,
+        "backend": target.backend if target else None,
+        "chip": target.chip if target else None,
+    }
+
+
 def _name(history: NightsHistory, text: str) -> str:
     """Return the case that a text names. Raises BadInput for a part of several names."""
-    if text in history.numbers:
+    names = list(dict.fromkeys(case for _, case in history.rows))
+    if text in names:
         return text
-    names = [name for name in history.cases if text in name]
-    if len(names) > 1:
-        shown = ", ".join(names[:10])
-        raise BadInput(f"{len(names)} cases have {text!r} in their name; choose from {shown}{', ...' * (len(names) > 10)}")
-    return names[0] if names else text
+    fitting = [name for name in names if text in name]
+    if len(fitting) > 1:
+        shown = ", ".join(fitting[:10])
+        raise BadInput(f"{len(fitting)} cases have {text!r} in their name; choose from {shown}{', ...' * (len(fitting) > 10)}")
+    return fitting[0] if fitting else text
 
 
 def _runs(history: NightsHistory, row: int) -> Iterator[CaseRunShape]:
     for run in reversed(history.runs[row]):
-        status, flaky = status_in(run.code)
         kind = history.kind_of(row, run.last)
         first, last = history.nights[run.first], history.nights[run.last]
-        signature = kind.get("signature")
         yield CaseRunShape(
-            status=status.value,
-            flaky=flaky,
-            first=first.at,
-            last=last.at,
-            nights=int((history.states[row, run.first : run.last + 1] > 0).sum()),
+            status=run.status.value,
+            flaky=run.flaky,
+            first=first.started,
+            last=last.started,
+            nights=run.count,
             toolchain=first.toolchain,
-            headline=kind.get("headline"),
-            signature=signature,
-            cluster=cluster_id(signature) if signature else None,
+            track=history.rows[row][0].name,
+            headline=kind.headline if kind else None,
+            signature=kind.signature if kind else None,
+            cluster=cluster_id(kind.signature) if kind else None,
         )

@@ -57,6 +57,7 @@ class Failure:
         "explanation": None,  # follows from the class
         "remedies": None,
     }
+    __pydantic_config__: ClassVar[dict[str, object]] = {"alias_generator": lambda name: Failure.JSON_KEYS.get(name) or name}
 
     def advice(self, compiler: str | None) -> tuple[str, ...]:
         """Return what usually helps with a compiler family; for every family when the family is not known (None)."""

@@ -1,11 +1,23 @@
-"""Divide the cases of a nightly among machines."""
+"""Divide the cases of a nightly among machines, and join what they found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TypeVar
 
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.revision import Revision
+from triage.nightly.result import FailureCluster, InvestigationSummary, Night
+from triage.toolchains.home import disk_errors
+
+T = TypeVar("T")
+_FOLDERS = ("attribution", "issues", "logs", "reproducers")
 
 
 def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
@@ -13,6 +25,146 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     if text is None:
         return tuple(cases)
     number, _, count = text.partition("/")
-    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise BadInput(f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4")
     return tuple(cases[int(number) - 1 :: int(count)])
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """A night that was read from a folder."""
+
+    folder: Path
+    night: Night
+
+    @property
+    def number(self) -> tuple[int, int] | None:
+        """I and N of shard `I/N`; None for a night of all cases."""
+        first, _, count = (self.night.shard or "").partition("/")
+        return (int(first), int(count)) if first.isdecimal() and count.isdecimal() else None
+
+
+def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Night:
+    """Return one night of all shards, in the order of the recipes.
+
+    allow_missing: a missing shard makes the night partial. Raises BadInput for shards of different toolchains, for cases that
+    are in two of them, and for a missing shard.
+    """
+    for shard in shards[1:]:
+        _check_same(shards[0], shard)
+    shards = sorted(shards, key=lambda shard: shard.number or (0, 0))
+    missing = _missing(shards)
+    if missing and not allow_missing:
+        raise BadInput(f"{missing}; pass its folder, or --allow-missing for a partial report")
+    _check_cases(shards, complete=not missing)
+    nights = [shard.night for shard in shards]
+    stopped = [f"{night.shard or shard.folder}: {night.stopped}" for shard in shards if (night := shard.night).stopped]
+    return replace(
+        nights[0],
+        started=min(night.started for night in nights),
+        seconds=max(night.seconds for night in nights),
+        compiles=sum(night.compiles for night in nights),
+        cached=sum(night.cached for night in nights),
+        shard=None,
+        total=0,
+        cases=_in_order(nights, lambda night: night.cases),
+        clusters=_clusters(nights),
+        investigation=_investigation(nights),
+        compile_times=_in_order(nights, lambda night: night.compile_times),
+        run_times=_in_order(nights, lambda night: night.run_times),
+        stopped="; ".join([*stopped, *([missing] if missing else [])]) or None,
+        not_compared=_in_order(nights, lambda night: night.not_compared),
+        strict=any(night.strict for night in nights),
+        fail_on_slower=any(night.fail_on_slower for night in nights),
+        reports={},
+    )
+
+
+def copy_files(shards: Sequence[ShardResult], out: Path) -> None:
+    """Copy reproducers, logs and pages next to the joined reports. Raises BadInput for a link in a shard."""
+    for shard in shards:
+        if out.resolve() == shard.folder.resolve():
+            raise BadInput(f"--out {out} is the folder of a shard; pass another one")
+        if link := next((path for path in shard.folder.rglob("*") if path.is_symlink()), None):
+            raise BadInput(f"{link} is a link; a shard holds only files that `triage nightly` wrote")
+    with disk_errors(f"write the reports to {out}"):
+        for shard in reversed(shards):  # of files with one name the first shard's stays, as its cluster does
+            for name in _FOLDERS:
+                if (shard.folder / name).is_dir():
+                    shutil.copytree(shard.folder / name, out / name, dirs_exist_ok=True)
+
+
+def _check_same(first: ShardResult, other: ShardResult) -> None:
+    sides = [[(side.name, side.commit) for side in (night.toolchain, night.baseline)] for night in (first.night, other.night)]
+    if sides[0] == sides[1] and first.night.compiler == other.night.compiler:
+        return
+    texts = [
+        f"{shard.folder} compares {_named(shard.night.toolchain)} with {_named(shard.night.baseline)}"
+        for shard in (first, other)
+    ]
+    raise BadInput(f"{texts[0]}, but {texts[1]}; run all shards with the same two revisions, such as nightly:2025-06-04")
+
+
+def _named(revision: Revision) -> str:
+    return f"{revision.name} ({revision.commit[:10]})" if revision.commit else revision.name
+
+
+def _missing(shards: Iterable[ShardResult]) -> str:
+    """Return which shards are missing; empty when none is. Raises BadInput for numbers that do not belong together."""
+    numbers = [shard.number for shard in shards if shard.number]
+    counts = {count for _, count in numbers}
+    if len(counts) > 1:
+        raise BadInput(f"these are shards of {' and '.join(map(str, sorted(counts)))}; merge shards of one nightly")
+    twice = [f"{number}/{count}" for (number, count), times in Counter(numbers).items() if times > 1]
+    if twice:
+        raise BadInput(f"shard {', '.join(twice)} is there twice; pass each folder once")
+    missing = [f"{number}/{count}" for count in counts for number in range(1, count + 1) if (number, count) not in numbers]
+    return f"shard{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing" if missing else ""
+
+
+def _check_cases(shards: Sequence[ShardResult], *, complete: bool) -> None:
+    """Raises BadInput when a case is in two shards, or in none because the machines had other recipes."""
+    owner: dict[str, Path] = {}
+    for shard in shards:
+        for name in (*(case.case for case in shard.night.cases), *shard.night.not_compared):
+            if name in owner:
+                raise BadInput(f"case {name} is in {owner[name]} and in {shard.folder}; pass the same recipes to all shards")
+            owner[name] = shard.folder
+    lost = max((shard.night.total for shard in shards), default=0) - len(owner)
+    if complete and lost > 0:
+        raise BadInput(f"{lost} case{'s are' if lost > 1 else ' is'} in no shard; pass the same recipes to all shards")
+
+
+def _in_order(nights: Sequence[Night], of: Callable[[Night], list[T]]) -> list[T]:
+    """Return the lists of all nights in the order of the recipes: every N-th entry is a shard's."""
+    missing = object()
+    rows = zip_longest(*map(of, nights), fillvalue=missing)
+    return [entry for entry in chain.from_iterable(rows) if entry is not missing]  # type: ignore[misc]
+
+
+def _clusters(nights: Sequence[Night]) -> list[FailureCluster]:
+    """Join clusters with one signature. What was found out comes from the first shard that investigated it."""
+    joined: dict[str, FailureCluster] = {}
+    positions: Mapping[str, int] = {
+        case.case: number for number, case in enumerate(_in_order(nights, lambda night: night.cases))
+    }
+    for cluster in _in_order(nights, lambda night: night.clusters):
+        known = joined.get(cluster.id)
+        if known is None:
+            joined[cluster.id] = cluster
+        else:
+            better = known if known.steps or not cluster.steps else cluster
+            names = sorted([*known.cases, *cluster.cases], key=lambda name: positions.get(name, 0))
+            joined[cluster.id] = replace(better, cases=names)
+    return sorted(joined.values(), key=lambda cluster: (-len(cluster.cases), cluster.signature))
+
+
+def _investigation(nights: Iterable[Night]) -> InvestigationSummary | None:
+    records = [night.investigation for night in nights if night.investigation]
+    if not records:
+        return None
+    return InvestigationSummary(
+        budget_seconds=max((record.budget_seconds for record in records if record.budget_seconds), default=None),
+        seconds=max(record.seconds for record in records),
+        left=[row for record in records for row in record.left],
+    )

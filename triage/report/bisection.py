@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from triage.bisect.history import plain_status
-from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Transition, unexpected
+from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Transition
+from triage.bisect.shape import BisectShape, bisect_shape, hint_of
 from triage.model.revision import Revision
-from triage.report.branches import BranchShape, branch_facts, branch_shape
+from triage.report.branches import branch_facts
 from triage.report.elements import facts_table, failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
 from triage.report.markdown import Markdown, render_markdown
 from triage.report.registry import MarkdownReport
-from triage.report.shapes import FailureShape, Shape, failure_in, failure_shape, optional_failure, reason_in
+from triage.report.shapes import FailureShape, Shape, failure_in, reason_in
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.two_repositories import Combination, TwoRepositories
@@ -26,146 +27,6 @@ _UNTESTABLE_SHOWN = 8
 _SUSPECTS_SHOWN = 10
 _NAMES_SHOWN = 12
 _FILES_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class BisectSuspectShape(Revision):
-    """A revision that may be the culprit."""
-
-    probability: float = 0.0
-
-
-@dataclass(frozen=True)
-class PinShape(Shape):
-    """A submodule that a commit moved, with the commits before and after."""
-
-    path: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class CommitSuspectShape(BisectSuspectShape):
-    """A suspect that is a commit, with what is known about it."""
-
-    pull_request: int | None = None
-    url: str | None = None
-    files: Sequence[str] = ()
-    pin_moved: PinShape | None = None
-    reasons: Sequence[str] = ()
-    branch: str | None = None
-
-
-@dataclass(frozen=True)
-class OtherFailureShape(Shape):
-    """A revision with another failure than the one that the bisect searches for."""
-
-    revision: Revision
-    failure: FailureShape
-
-
-@dataclass(frozen=True)
-class UntestableShape(Shape):
-    """A revision that could not be tested."""
-
-    revision: Revision
-    reason: str
-
-
-@dataclass(frozen=True)
-class TransitionShape(Shape):
-    """Two revisions between which a case broke, its failure changed, or was fixed. `failure`: the one that came or went."""
-
-    before: Revision
-    after: Revision
-    failure: FailureShape
-    confirmed: bool
-    suspects: list[BisectSuspectShape]
-
-
-@dataclass(frozen=True)
-class BisectShape(Shape):
-    """JSON of `triage bisect`."""
-
-    case: str
-    kind: str
-    status: str
-    before: Revision | None
-    after: Revision | None
-    suspects: list[BisectSuspectShape | CommitSuspectShape]
-    confirmed: bool
-    failure: FailureShape | None
-    probes: int
-    rounds: int
-    cached: int
-    other_failures: list[OtherFailureShape]
-    untestable: list[UntestableShape]
-    reason: str | None
-    evidence: str | None
-    hint: str | None
-    broke: TransitionShape | None
-    changed: TransitionShape | None
-    fixed: TransitionShape | None
-    command: str | None
-    halving_probes: int = field(default=0, kw_only=True)
-    obtained: Mapping[str, int] = field(default_factory=dict, kw_only=True)
-    seconds: float = field(default=0.0, kw_only=True)
-    branches: Sequence[BranchShape] = field(default=(), kw_only=True)
-    undone: bool = field(default=False, kw_only=True)
-
-
-def bisect_shape(bisection: Bisection) -> BisectShape:
-    """Convert a bisect's answer."""
-    return BisectShape(
-        case=bisection.case.name,
-        kind=bisection.kind.value,
-        status=bisection.answer.value,
-        before=bisection.before,
-        after=bisection.after,
-        suspects=[_suspect(bisection, revision, probability) for revision, probability in bisection.suspects],
-        confirmed=bisection.confirmed,
-        failure=optional_failure(bisection.failure),
-        probes=bisection.probes,
-        rounds=bisection.rounds,
-        cached=bisection.cached,
-        halving_probes=bisection.halvings,
-        obtained=bisection.obtained,
-        seconds=round(bisection.seconds, 1),
-        branches=list(map(branch_shape, bisection.branches)),
-        undone=bisection.undone,
-        other_failures=[OtherFailureShape(revision, failure_shape(failure)) for revision, failure in bisection.other_failures],
-        untestable=[UntestableShape(revision, reason) for revision, reason in bisection.untestable],
-        reason=bisection.reason,
-        evidence=bisection.evidence,
-        hint=_hint(bisection),
-        broke=_transition(bisection.path.broke),
-        changed=_transition(bisection.path.changed),
-        fixed=_transition(bisection.path.fixed),
-        command=bisection.command,
-    )
-
-
-def _transition(step: Transition | None) -> TransitionShape | None:
-    if step is None:
-        return None
-    suspects = [
-        BisectSuspectShape(revision.name, revision.commit, revision.date, revision.subject, probability)
-        for revision, probability in step.suspects
-    ]
-    return TransitionShape(step.before, step.after, failure_shape(step.failure), step.confirmed, suspects)
-
-
-def _suspect(bisection: Bisection, revision: Revision, probability: float) -> BisectSuspectShape:
-    names = revision.name, revision.commit, revision.date, revision.subject
-    note = bisection.notes.get(revision.commit or "")
-    if note is None:
-        return BisectSuspectShape(*names, probability)
-    pin = PinShape(*note.pinned) if note.pinned else None
-    return CommitSuspectShape(*names, probability, note.pull_request, note.url, note.files, pin, note.reasons, note.branch)
-
-
-def _hint(bisection: Bisection) -> str | None:
-    return unexpected(bisection.case, bisection.failure) if bisection.failure else None
 
 
 def _end_names(bisection: Bisection) -> tuple[str, str]:
@@ -203,7 +64,7 @@ class BisectReport(MarkdownReport):
             certainty=_certainty(bisection).capitalize(),
             cost=_cost(bisection),
             numbers=numbers_text(bisection.failure) if bisection.failure else "",
-            hint=_hint(bisection),
+            hint=hint_of(bisection),
             branches=[text.split("\n") for _, text in branch_facts(bisection.branches)],
             others=list(_other_failures(bisection)),
             shown=_UNTESTABLE_SHOWN,
@@ -331,7 +192,7 @@ def _commit_text(note: CommitNote, probability: float) -> Text:
 
 def _next_steps(bisection: Bisection) -> Iterable[str]:
     """Return what to do when the answer is not one revision, or is about a failure that the recipe does not expect."""
-    if hint := _hint(bisection):
+    if hint := hint_of(bisection):
         yield hint
     if bisection.command:
         yield f"Run: {bisection.command}"

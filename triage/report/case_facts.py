@@ -9,21 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
-from pydantic import TypeAdapter
 
 from triage.bisect.history import plain_status
 from triage.classify import packaged_rules
 from triage.execution.cache import Evidence, Record
 from triage.execution.judge import judge
 from triage.model.outcome import FAILING, Failed, Failure, Outcome, Status
-from triage.nights.record import status_in
-from triage.nights.store import NightStore
+from triage.nightly.store import NightStore
 from triage.reduce.reproducer import without_paths
 from triage.report.shapes import FailureShape, Shape, failure_in
-from triage.report.stored_nights import log_name
 
 if TYPE_CHECKING:  # numpy is slow to import
-    from triage.nights.history import NightsHistory
+    from triage.nightly.history import NightsHistory
 
 _NO_NAMES: Mapping[Path, str] = {}
 _HEAD, _TAIL = 120, 280  # lines of a log that are shown
@@ -51,23 +48,23 @@ class LogExcerpt(Shape):
     left_out: int
 
 
-def states_of(records: Sequence[Record], history: NightsHistory | None = None, row: int | None = None) -> list[ToolchainState]:
-    """Return the state on each toolchain that a case ran on, the newest release first.
+def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[int]) -> list[ToolchainState]:
+    """Return the state on each toolchain that a case ran on, the newest release first. rows: of the case in the history.
 
     records: of compiles. A night also runs the program and compares its results, so its state comes before that of a compile.
     """
-    ordered = sorted(records, key=lambda record: (version_key(record.toolchain), record.at), reverse=True)
+    ordered = sorted(records, key=lambda record: record.at)
     judged = ((record, _judged(record)) for record in ordered)
     states = {
         record.toolchain: ToolchainState(record.toolchain, plain_status(outcome), failure_in(outcome))
         for record, outcome in judged
     }
-    if history is not None and row is not None:
+    for row in rows:
         newest = {night.toolchain.name: number for number, night in enumerate(history.nights) if history.states[row, number]}
         for name, number in newest.items():
-            if status_in(int(history.states[row, number]))[0] in FAILING and (name not in states or not states[name].failure):
-                failure = TypeAdapter(FailureShape).validate_python(history.kind_of(row, number))
-                states[name] = ToolchainState(name, Status.FAILED, failure)
+            run = next(run for run in history.runs[row] if run.first <= number <= run.last)
+            if run.status in FAILING and (name not in states or not states[name].failure):
+                states[name] = ToolchainState(name, Status.FAILED, history.kind_of(row, number))
     return sorted(states.values(), key=lambda state: version_key(state.toolchain), reverse=True)
 
 
@@ -96,12 +93,13 @@ def stored_log(store: NightStore, history: NightsHistory, row: int) -> LogExcerp
     """Return the output of a case that was stored with the last or the first night of its last failure; None without one."""
     run = next((run for run in reversed(history.runs[row]) if run.failed), None)
     for number in dict.fromkeys((run.last, run.first)) if run else ():
-        night = history.nights[number]
-        content = store.file(log_name(history.cases[row]), night.number)
-        if content is not None:
-            text = without_paths(_NO_NAMES, "input")(content.decode("utf-8", "replace"))
-            headline = str(history.kind_of(row, number).get("headline"))
-            root = next((at for at, line in enumerate(text.splitlines(), 1) if headline in line), None)
+        night, name = history.nights[number], history.rows[row][1]
+        path = next((case.log for case in night.cases if case.case == name), None)
+        content = store.log(history.numbers[number], path) if path else None
+        kind = history.kind_of(row, number)
+        if content is not None and kind:
+            text = without_paths(_NO_NAMES, "input")(content)
+            root = next((at for at, line in enumerate(text.splitlines(), 1) if kind.headline in line), None)
             return excerpt(text, root, night.toolchain.name, "")
     return None
 

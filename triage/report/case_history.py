@@ -12,6 +12,7 @@ from rich.text import Text
 
 from triage.model.outcome import Status
 from triage.model.revision import Revision
+from triage.nightly.result import FailureCluster
 from triage.report.case_facts import LogExcerpt, ToolchainState
 from triage.report.elements import STATUS_STYLES, facts_table, plural
 from triage.report.registry import Report
@@ -30,6 +31,7 @@ class CaseRunShape(Shape):
     last: str
     nights: int
     toolchain: Revision
+    track: str
     headline: str | None
     signature: str | None
     cluster: str | None
@@ -39,7 +41,7 @@ class CaseRunShape(Shape):
 class KnownCaseShape(Shape):
     """JSON of `triage show`. runs: the newest first; states: its last result on each toolchain that it ran on.
 
-    investigations: What nights found out about its failures, by cluster: culprit, fix, reproducer, remedies, issue.
+    failures: What nights found out about its failures: culprit, fix, reproducer, remedies, draft. tracked: their issues, by id.
     """
 
     case: str
@@ -48,7 +50,8 @@ class KnownCaseShape(Shape):
     runs: list[CaseRunShape]
     states: list[ToolchainState]
     flaky_changes: int = 0
-    investigations: dict[str, Any] = field(default_factory=dict)
+    failures: list[FailureCluster] = field(default_factory=list)
+    tracked: dict[str, str] = field(default_factory=dict)
     log: LogExcerpt | None = None
 
 
@@ -88,9 +91,9 @@ class CaseHistoryReport(Report):
             )
         for signature in dict.fromkeys(run.signature for run in history.runs if run.signature):
             cluster = next(run.cluster for run in history.runs if run.signature == signature)
-            known = history.investigations.get(cluster or "", {})
+            known = next((each for each in history.failures if each.signature == signature), None)
             yield Text(f"\n{signature}", style="bold")
-            yield facts_table([("page", f"failures/{cluster}.html"), *_known_facts(known)])
+            yield facts_table([("page", f"failures/{cluster}.html"), *_known_facts(known, history.tracked.get(cluster or ""))])
         if history.log:
             yield Text(f"\nOutput on {history.log.toolchain}", style="bold")
             yield Text(f"  {history.log.command}", style="dim")
@@ -108,17 +111,17 @@ def _status(status: str) -> Text:
     return Text(status, style=STATUS_STYLES.get(Status(status), ""))
 
 
-def _known_facts(known: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    for name in ("culprit", "fix"):
-        if (span := known.get(name)) and span.get("before") and span.get("after"):
-            yield name, f"between {span['before']['name']} and {span['after']['name']}"
-    for name in ("reproducer", "issue"):
-        if known.get(name):
-            yield name, str(known[name])
-    if known.get("tracker"):
-        yield "tracked as", str(known["tracker"])
-    for remedy in known.get("remedies") or ():
-        yield "remedy", " ".join(remedy["flags"]) or str(remedy["input_change"])
+def _known_facts(known: FailureCluster | None, tracker: str | None) -> Iterable[tuple[str, str]]:
+    if known:
+        for name, span in (("culprit", known.culprit), ("fix", known.fix)):
+            if span and span.before and span.after:
+                yield name, f"between {span.before.name} and {span.after.name}"
+        if known.reproducer:
+            yield "reproducer", known.reproducer
+        for remedy in known.remedies:
+            yield "remedy", remedy.text
+    if tracker:
+        yield "tracked as", tracker
 
 
 def _log_lines(log: LogExcerpt) -> Iterable[RenderableType]:

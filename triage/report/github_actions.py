@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from triage.nightly.compare import CaseChangeKind
+from triage.nightly.result import CaseChangeKind, FailureCluster, Night
 from triage.report.elements import plural
 from triage.report.night import NightReport
 from triage.report.night_markdown import LONGEST, night_markdown
-from triage.report.night_phrases import origin_text, partial_text
-from triage.report.night_record import ClusterRecord, NightRecord
+from triage.report.night_phrases import origin_text, partial_text, path_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
 
@@ -40,7 +39,7 @@ def show_on_github(report: NightReport, environment: Mapping[str, str]) -> None:
                 file.writelines(_assignment(name, value) for name, value in outputs(report.night).items())
 
 
-def outputs(night: NightRecord) -> dict[str, str]:
+def outputs(night: Night) -> dict[str, str]:
     """Return the outputs of the step: numbers of cases, and the paths of the reports that were written."""
     failing = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FAILING)
     counts = {
@@ -53,7 +52,7 @@ def outputs(night: NightRecord) -> dict[str, str]:
     return {**{name: str(count) for name, count in counts.items()}, **paths}
 
 
-def annotation_lines(night: NightRecord, workspace: Path) -> list[str]:
+def annotation_lines(night: Night, workspace: Path) -> list[str]:
     """Return an error for each new failure, and a warning for a partial night and for slower code; at most 10 of each kind."""
     counting = {case.case for case in night.cases if case.counts}
     clusters = [cluster for cluster in night.clusters if counting.intersection(cluster.cases)]
@@ -72,20 +71,20 @@ def command(name: str, message: str, **properties: str) -> str:
     return f"::{name}{f' {words}' if words else ''}::{_escaped(message)}"
 
 
-def _error(night: NightRecord, cluster: ClusterRecord, workspace: Path) -> str:
+def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
     names = ", ".join(cluster.cases[:_NAMES]) + (
         f" and {len(cluster.cases) - _NAMES} more" if len(cluster.cases) > _NAMES else ""
     )
     lines = [cluster.failure.headline if cluster.failure else cluster.signature, names]
     lines += [origin_text(cluster.culprit)] if cluster.culprit else []
-    lines += [f"reproducer: {cluster.reproducer}"] if cluster.reproducer else []
+    lines += [f"reproducer: {path_text(night, cluster.reproducer)}"] if cluster.reproducer else []
     name = cluster.representative or cluster.cases[0]
     source = next((case.source for case in night.cases if case.case == name), "")
-    title = cluster.failure.class_ if cluster.failure else "new failure"
+    title = cluster.failure.failure_class if cluster.failure else "new failure"
     return command("error", "\n".join(lines), file=_relative(Path(source), workspace) if source else "", title=title)
 
 
-def _warnings(night: NightRecord) -> Iterator[str]:
+def _warnings(night: Night) -> Iterator[str]:
     if night.stopped:
         yield command("warning", partial_text(night), title="Partial night")
     if night.slower:

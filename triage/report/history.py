@@ -9,10 +9,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.bisect.history import History, HistoryState, StatusChange, plain_status
+from triage.bisect.shape import BranchShape, branch_shape
 from triage.git_history import Branch
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
-from triage.report.branches import BranchShape, branch_facts, branch_shape
+from triage.report.branches import branch_facts
 from triage.report.document import Document
 from triage.report.elements import facts_table, failure_text, plural
 from triage.report.registry import Report

@@ -12,13 +12,11 @@ from rich.text import Text
 
 from triage.execution.statistics import Pace
 from triage.model.outcome import FAILING, Cause, Status
-from triage.model.revision import Revision
-from triage.nightly.compare import CaseChangeKind
-from triage.report.bisection import BisectShape
+from triage.nightly.result import NIGHT_FILE, CaseChangeKind, CaseResult, CompileTimes, FailureCluster, Night, RunTimes
 from triage.report.elements import failure_text, numbers_text, plural
+from triage.report.night_issue import draft_path, issue_text
 from triage.report.night_phrases import (
     TITLES,
-    case_failure,
     cluster_lines,
     compile_text,
     effort_text,
@@ -32,22 +30,13 @@ from triage.report.night_phrases import (
     stage_rows,
     suite_rows,
 )
-from triage.report.night_record import (
-    CaseRecord,
-    ClusterRecord,
-    NightRecord,
-    ResultRecord,
-    RunTimeShape,
-    SlowerShape,
-)
 from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, rendered
-from triage.report.shapes import ProbeShape, Shape
 from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:  # templates are slow to import, and most commands write none
     from triage.report.markdown import Markdown
 
-FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": "nightly.json"}
+FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _STYLES: Mapping[str | None, str] = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.NOISY: "yellow", None: "yellow"}
 _SECTIONS = {
     CaseChangeKind.REGRESSED: "bold red",
@@ -56,98 +45,21 @@ _SECTIONS = {
     CaseChangeKind.KNOWN: "cyan",
 }
 _SHOWN = 30  # cases of a section on a terminal
-_UNCHANGED = (CaseChangeKind.FAILING, CaseChangeKind.PASSING, CaseChangeKind.UNEXPECTED_PASS)
-
-
-@dataclass(frozen=True)
-class PairShape(ProbeShape):
-    """A case on the new toolchain, with its result on the baseline."""
-
-    baseline: ProbeShape
-    bisections: list[BisectShape]
-
-
-@dataclass(frozen=True)
-class ExampleShape(Shape):
-    """The reduction that stands for a failure; `reason` says why there is none."""
-
-    case: str
-    reproducer: str | None
-    operations: int | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class RegressedShape(PairShape):
-    """A case that regressed."""
-
-    example: ExampleShape | None
-
-
-@dataclass(frozen=True)
-class NotTestedShape(Shape):
-    """A case that could not be compared."""
-
-    case: str
-    reason: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class NightShape(NightRecord):
-    """JSON of `triage nightly`: the record, with what scripts read of it.
-
-    changes: Number of cases by kind of change; stages: how many passed and failed each stage; suites: the same by suite.
-    regressed, fixed, changed, known: Cases with both results in full. unchanged: Failing as before, passing, unexpected passes.
-    not_tested: Untestable cases. partial: The nightly was stopped before it was complete.
-    """
-
-    changes: dict[str, int]
-    stages: dict[str, dict[str, int]]
-    suites: dict[str, dict[str, int]]
-    regressed: list[RegressedShape]
-    fixed: list[PairShape]
-    changed: list[PairShape]
-    known: list[PairShape]
-    unexpected_passes: list[str]
-    unchanged: int
-    untestable: int
-    not_tested: list[NotTestedShape]
-    partial: bool
 
 
 @dataclass(frozen=True, slots=True)
 class NightReport(MarkdownReport, SuiteReport):
     """A nightly's result."""
 
-    night: NightRecord
+    night: Night
 
-    def shape(self) -> NightShape:
-        night = self.night
-        pairs = {change: [_pair_shape(night, case) for case in night.of(change)] for change in _SECTIONS}
-        untestable, clusters = night.of(CaseChangeKind.UNTESTABLE), night.clusters_by_case()
-        return NightShape(
-            **vars(night),
-            changes={change.value: len(night.of(change)) for change in CaseChangeKind},
-            stages=night.stage_counts(),
-            suites=night.suite_counts(),
-            regressed=[
-                RegressedShape(**vars(pair), example=_example_shape(clusters.get(case.case)))
-                for pair, case in zip(pairs[CaseChangeKind.REGRESSED], night.of(CaseChangeKind.REGRESSED), strict=True)
-            ],
-            fixed=pairs[CaseChangeKind.FIXED],
-            changed=pairs[CaseChangeKind.CHANGED],
-            known=pairs[CaseChangeKind.KNOWN],
-            unexpected_passes=night.unexpected(),
-            unchanged=night.unlisted + len(night.of(*_UNCHANGED)),
-            untestable=len(untestable),
-            not_tested=[NotTestedShape(case.case, case.reason or case.baseline.reason) for case in untestable],
-            partial=night.stopped is not None,
-        )
+    def shape(self) -> Night:
+        return self.night
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show regressions with their failure and origin, other changes, then the counts."""
         night, clusters = self.night, self.night.clusters_by_case()
-        cases = plural(len(night.cases) + night.unlisted, "case")
+        cases = plural(len(night.cases), "case")
         yield Text.assemble((night.toolchain.name, "bold"), " against ", (night.baseline.name, "bold"), f": {cases}")
         if night.stopped:
             yield Text(partial_text(night), style="bold yellow")
@@ -157,10 +69,10 @@ class NightReport(MarkdownReport, SuiteReport):
             if shown := night.of(change):
                 yield Text(f"\n{TITLES[change]} ({len(shown)})", style=style)
                 for case in shown:
-                    yield from _case_lines(case, clusters.get(case.case))
+                    yield from _case_lines(night, case, clusters.get(case.case))
         yield from _short_section(TITLES[CaseChangeKind.FAILING], night.of(CaseChangeKind.FAILING), "red")
         yield from _short_section(TITLES[CaseChangeKind.FLAKY], night.of(CaseChangeKind.FLAKY), "yellow")
-        if passes := night.unexpected():
+        if passes := night.unexpected_passes:
             yield Text(
                 f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
             )
@@ -196,33 +108,38 @@ class NightReport(MarkdownReport, SuiteReport):
         return {"partial": self.night.stopped} if self.night.stopped else {}
 
 
-def write_reports(night: NightRecord, folder: Path) -> NightReport:
-    """Write `nightly.md`, `nightly.xml` and `nightly.json` below `folder`, each atomically, and return the report."""
-    report = NightReport(replace(night, reports={name: str(folder / file) for name, file in FILES.items()}))
+def write_reports(night: Night, folder: Path) -> NightReport:
+    """Write the reports and the drafts of issues below `folder`, each file atomically, and return the report."""
+    clusters = [replace(each, issue=draft_path(each) if each.steps else None) for each in night.clusters]
+    paths = {name: str(folder / file) for name, file in FILES.items()}
+    report = NightReport(replace(night, reports=paths, clusters=clusters))
     with disk_errors(f"write the reports to {folder}"):
+        for cluster in clusters:
+            if cluster.issue:
+                write_whole(folder / cluster.issue, issue_text(cluster, report.night))
         for name, file in FILES.items():
             write_whole(folder / file, rendered(report, name))
     return report
 
 
-def _case_lines(case: CaseRecord, cluster: ClusterRecord | None) -> Iterable[RenderableType]:
-    failure = case_failure(case)
+def _case_lines(night: Night, case: CaseResult, cluster: FailureCluster | None) -> Iterable[RenderableType]:
+    failure = case.either_failure
     yield Text.assemble("  ", (case.case, "bold"), f"  {failure_text(failure)}" if failure else "")
     if failure and failure.details:
         yield Text(f"      {numbers_text(failure)}", style="dim")
     yield from (Text(f"      {origin_text(bisection)}") for bisection in case.bisections)
-    if cluster and (example := example_text(cluster, case.case)):
+    if cluster and (example := example_text(cluster, case.case, night)):
         yield Text(f"      {example}")
     if cluster and cluster.representative == case.case:
-        yield from (Text(f"      {line}") for line in cluster_lines(cluster))
+        yield from (Text(f"      {line}") for line in cluster_lines(cluster, night))
 
 
-def _short_section(title: str, cases: Sequence[CaseRecord], style: str) -> Iterable[RenderableType]:
+def _short_section(title: str, cases: Sequence[CaseResult], style: str) -> Iterable[RenderableType]:
     """Show a line for each case, and a number for those beyond a limit."""
     if cases:
         yield Text(f"\n{title} ({len(cases)})", style=style)
     for case in cases[:_SHOWN]:
-        failure = case_failure(case)
+        failure = case.either_failure
         yield Text(f"  {case.case}{'  ' + failure_text(failure) if failure else ''}")
     yield from _more(cases)
 
@@ -232,7 +149,7 @@ def _more(rows: Sequence[object]) -> Iterable[RenderableType]:
         yield Text(f"  and {len(rows) - _SHOWN} more; nightly.json has them", style="dim")
 
 
-def _left_lines(night: NightRecord) -> Iterable[RenderableType]:
+def _left_lines(night: Night) -> Iterable[RenderableType]:
     """Show the steps that an investigation left over, each with the command that does it."""
     left = night.investigation.left if night.investigation else []
     if left:
@@ -242,7 +159,7 @@ def _left_lines(night: NightRecord) -> Iterable[RenderableType]:
     yield from _more(left)
 
 
-def _rate_lines(night: NightRecord) -> Iterable[RenderableType]:
+def _rate_lines(night: Night) -> Iterable[RenderableType]:
     """Show the pass rate by stage, and by suite where there are several."""
     stages = [f"{name} {rate} ({passed} of {passed + failed})" for name, passed, failed, rate in stage_rows(night)]
     if stages:
@@ -253,7 +170,7 @@ def _rate_lines(night: NightRecord) -> Iterable[RenderableType]:
         yield Text(f"  {name}: {rate} ({passed} of {passed + failed}{more})")
 
 
-def _times_lines(night: NightRecord) -> Iterable[RenderableType]:
+def _times_lines(night: Night) -> Iterable[RenderableType]:
     for word, rows in (("slower", night.slower), ("maybe slower", night.maybe_slower)):
         for row in rows:
             yield Text(f"  {word}: {row.case}: {compile_text(row)} of CPU time", style="yellow")
@@ -265,12 +182,12 @@ def _times_lines(night: NightRecord) -> Iterable[RenderableType]:
             yield from _origin_lines(run)
 
 
-def _origin_lines(row: SlowerShape | RunTimeShape) -> Iterable[RenderableType]:
+def _origin_lines(row: CompileTimes | RunTimes) -> Iterable[RenderableType]:
     if row.bisection:
         yield Text(f"      {origin_text(row.bisection)}")
 
 
-def _run_case(row: RunTimeShape, *, is_failure: bool) -> SuiteCase:
+def _run_case(row: RunTimes, *, is_failure: bool) -> SuiteCase:
     """Report a run time as a test case, which fails when it is slower and that counts as a failure."""
     name, group, text = f"run time of {run_name(row)}", row.case.partition("[")[0], _with_origin(row, run_text(row))
     if row.reason is not None:
@@ -279,57 +196,23 @@ def _run_case(row: RunTimeShape, *, is_failure: bool) -> SuiteCase:
     return SuiteCase(name, group, row.new.median or 0.0, failed=failed, output=text)
 
 
-def _compile_case(row: SlowerShape, *, is_failure: bool) -> SuiteCase:
+def _compile_case(row: CompileTimes, *, is_failure: bool) -> SuiteCase:
     text = _with_origin(row, compile_text(row))
     failed = ("the compile is slower", "slower", text) if is_failure else None
     return SuiteCase(f"compile time of {row.case}", row.case.partition("[")[0], row.cpu_seconds, failed=failed, output=text)
 
 
-def _with_origin(row: SlowerShape | RunTimeShape, text: str) -> str:
+def _with_origin(row: CompileTimes | RunTimes, text: str) -> str:
     return f"{text}\n{origin_text(row.bisection)}" if row.bisection else text
 
 
-def _pair_shape(night: NightRecord, case: CaseRecord) -> PairShape:
-    probe = replace(_probe_shape(case, case, night.toolchain), failure=case.either_failure)
-    return PairShape(**vars(probe), baseline=_probe_shape(case, case.baseline, night.baseline), bisections=case.bisections)
-
-
-def _probe_shape(case: CaseRecord, result: ResultRecord, toolchain: Revision) -> ProbeShape:
-    times = ("compile_seconds", "cpu_seconds", "peak_rss_mb")
-    seconds, cpu_seconds, peak_rss_mb = (result.metrics.get(name, 0.0) for name in times)
-    return ProbeShape(
-        recipe=case.recipe,
-        case=case.case,
-        toolchain=toolchain,
-        status=result.status,
-        failure=result.failure,
-        reason=result.reason,
-        seconds=seconds,
-        cpu_seconds=cpu_seconds,
-        peak_rss_mb=peak_rss_mb,
-        metrics={name: value for name, value in result.metrics.items() if name not in times},
-        warnings=result.warnings,
-        flaky=result.flaky,
-        cached=result.cached,
-    )
-
-
-def _example_shape(cluster: ClusterRecord | None) -> ExampleShape | None:
-    if cluster is None or cluster.representative is None:
-        return None
-    reason = next((step.reason for step in cluster.steps if step.step == "reduce"), None)
-    if cluster.reproducer is None and reason is None:
-        return None
-    return ExampleShape(cluster.representative, cluster.reproducer, cluster.operations, reason)
-
-
-def _suite_case(night: NightRecord, case: CaseRecord, cluster: ClusterRecord | None) -> SuiteCase:
+def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) -> SuiteCase:
     """Report regressions and different failures as failures, and other failures and untestable cases as skipped."""
     name, group, seconds = case.case, case.recipe, case.metrics.get("compile_seconds", 0.0)
-    failure = case_failure(case)
+    failure = case.either_failure
     if case.counts and failure:
-        example = example_text(cluster, name) if cluster else None
-        known = [*([example] if example else []), *(cluster_lines(cluster) if cluster else ())]
+        example = example_text(cluster, name, night) if cluster else None
+        known = [*([example] if example else []), *(cluster_lines(cluster, night) if cluster else ())]
         lines = [f"signature: {failure.signature}", *map(origin_text, case.bisections), *known]
         return SuiteCase(name, group, seconds, failed=(failure.headline, failure.failure_class, "\n".join(lines)))
     if case.status == Status.XPASS:
@@ -340,6 +223,6 @@ def _suite_case(night: NightRecord, case: CaseRecord, cluster: ClusterRecord | N
         return SuiteCase(name, group, seconds, skipped=reason_text(case, night))
     if case.status in FAILING and failure:
         words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
-        word = words.get(CaseChangeKind(case.change), f"fails as with {night.baseline.name}")
+        word = words.get(case.change, f"fails as with {night.baseline.name}")
         return SuiteCase(name, group, seconds, skipped=f"{word}: {failure_text(failure)}")
     return SuiteCase(name, group, seconds)

@@ -1,34 +1,40 @@
-"""The draft of an issue about a cluster: the reproducer's text, where it came from, and what works around it."""
+"""The draft of an issue about a cluster, rendered from what a night knows: where it came from, and what works around it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from triage.model.revision import Revision
-from triage.report.bisection import BisectShape
+from triage.bisect.shape import BisectShape
+from triage.nightly.result import CaseChangeKind, FailureCluster, Night
 from triage.report.elements import headline_text, numbers_text
 from triage.report.markdown import Markdown, bounded, render_markdown
 from triage.report.night_phrases import origin_text
-from triage.report.night_record import ClusterRecord, failure_of
-from triage.report.reproducer import ISSUE
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 _CASES = (1000, 100, 20, 5)
+_LANGUAGES = {".mlir": "mlir", ".py": "python", ".c": "c", ".cpp": "cpp", ".cu": "cuda"}
 
 
-def issue_text(cluster: ClusterRecord, baseline: Revision, toolchain: Revision, *, fails_before: bool = False) -> str:
-    """Return the draft, within the size that GitHub accepts. fails_before: it fails on the baseline in another way."""
-    program = Path(cluster.reproducer) / ISSUE if cluster.reproducer else None
-    failure = failure_of(cluster.failure) if cluster.failure else None
+def draft_path(cluster: FailureCluster) -> str:
+    """Return the path of a draft, relative to the reports."""
+    return f"issues/{cluster.id}.md"
+
+
+def issue_text(cluster: FailureCluster, night: Night) -> Markdown:
+    """Return the draft, within the size that GitHub accepts. It follows no path of the night."""
+    failure, draft = cluster.failure, cluster.draft
+    members = [case for case in night.cases if case.case in cluster.cases]
 
     def render(shown: int) -> Markdown:
         return render_markdown(
             "night_issue.md.j2",
             cluster=cluster,
-            baseline=baseline,
-            toolchain=toolchain,
-            fails_before=fails_before,
-            reproducer=Markdown(program.read_text("utf-8").strip()) if program and program.is_file() else None,
+            baseline=night.baseline,
+            toolchain=night.toolchain,
+            fails_before=bool(members) and all(case.change is CaseChangeKind.CHANGED for case in members),
+            draft=draft,
+            language=_LANGUAGES.get(Path(draft.file).suffix, "") if draft else "",
+            explanation=failure.explanation if failure else "",
             headline=headline_text(failure, 400) if failure else cluster.signature,
             numbers=numbers_text(failure) if failure else "",
             origin=origin_text,
@@ -36,7 +42,7 @@ def issue_text(cluster: ClusterRecord, baseline: Revision, toolchain: Revision, 
             shown=shown,
         )
 
-    return bounded(render, _CASES, LONGEST)
+    return Markdown(bounded(render, _CASES, LONGEST))
 
 
 def _links(bisection: BisectShape) -> list[str]:

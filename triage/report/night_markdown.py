@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triage.execution.statistics import CONFIDENCE
-from triage.nightly.compare import CaseChangeKind
+from triage.nightly.result import CaseChangeKind, FailureCluster, Night
 from triage.report.benchmark import time_text
 from triage.report.elements import headline_text, numbers_text, plural
 from triage.report.markdown import Markdown, bounded, link, plain, render_markdown
 from triage.report.night_phrases import (
     TITLES,
-    case_failure,
     effort_text,
     example_text,
     interval_text,
@@ -20,6 +19,7 @@ from triage.report.night_phrases import (
     old_new,
     origin_text,
     partial_text,
+    path_text,
     reason_text,
     releases_text,
     remedy_text,
@@ -30,7 +30,6 @@ from triage.report.night_phrases import (
     stage_rows,
     suite_rows,
 )
-from triage.report.night_record import ClusterRecord, NightRecord
 
 LONGEST = 1_000_000  # bytes; GitHub accepts summaries of 1 MiB
 _ROWS = (1_000_000, 3000, 1000, 300, 100, 30, 10)
@@ -38,7 +37,7 @@ _NAMES = 20  # of the cases of a cluster
 _COLLAPSED = (TITLES[CaseChangeKind.KNOWN], TITLES[CaseChangeKind.FAILING])
 
 
-def night_markdown(night: NightRecord, longest: int = LONGEST) -> Markdown:
+def night_markdown(night: Night, longest: int = LONGEST) -> Markdown:
     """Return the report. Where it would be longer than `longest` bytes, tables end early and say what they leave out."""
     clusters = night.clusters_by_case()
     counts = [(change.value, len(night.of(change))) for change in CaseChangeKind]
@@ -59,7 +58,7 @@ def night_markdown(night: NightRecord, longest: int = LONGEST) -> Markdown:
             "nightly.md.j2",
             night=night,
             clusters=clusters,
-            total=len(night.cases) + night.unlisted,
+            total=len(night.cases),
             counts=[(name, count) for name, count in counts if count or name == CaseChangeKind.REGRESSED],
             regressed=night.of(CaseChangeKind.REGRESSED),
             sections=sections,
@@ -80,13 +79,13 @@ def night_markdown(night: NightRecord, longest: int = LONGEST) -> Markdown:
             old_new=old_new,
             partial=partial_text(night),
             plural=plural,
-            failure=case_failure,
+            failure=lambda case: case.either_failure,
             headline=headline_text,
             numbers=numbers_text,
             releases=releases_text,
             origin=origin_text,
             reason=reason_text,
-            example_link=_example_link,
+            example_link=lambda cluster, name: _example_link(cluster, name, night),
             names=_names,
             culprit=_culprit,
             remedy=remedy_text,
@@ -98,12 +97,12 @@ def night_markdown(night: NightRecord, longest: int = LONGEST) -> Markdown:
     return Markdown(bounded(render, _ROWS, longest))
 
 
-def _names(cluster: ClusterRecord) -> str:
+def _names(cluster: FailureCluster) -> str:
     more = len(cluster.cases) - _NAMES
     return ", ".join(cluster.cases[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _culprit(cluster: ClusterRecord) -> str:
+def _culprit(cluster: FailureCluster) -> str:
     bisection = cluster.culprit
     if bisection is None or bisection.before is None or bisection.after is None:
         return ""
@@ -114,13 +113,13 @@ def _beside(path: str | None) -> Markdown:
     """Return a link to a file or folder that is beside the report."""
     if path is None:
         return Markdown("")
-    target = f"{Path(path).parent.name}/{Path(path).name}"
-    return link(target, target if Path(path).suffix else f"{target}/README.md")
+    return link(path, path if Path(path).suffix else f"{path}/README.md")
 
 
-def _example_link(cluster: ClusterRecord, name: str) -> Markdown | None:
+def _example_link(cluster: FailureCluster, name: str, night: Night) -> Markdown | None:
     """Return the example as Markdown; the link is relative to the report, which is beside the reproducers' folder."""
-    text = example_text(cluster, name)
+    text = example_text(cluster, name, night)
     if text is None or cluster.reproducer is None:
         return plain(text) if text else None
-    return Markdown(f"{plain(text.removesuffix(cluster.reproducer))}{_beside(cluster.reproducer)}")
+    path = path_text(night, cluster.reproducer)
+    return Markdown(f"{plain(text.removesuffix(path))}{_beside(cluster.reproducer)}")

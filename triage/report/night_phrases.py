@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from triage.bisect.result import Answer, BisectKind
-from triage.model.outcome import Failure, Status
-from triage.nightly.compare import CaseChangeKind
+from triage.bisect.shape import BisectShape
+from triage.model.outcome import Status
+from triage.nightly.result import CaseChangeKind, CaseResult, CompileTimes, FailureCluster, Night, ProgramTimes, RunTimes
 from triage.report.benchmark import size_text, time_text
-from triage.report.bisection import BisectShape
 from triage.report.elements import plural, revision_text
-from triage.report.night_record import (
-    CaseRecord,
-    ClusterRecord,
-    NightRecord,
-    ProgramShape,
-    RunTimeShape,
-    SlowerShape,
-    failure_of,
-)
 
 #: Titles of the sections with changed cases, in their order.
 TITLES = {
@@ -31,20 +23,20 @@ TITLES = {
 }
 
 
-def partial_text(night: NightRecord) -> str:
+def partial_text(night: Night) -> str:
     """Return why a nightly is partial and how many cases it did not compare; empty when it is complete."""
     if night.stopped is None:
         return ""
-    total = len(night.cases) + night.unlisted + len(night.not_compared)
+    total = len(night.cases) + len(night.not_compared)
     return f"{night.stopped[:1].upper()}{night.stopped[1:]}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
 
 
-def effort_text(night: NightRecord) -> str:
+def effort_text(night: Night) -> str:
     """Return what a nightly took: compiles, cache hits, seconds."""
     return f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}, {night.seconds:.1f} s"
 
 
-def investigated_text(night: NightRecord) -> str:
+def investigated_text(night: Night) -> str:
     """Return how long the investigation took, and its budget; empty without one."""
     investigation = night.investigation
     if investigation is None:
@@ -53,14 +45,14 @@ def investigated_text(night: NightRecord) -> str:
     return f"The investigation took {investigation.seconds:.0f} s{of}."
 
 
-def stage_rows(night: NightRecord) -> list[tuple[str, int, int, str]]:
+def stage_rows(night: Night) -> list[tuple[str, int, int, str]]:
     """Return stage, passed, failed and rate."""
-    return [(name, row["passed"], row["failed"], _rate(row)) for name, row in night.stage_counts().items()]
+    return [(name, row["passed"], row["failed"], _rate(row)) for name, row in night.stages.items()]
 
 
-def suite_rows(night: NightRecord) -> list[tuple[str, int, int, int, str]]:
+def suite_rows(night: Night) -> list[tuple[str, int, int, int, str]]:
     """Return suite, passed, failed, untestable and rate."""
-    rows = night.suite_counts().items()
+    rows = night.suites.items()
     return [(name, row["passed"], row["failed"], row["untestable"], _rate(row)) for name, row in rows]
 
 
@@ -69,22 +61,17 @@ def _rate(row: Mapping[str, int]) -> str:
     return f"{row['passed'] / tested:.1%}" if tested else "-"
 
 
-def case_failure(case: CaseRecord) -> Failure | None:
-    """Return the failure of a case on the new toolchain, or else on the baseline."""
-    shape = case.either_failure
-    return failure_of(shape) if shape else None
-
-
-def remedy_text(cluster: ClusterRecord) -> str:
+def remedy_text(cluster: FailureCluster) -> str:
     """Return the cheapest remedy: its flags or its change of the input; empty where none is known."""
-    if not cluster.remedies:
-        return ""
-    remedy = cluster.remedies[0]
-    parts = [*remedy.flags, *(f"without {flag}" for flag in remedy.dropped_flags), remedy.input_change or ""]
-    return " ".join(filter(None, parts))
+    return cluster.remedies[0].text if cluster.remedies else ""
 
 
-def cluster_lines(cluster: ClusterRecord) -> Iterator[str]:
+def path_text(night: Night, path: str) -> str:
+    """Return a path of a night as a user can open it: with the folder of the reports."""
+    return str(Path(night.reports["json"]).parent / path) if "json" in night.reports else path
+
+
+def cluster_lines(cluster: FailureCluster, night: Night) -> Iterator[str]:
     """Yield what an investigation found out beside the origin and the reproducer."""
     if cluster.attribution and cluster.attribution.pass_:
         phase = f" (phase {cluster.attribution.phase})" if cluster.attribution.phase else ""
@@ -92,10 +79,10 @@ def cluster_lines(cluster: ClusterRecord) -> Iterator[str]:
     if remedy := remedy_text(cluster):
         yield f"works around it: {remedy}"
     if cluster.issue:
-        yield f"issue draft: {cluster.issue}"
+        yield f"issue draft: {path_text(night, cluster.issue)}"
 
 
-def reason_text(case: CaseRecord, night: NightRecord) -> str | None:
+def reason_text(case: CaseResult, night: Night) -> str | None:
     """Return on which of the two toolchains a case could not be tested, and why."""
     for result, revision in ((case, night.toolchain), (case.baseline, night.baseline)):
         if result.status == Status.UNTESTABLE or result.reason:
@@ -103,13 +90,13 @@ def reason_text(case: CaseRecord, night: NightRecord) -> str | None:
     return None
 
 
-def example_text(cluster: ClusterRecord, name: str) -> str | None:
+def example_text(cluster: FailureCluster, name: str, night: Night) -> str | None:
     """Return how small the program that stands for a failure became and where it is, or why it was not reduced; None when
     nothing was tried.
     """
     shared = "" if cluster.representative == name else f" (of {cluster.representative}, which has the same failure)"
     if cluster.reproducer is not None:
-        return f"reduced to {cluster.size}{shared}: {cluster.reproducer}"
+        return f"reduced to {cluster.size}{shared}: {path_text(night, cluster.reproducer)}"
     step = next((step for step in cluster.steps if step.step == "reduce" and step.status == "failed"), None)
     return f"not reduced{shared}: {step.reason}" if step else None
 
@@ -126,7 +113,7 @@ def origin_text(bisection: BisectShape) -> str:
     return f"{verb} between {revision_text(before)} and {revision_text(after)}{certainty}"
 
 
-def releases_text(case: CaseRecord, kind: str) -> str:
+def releases_text(case: CaseResult, kind: str) -> str:
     """Return the two revisions between which a change of this kind happened; empty when none was searched for."""
     for bisection in case.bisections:
         if (bisection.kind == kind) is not bisection.undone and bisection.before and bisection.after:
@@ -142,7 +129,7 @@ def span_text(bisection: BisectShape) -> str:
     return f"{bisection.before.name} and {bisection.after.name}{missing}"
 
 
-def slower_since(row: SlowerShape | RunTimeShape) -> str:
+def slower_since(row: CompileTimes | RunTimes) -> str:
     """Return between which revisions a compile or a run became slower; empty when that was not searched for."""
     if row.bisection is None:
         return ""
@@ -159,26 +146,26 @@ def _doubt(bisection: BisectShape) -> str:
     return f" (one of {names})" if bisection.confirmed else f" (one of {names}, not confirmed)"
 
 
-def interval_text(row: SlowerShape | RunTimeShape) -> str:
+def interval_text(row: CompileTimes | RunTimes) -> str:
     """Return a ratio with its interval, or why there is none."""
-    ratio = row.times if isinstance(row, SlowerShape) else row.ratio
+    ratio = row.times if isinstance(row, CompileTimes) else row.ratio
     if ratio is None or row.low is None or row.high is None:
         return "too few samples"
     return f"{ratio:.2f} [{row.low:.2f}, {row.high:.2f}]"
 
 
-def compile_text(row: SlowerShape) -> str:
+def compile_text(row: CompileTimes) -> str:
     """Return the compile times on both toolchains: `2.0 s -> 9.0 s, 4.50 [4.41, 4.62] times`."""
     times = " times" if row.low is not None else f" ({row.compiles})"
     return f"{row.baseline_cpu_seconds:.1f} s -> {row.cpu_seconds:.1f} s, {interval_text(row)}{times}"
 
 
-def run_name(row: RunTimeShape) -> str:
+def run_name(row: RunTimes) -> str:
     """Return the case and its function."""
     return f"{row.case}, {row.function}" if row.function else row.case
 
 
-def run_text(row: RunTimeShape) -> str:
+def run_text(row: RunTimes) -> str:
     """Return both times, the ratio and the verdict on the run time of a function, or why there is none."""
     old, new = row.baseline.median, row.new.median
     if row.reason is not None or old is None or new is None:
@@ -186,20 +173,20 @@ def run_text(row: RunTimeShape) -> str:
     return f"{time_text(old)} -> {time_text(new)}, {interval_text(row)} {run_verdict(row)}"
 
 
-def run_verdict(row: RunTimeShape) -> str:
+def run_verdict(row: RunTimes) -> str:
     """Return the verdict on a run time, or why there is none."""
     if row.reason is not None:
         return f"not measured, {row.reason}"
-    return row.verdict or "no verdict"
+    return row.verdict.value if row.verdict else "no verdict"
 
 
-def old_new(row: RunTimeShape, name: str) -> str:
+def old_new(row: RunTimes, name: str) -> str:
     """Return a number of both programs: once where they are equal, empty where it is not known."""
     old, new = (_number(side, name) for side in (row.baseline, row.new))
     return old if old == new else f"{old} -> {new}"
 
 
-def _number(side: ProgramShape, name: str) -> str:
+def _number(side: ProgramTimes, name: str) -> str:
     value = getattr(side, name)
     form = {"bytes": size_text, "peak_mb": "{:.0f} MiB".format}.get(name, str)
     return "" if value is None else form(value)

@@ -11,7 +11,7 @@ from triage.model.outcome import FAILING, Compiled, Failed, Failure, Probe, Stat
 from triage.report.document import Block, Document, Facts, Heading, Inline, Paragraph, Span, Style, Table
 from triage.report.elements import failure_blocks, failure_text, plural
 from triage.report.registry import DocumentReport, SuiteCase, SuiteReport
-from triage.report.shapes import FailureShape, ProbeShape, Shape, failure_shape, probe_shape
+from triage.report.shapes import ProbeShape, Shape, probe_shape
 
 STYLES: dict[Status, Style] = {
     Status.PASSED: "good",
@@ -189,19 +189,11 @@ def _count(probes: Sequence[Probe]) -> list[str | Span]:
 
 
 @dataclass(frozen=True)
-class LoggedFailureShape(FailureShape):
-    """A failure in a log: the line of its first occurrence, and how often it occurs."""
-
-    line: int | None
-    count: int
-
-
-@dataclass(frozen=True)
 class LogShape(Shape):
     """One log with its failures, the root cause first."""
 
     log: str
-    failures: list[LoggedFailureShape]
+    failures: list[Failure]
 
 
 @dataclass(frozen=True)
@@ -218,7 +210,7 @@ class ClassifyReport(DocumentReport):
     logs: Mapping[str, Sequence[Failure]]
 
     def shape(self) -> ClassifyShape:
-        return ClassifyShape([LogShape(name, list(map(_logged, failures))) for name, failures in self.logs.items()])
+        return ClassifyShape([LogShape(name, list(failures)) for name, failures in self.logs.items()])
 
     def document(self) -> Document:
         """Show each failure with its line and how often it occurs."""
@@ -229,10 +221,6 @@ class ClassifyReport(DocumentReport):
                 times = f", {failure.count} times" if failure.count > 1 else ""
                 blocks += [Facts([("line", f"{failure.line}{times}")]), *failure_blocks(failure)]
         return Document("Failures", blocks)
-
-
-def _logged(failure: Failure) -> LoggedFailureShape:
-    return LoggedFailureShape(**vars(failure_shape(failure)), line=failure.line, count=failure.count)
 
 
 def _short_versions(versions: Sequence[str]) -> list[str]:

@@ -3,51 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from triage.execution.judge import status_of
 from triage.model import json_form
-from triage.model.outcome import Compiled, Detail, Failed, Failure, Outcome, Probe, Untestable
+from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Revision
+from triage.model.shapes import Shape as Shape
+
+if TYPE_CHECKING:  # slow to import
+    from pydantic import TypeAdapter
 
 Json = json_form.Json
 
 
-def _key(field: str) -> str:
-    return field.removesuffix("_")
-
-
-class Shape:
-    """Base of the JSON shapes: dataclasses whose fields are the keys. `class_` becomes `class`."""
-
-    __pydantic_config__: ClassVar[dict[str, object]] = {"alias_generator": _key}
-
-
 def as_json(shape: Any) -> Json:
     """Return a shape, or the result of a `DocumentReport`, as plain JSON values."""
-    from pydantic import TypeAdapter
-
-    values: Json = (
-        json_form.as_json(shape)
-        if not isinstance(shape, Shape)
-        else TypeAdapter(type(shape)).dump_python(shape, mode="json", by_alias=True)
-    )
+    if not isinstance(shape, Shape):
+        return cast(Json, json_form.as_json(shape))
+    kind: Any = type(shape)
+    values: Json = _adapter(kind).dump_python(shape, mode="json", by_alias=True)
     return values
 
 
-@dataclass(frozen=True)
-class FailureShape(Shape):
-    """A failure with its identity and the values its rule captured."""
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
 
-    class_: str
-    family: str
-    signature: str
-    headline: str
-    stage: str
-    phase: str | None
-    pass_: str | None
-    location: str | None
-    details: dict[str, Detail]
+    return TypeAdapter(kind)
+
+
+FailureShape = Failure
 
 
 @dataclass(frozen=True)
@@ -69,24 +56,14 @@ class ProbeShape(Shape):
     cached: bool
 
 
-def failure_shape(failure: Failure) -> FailureShape:
-    """Convert a failure."""
-    return FailureShape(
-        class_=failure.failure_class,
-        family=failure.family,
-        signature=failure.signature,
-        headline=failure.headline,
-        stage=failure.stage.value,
-        phase=failure.phase,
-        pass_=failure.failing_pass,
-        location=failure.location,
-        details=dict(failure.details),
-    )
+def failure_shape(failure: Failure) -> Failure:
+    """Return the failure, which is written as JSON as it is."""
+    return failure
 
 
-def optional_failure(failure: Failure | None) -> FailureShape | None:
-    """Convert a failure where there is one."""
-    return failure_shape(failure) if failure else None
+def optional_failure(failure: Failure | None) -> Failure | None:
+    """Return the failure, which is written as JSON as it is."""
+    return failure
 
 
 def failure_in(outcome: Outcome) -> FailureShape | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
@@ -19,21 +20,22 @@ from markupsafe import Markup
 from triage.execution.cache import Evidence
 from triage.git_history.refs import Links
 from triage.model.errors import BadInput
-from triage.model.outcome import FAILING, PASSING
-from triage.nights.failures import NOTHING_KNOWN, FailureLife, failure_lives, investigations, new_failures
-from triage.nights.history import NightsHistory, load_history
-from triage.nights.steps import MetricStep, find_steps, is_available
-from triage.nights.store import NightStore
+from triage.model.outcome import FAILING, PASSING, Status
+from triage.model.revision import Revision
+from triage.nightly.failures import FailureLife, failure_lives, known_failures
+from triage.nightly.history import NightsHistory, Track, load_history, status_in
+from triage.nightly.result import cluster_id
+from triage.nightly.store import NightStore
+from triage.nightly.trends import MetricStep, find_steps, is_available
 from triage.report.answer import Answer
 from triage.report.case_facts import log_of, records_of, states_of, stored_log, version_key
 from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.markdown import html_templates
-from triage.report.night_record import cluster_id
+from triage.report.night_issue import issue_text
 from triage.report.printable import visible
 from triage.report.shapes import Shape, as_json
-from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp
-from triage.report.stored_nights import input_name
+from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp, track_rows
 from triage.toolchains.home import disk_errors, write_whole
 
 SERVER = "https://github.com"
@@ -71,6 +73,7 @@ class Site:
     sizes: list[int] = field(default_factory=list)
     history: NightsHistory = field(init=False)
     steps: dict[str, list[MetricStep]] = field(init=False)
+    lives: tuple[FailureLife, ...] = field(init=False)
 
     def write(self) -> SiteShape:
         """Write all pages. Raises BadInput when there are no nights, or the folder has other files."""
@@ -81,17 +84,16 @@ class Site:
             _clear(self.out)
             missing = self._assets()
             self.steps = self._steps()
-            lives = failure_lives(self.history)
-            known = investigations(self.store, self.history.nights)
-            self._data(lives)
-            self._pages(lives, known, has_charts=not missing)
+            self.lives = failure_lives(self.history)
+            self._data()
+            self._pages(has_charts=not missing)
         if not is_available():
             missing = [*missing, "ruptures"]
         return SiteShape(
             index=str(self.out / "index.html"),
             nights=len(self.history.nights),
-            cases=len(self.history.cases),
-            failures=len(lives),
+            cases=len(self.history.rows),
+            failures=len(self.lives),
             steps=sum(map(len, self.steps.values())),
             files=len(self.sizes),
             bytes=sum(self.sizes),
@@ -124,95 +126,97 @@ class Site:
             if metric.name in self.history.metrics
         }
 
-    def _data(self, lives: tuple[FailureLife, ...]) -> None:
-        failing = {case for life in lives for case in life.cases}
+    def _data(self) -> None:
+        failing = {row for life in self.lives for row in life.rows}
+        numbers = {signature: number for number, signature in enumerate(self.history.signatures)}
+        pages = {(row, numbers[life.signature]): life.page for life in self.lives for row in life.rows}
         self._file("data/nights.js", data_file("nights", night_rows(self.history)))
-        self._file("data/grid.js", data_file("grid", grid(self.history)))
+        self._file("data/tracks.js", data_file("tracks", track_rows(self.history)))
+        self._file("data/grid.js", data_file("grid", grid(self.history, pages)))
 
         def facts(row: int) -> Mapping[str, Any]:
             return self._case_facts(row) if row in failing else {}
 
-        for name, text in case_files(self.history, self.steps, facts):
+        for name, text in case_files(self.history, self.steps, facts, pages):
             self._file(f"data/{name}.js", text)
 
     def _case_facts(self, row: int) -> dict[str, Any]:
-        records = records_of(self.evidence, self.history.cases[row])
+        records = records_of(self.evidence, self.history.rows[row][1])
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
         log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(self.store, self.history, row)
-        states = [as_json(state) for state in states_of(records, self.history, row)]
+        states = [as_json(state) for state in states_of(records, self.history, [row])]
         return {"states": states, "log": as_json(log) if log else None}
 
-    def _pages(self, lives: tuple[FailureLife, ...], known: Mapping[str, Mapping[str, Any]], *, has_charts: bool) -> None:
+    def _pages(self, *, has_charts: bool) -> None:
         history, environment = self.history, _environment(self.server)
+        known = known_failures(self.store, history)
         common = {
             "title": self.title,
             "history": history,
             "night": lambda number: history.nights[number],
-            "known": lambda signature: known.get(cluster_id(signature), NOTHING_KNOWN),
-            "id": cluster_id,
-            "pages": {cluster_id(life.signature) for life in lives},
+            "known": lambda life: known.get((life.track.compiler, life.signature)),
             "has_charts": has_charts,
             "has_steps": is_available(),
             "last": history.nights[-1],
             "age": self._age,
-            "case_name": lambda row: history.cases[row],
+            "case_name": lambda row: history.names[row],
             "files": case_file_count(history),
+            "range": _range,
         }
 
         def page(name: str, template: str, **values: object) -> None:
             root = "../" * name.count("/")
             self._file(name, environment.get_template(f"site/{template}").render({**common, "root": root, **values}))
 
-        new = new_failures(history)
+        new = {life.page: [row for row in life.open_rows if history.is_new(row)] for life in self.lives if life.state == "open"}
         page(
             "index.html",
             "index.html.j2",
-            suites=[history.nights[number] for number in history.last_nights.values()],
-            new=[(row, history.kind_of(row, run.last)) for row, run in new.items()][:_MOST_ROWS],
-            new_count=len(new),
-            open=[life for life in lives if life.open_cases],
-            fixed=sorted((life for life in lives if life.fixed), key=lambda life: -(life.fixed or 0))[:20],
+            cards=[self._card(track, new) for track in history.tracks],
+            new=[(life, new[life.page]) for life in self.lives if new.get(life.page)][:_MOST_ROWS],
+            open=[life for life in self.lives if life.state != "gone"],
+            gone=sorted((life for life in self.lives if life.state == "gone"), key=lambda life: -(life.gone or 0))[:20],
             flaky=sorted(history.flaky.items(), key=lambda item: -item[1])[:20],
             most=_MOST_ROWS,
-            rate=_rate,
         )
         page("grid.html", "grid.html.j2")
         page("case.html", "case.html.j2", metrics=METRICS)
         page("trends.html", "trends.html.j2", rows=self._trends(), metrics=METRICS)
-        for life in lives:
-            known_here = known.get(cluster_id(life.signature), {})
-            page(f"failures/{cluster_id(life.signature)}.html", "failure.html.j2", life=life, **self._texts(known_here))
+        pages = {cluster_id(life.signature): life.page for life in reversed(self.lives)}
+        for life in self.lives:
+            facts = known.get((life.track.compiler, life.signature))
+            draft = issue_text(facts.cluster, history.nights[facts.night]) if facts and facts.cluster.steps else None
+            page(f"failures/{life.page}.html", "failure.html.j2", life=life, facts=facts, draft=draft, pages=pages)
+
+    def _card(self, track: Track, new: Mapping[str, Sequence[int]]) -> dict[str, object]:
+        """Return the numbers of the last night of a track, and its new and open failures."""
+        history = self.history
+        last = history.last_night(track)
+        rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
+        statuses = Counter(status_in(int(code))[0] for row in rows if (code := history.states[row, last]))
+        passed, failed = (sum(statuses[status] for status in group) for group in (PASSING, FAILING))
+        lives = [life for life in self.lives if life.track == track]
+        return {
+            "track": track,
+            "night": history.nights[last],
+            "rate": f"{100 * passed / (passed + failed):.2f} %" if passed + failed else "-",
+            "passed": passed,
+            "failed": statuses[Status.FAILED],
+            "known": statuses[Status.XFAIL],
+            "untestable": statuses[Status.UNTESTABLE],
+            "new": sum(len(new.get(life.page, ())) for life in lives),
+            "open": sum(len(life.open_rows) for life in lives if life.state == "open"),
+            "not_run": len(rows) - statuses.total(),
+        }
 
     def _trends(self) -> list[tuple[Any, MetricStep]]:
         titled = {metric.name: metric for metric in METRICS}
         rows = [(titled[name], step) for name, steps in self.steps.items() for step in steps]
         return sorted(rows, key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio)))))[: 10 * _MOST_ROWS]
 
-    def _texts(self, known: Mapping[str, Any]) -> dict[str, object]:
-        """Return the stored texts of a failure: the files of its reproducer, its program before, the draft of its issue."""
-        nights = known.get("nights", {})
-
-        def text(path: str | None, field_name: str) -> str | None:
-            content = self.store.file(path, nights[field_name]) if path and field_name in nights else None
-            return None if content is None else visible(content.decode("utf-8", "replace"))
-
-        reproducer, page = known.get("reproducer"), (known.get("attribution") or {}).get("page")
-        programs: dict[str, str] = {}
-        if reproducer and "reproducer" in nights:
-            for path in self.store.files(nights["reproducer"]):
-                if path.startswith(f"{reproducer.rstrip('/')}/") and (content := text(path, "reproducer")) is not None:
-                    programs[Path(path).name] = content
-        before = input_name(str(known.get("representative")))
-        return {
-            "reproducer": dict(sorted(programs.items(), key=lambda item: not item[0].startswith("input."))),
-            "before": text(before, "reproducer"),
-            "draft": text(known.get("issue"), "issue"),
-            "divergence": text(page, "attribution"),
-        }
-
     def _age(self, night: int) -> str:
         """Return how long ago a night was, counted from the last one; empty where one of them has no valid time."""
-        last, then = (timestamp(self.history.nights[number].at) for number in (-1, night))
+        last, then = (timestamp(self.history.nights[number].started) for number in (-1, night))
         days = int((last - then) // 86400)
         return (plural(days, "day") if days else "new") if last and then else ""
 
@@ -242,7 +246,7 @@ def _environment(server: str) -> Environment:
         number=_number,
         by_version=lambda states: sorted(states.items(), key=lambda item: version_key(item[0])),
     )
-    environment.globals.update(plural=plural, revision=_revision, commits=_commits)
+    environment.globals.update(plural=plural, revision=_revision)
     return environment
 
 
@@ -255,31 +259,26 @@ def _issue_link(issue: str, server: str) -> Markup:
     return Markup('<a href="{}">{}</a>').format(address, visible(issue))
 
 
-def _revision(revision: Any) -> str:
-    """Return the name of a revision and the start of its commit. It is a `Revision`, or its JSON."""
+def _revision(revision: Revision | None) -> str:
+    """Return the name of a revision and the start of its commit."""
     if revision is None:
         return "unknown"
-    values: Mapping[str, Any] = revision if isinstance(revision, Mapping) else asdict(revision)
-    commit = values["commit"] or ""
-    is_named = not commit or str(values["name"]).endswith(commit[:10])
-    return str(values["name"]) if is_named else f"{values['name']} ({commit[:10]})"
+    commit = revision.commit or ""
+    is_named = not commit or revision.name.endswith(commit[:10])
+    return revision.name if is_named else f"{revision.name} ({commit[:10]})"
 
 
-def _commits(before: Any, after: Any) -> str:
-    """Return the range of commits between two nights, or of their toolchains where the commits are not known."""
-    old, new = before.toolchain, after.toolchain
+def _range(history: NightsHistory, before: int | None, at: int) -> str:
+    """Return the commits between two nights of a track, or their toolchains where the commits are not known."""
+    new = history.nights[at].toolchain
+    if before is None:
+        return f"{new.name} or before"
+    old = history.nights[before].toolchain
     if old.commit and new.commit:
         same = old.commit == new.commit
         return f"{old.commit[:10]}, the same compiler" if same else f"{old.commit[:10]}..{new.commit[:10]}"
-    return f"{old.name} .. {new.name}"
+    return f"{old.name} .. {new.name}" if old.name != new.name else f"{new.name}, the same compiler"
 
 
 def _number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _rate(counts: Mapping[str, int]) -> str:
-    """Return the share of passing cases among those that were tested."""
-    passed, failed = (sum(counts.get(status, 0) for status in group) for group in (PASSING, FAILING))
-    tested = passed + failed
-    return f"{100 * passed / tested:.2f} %" if tested else "-"

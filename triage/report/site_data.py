@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from triage.nights.history import NightsHistory, StateRun
-from triage.nights.record import status_in
-from triage.nights.steps import MetricStep
-from triage.report.night_record import cluster_id
+from triage.model.outcome import FAILING, PASSING, Failure, Status
+from triage.nightly.history import NightsHistory, StateRun
+from triage.nightly.result import cluster_id
+from triage.nightly.trends import MetricStep
 from triage.report.printable import visible
 
 #: Letters of states in the data, in the words of `Status`; flaky ones are capital letters.
@@ -49,64 +49,90 @@ def data_file(name: str, value: object) -> str:
 
 
 def night_rows(history: NightsHistory) -> list[list[object]]:
-    """Return for each night: number, begin in seconds, toolchain, commit, baseline, suite, counts, whether it is partial."""
+    """Return for each night: number, begin in seconds, toolchain, commit, baseline, whether it is partial."""
     return [
         [
-            night.number,
-            int(timestamp(night.at)),
+            number,
+            int(timestamp(night.started)),
             visible(night.toolchain.name),
             night.toolchain.commit or "",
             visible(night.baseline.name),
-            visible(night.suite),
-            [night.counts.get(status, 0) for status in LETTERS],
             int(night.partial),
         ]
-        for night in history.nights
+        for number, night in zip(history.numbers, history.nights, strict=True)
     ]
 
 
-def grid(history: NightsHistory) -> dict[str, object]:
-    """Return the grid: cases as [name, suite, backend, flaky], their runs as [first, last, letter, signature, ...]."""
-    suites, backends, classes = _Words(), _Words(), _Words()
-    classes.number("")
-    of_signature: dict[str, int] = {}
-    for kind in history.kinds:
-        of_signature[str(kind.get("signature", ""))] = classes.number(str(kind.get("class", "")))
-    cases = [
-        [
-            visible(name),
-            suites.number(history.suite_of(row)),
-            backends.number(str(history.facts[row].get("backend") or "")),
-            int(name in history.flaky),
+def track_rows(history: NightsHistory) -> list[list[object]]:
+    """Return for each track: name, its nights, and the share of passing cases in each; None for a partial night."""
+    rows: list[list[object]] = []
+    statuses = np.array([0, *(_weight(status) for status in Status)], np.int8)[history.states & 0x3F]
+    for track, nights in history.tracks.items():
+        own = np.array([each == track for each, _ in history.rows])
+        passed, failed = ((statuses[own][:, nights] == value).sum(axis=0).tolist() for value in (1, -1))
+        rates = [
+            _short(100 * good / (good + bad)) if good + bad and not history.nights[night].partial else None
+            for night, good, bad in zip(nights, passed, failed, strict=True)
         ]
-        for row, name in enumerate(history.cases)
+        rows.append([visible(track.name), list(nights), rates])
+    return rows
+
+
+def _weight(status: Status) -> int:
+    return 1 if status in PASSING else -1 if status in FAILING else 0
+
+
+def grid(history: NightsHistory, pages: Mapping[tuple[int, int], str]) -> dict[str, object]:
+    """Return the grid: cases as [name, track, backend, flaky], their runs as [first, last, letter, signature, ...].
+
+    pages: of failures by row and signature.
+    """
+    tracks, backends, classes = _Words(), _Words(), _Words()
+    classes.number("")
+    of_signature = {"": 0}
+    for kind in history.kinds:
+        if kind:
+            of_signature[kind.signature] = classes.number(kind.failure_class)
+    cases = [
+        [visible(name), tracks.number(track.name), backends.number(track.target), int(row in history.flaky)]
+        for row, (name, (track, _)) in enumerate(zip(history.names, history.rows, strict=True))
     ]
     return {
-        "suites": suites.words,
+        "suites": tracks.words,
         "backends": backends.words,
         "classes": classes.words,
         "signatures": [[visible(name), of_signature[name], cluster_id(name)] for name in history.signatures],
         "cases": cases,
         "runs": [[value for run in runs for value in _run(run)] for runs in history.runs],
+        "pages": [
+            [row, signature, page]
+            for (row, signature), page in pages.items()
+            if page != cluster_id(history.signatures[signature])
+        ],
     }
 
 
-def case_files(history: NightsHistory, steps: Mapping[str, list[MetricStep]], facts: Facts) -> Iterator[tuple[str, str]]:
+def case_files(
+    history: NightsHistory, steps: Mapping[str, list[MetricStep]], facts: Facts, pages: Mapping[tuple[int, int], str]
+) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of the files with everything about each case. facts: further values of a case."""
     by_case: dict[int, list[list[object]]] = {}
     for metric, of_metric in steps.items():
         for step in of_metric:
             by_case.setdefault(step.row, []).append([metric, step.at, _short(step.old), _short(step.new)])
     files: dict[int, dict[str, Any]] = {}
-    count = max(1, math.ceil(len(history.cases) / _CASES_IN_A_FILE))
-    for row, name in enumerate(history.cases):
+    count = case_file_count(history)
+    for row, name in enumerate(history.names):
         metrics = {metric.name: series for metric in METRICS if (series := _series(history, metric.name, row))}
         files.setdefault(_hash(visible(name)) % count, {})[visible(name)] = {
-            "suite": visible(history.suite_of(row)),
             "runs": [value for run in history.runs[row] for value in _run(run)],
-            "failures": {run.signature: _failure(history.kind_of(row, run.last)) for run in history.runs[row] if run.signature},
-            "facts": {key: visible(str(value)) for key, value in history.facts[row].items() if value and key != "stages"},
-            "flaky": history.flaky.get(name, 0),
+            "failures": {
+                run.signature: _failure(history.kind_of(row, run.last), pages.get((row, run.signature), ""))
+                for run in history.runs[row]
+                if run.signature
+            },
+            "facts": {"track": visible(history.rows[row][0].name), "case": visible(history.rows[row][1])},
+            "flaky": history.flaky.get(row, 0),
             "metrics": metrics,
             "steps": by_case.get(row, []),
             **facts(row),
@@ -117,7 +143,7 @@ def case_files(history: NightsHistory, steps: Mapping[str, list[MetricStep]], fa
 
 def case_file_count(history: NightsHistory) -> int:
     """Return the number of files with cases."""
-    return max(1, math.ceil(len(history.cases) / _CASES_IN_A_FILE))
+    return max(1, math.ceil(len(history.rows) / _CASES_IN_A_FILE))
 
 
 def _series(history: NightsHistory, metric: str, row: int) -> list[object]:
@@ -132,15 +158,22 @@ def _series(history: NightsHistory, metric: str, row: int) -> list[object]:
     return [first, *map(_short, values[first : last + 1].tolist())]
 
 
-def _failure(kind: Mapping[str, Any]) -> dict[str, object]:
-    named = {key: visible(str(kind[key])) for key in ("class", "signature", "headline", "stage", "phase") if kind.get(key)}
-    return {**named, "id": cluster_id(str(kind["signature"]))}
+def _failure(kind: Failure | None, page: str) -> dict[str, object]:
+    if kind is None:
+        return {}
+    values = {
+        "class": kind.failure_class,
+        "signature": kind.signature,
+        "headline": kind.headline,
+        "stage": kind.stage,
+        "phase": kind.phase,
+    }
+    return {**{key: visible(str(value)) for key, value in values.items() if value}, "id": page}
 
 
 def _run(run: StateRun) -> Iterable[object]:
-    status, flaky = status_in(run.code)
-    letter = LETTERS[status]
-    return run.first, run.last, letter.upper() if flaky else letter, run.signature
+    letter = LETTERS[run.status]
+    return run.first, run.last, letter.upper() if run.flaky else letter, run.signature
 
 
 def _short(value: float) -> float | int | None:

@@ -10,9 +10,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from triage.bisect.shape import BranchShape, branch_shape
 from triage.git_history import Branch, place_of
 from triage.model.outcome import Failure
-from triage.report.branches import BranchShape, branch_facts, branch_shape
+from triage.report.branches import branch_facts
 from triage.report.elements import facts_table, failure_text, plural
 from triage.report.registry import Report
 from triage.report.shapes import FailureShape, Shape, optional_failure

@@ -28,8 +28,8 @@ function loadCharts() {
     document.head.append(element("script", "", {src: `${root}assets/uPlot.iife.js`, onload: () => done(window.uPlot), onerror: failed}));
   });
 }
-const readNights = async () => (await load("nights")).map(([number, at, toolchain, commit, baseline, suite, counts, partial]) =>
-  ({number, at, toolchain, commit, baseline, suite, counts, partial, name: `${day(at)}, ${toolchain}${commit ? ` (${commit.slice(0, 10)})` : ""}`}));
+const readNights = async () => (await load("nights")).map(([number, at, toolchain, commit, baseline, partial]) =>
+  ({number, at, toolchain, commit, baseline, partial, name: `${day(at)}, ${toolchain}${commit ? ` (${commit.slice(0, 10)})` : ""}`}));
 const readRuns = flat => Array.from({length: flat.length / 4}, (_, i) => ({first: flat[4 * i], last: flat[4 * i + 1], letter: flat[4 * i + 2], signature: flat[4 * i + 3]}));
 
 function sortable(table) {
@@ -87,11 +87,10 @@ matchMedia("print").addEventListener("change", () => redraws.forEach(draw => dra
 async function overview() {
   const box = $("#rates");
   if (!box) return;
-  const nights = await readNights(), suites = [...new Set(nights.map(night => night.suite))];
-  const rate = ([passed, failed, , xfail, xpass]) => passed + failed + xfail + xpass ? 100 * (passed + xpass) / (passed + failed + xfail + xpass) : null;
-  const lines = suites.map(suite => nights.map(night => night.suite === suite && !night.partial ? rate(night.counts) : null));
+  const [nights, tracks] = await Promise.all([readNights(), load("tracks")]);
+  const lines = tracks.map(([, own, rates]) => { const of = new Map(own.map((night, i) => [night, rates[i]])); return nights.map((_, night) => of.get(night) ?? null); });
   const percent = value => value == null ? "-" : `${Number(value.toFixed(2))} %`;
-  await plot(box, suites.map(label => ({label, value: (_, value) => percent(value), points: {size: 4}})), [nights.map(night => night.at), ...lines],
+  await plot(box, tracks.map(([label]) => ({label, value: (_, value) => percent(value), points: {size: 4}})), [nights.map(night => night.at), ...lines],
     {values: percent, range: (_, low, high) => [Math.max(0, low - Math.max(0.1, (high - low) / 5)), Math.min(100, high + 0.05)]});
 }
 
@@ -99,11 +98,12 @@ async function overview() {
 const ROW = 20, PRINTED = 500;
 async function gridPage() {
   const form = $("#filters"), box = $("#grid"), canvas = $("canvas", box), list = $("ol", box), cell = $("#cell");
-  const [nights, data] = await Promise.all([readNights(), load("grid")]);
+  const [nights, data, tracks] = await Promise.all([readNights(), load("grid"), load("tracks")]);
+  const pages = new Map(data.pages.map(([row, signature, page]) => [`${row} ${signature}`, page]));
   const cases = data.cases.map(([name, suite, backend, flaky], number) => {
     const runs = readRuns(data.runs[number]), last = runs[runs.length - 1];
     const names = runs.filter(run => run.signature).map(run => data.signatures[run.signature]);
-    return {name, suite, backend, flaky, runs, last, flips: runs.length - 1, classes: new Set(names.map(([, of]) => of)),
+    return {number, name, suite, backend, flaky, runs, last, flips: runs.length - 1, classes: new Set(names.map(([, of]) => of)),
       text: [name, ...names.map(([signature]) => signature)].join("\n").toLowerCase()};
   });
   for (const [name, words] of [["suite", data.suites], ["backend", data.backends], ["class", data.classes]]) {
@@ -122,10 +122,8 @@ async function gridPage() {
     const orders = {name: () => 0, changed: one => -one.last.first * (one.flips > 0), flips: one => -one.flips, "": one => failing(one.last.letter) ? -one.last.first - 1 : one.classes.size ? 0 : 1};
     const order = orders[wanted.sort];
     shown.sort((a, b) => order(a) - order(b) || (a.name < b.name ? -1 : 1));
-    const suites = new Set(shown.map(one => one.suite));
-    const ofSuite = new Map();
-    for (const one of shown) for (const run of one.runs) { ofSuite.set(nights[run.first].suite, 1); if (suites.size > 20 && ofSuite.size > 20) break; }
-    all = nights.map((_, number) => number).filter(number => ofSuite.has(nights[number].suite));
+    const ofTracks = new Set(tracks.filter(([name]) => shown.some(one => data.suites[one.suite] === name)).flatMap(([, own]) => own));
+    all = nights.map((_, number) => number).filter(number => ofTracks.has(number));
     const from = all.length ? `, ${day(nights[all[0]].at)} to ${day(nights[all[all.length - 1]].at)}` : "";
     $("#shown").textContent = `${shown.length} of ${cases.length} cases${from}`;
     at = {row: Math.min(at.row, Math.max(0, shown.length - 1)), column: all.length - 1};
@@ -180,7 +178,7 @@ async function gridPage() {
     const link = element("a", one.name, {href: caseAddress(one.name)}), parts = [link, element("br"), `${nights[columns[at.column]].name}: ${run ? stateName(run.letter) : "not run"}`];
     if (run?.signature) {
       const [text, kind, id] = data.signatures[run.signature];
-      parts.push(", ", element("a", data.classes[kind], {href: `${root}failures/${id}.html`, title: text}), ` since ${day(nights[run.first].at)}`);
+      parts.push(", ", element("a", data.classes[kind], {href: `${root}failures/${pages.get(`${one.number} ${run.signature}`) ?? id}.html`, title: text}), ` since ${day(nights[run.first].at)}`);
     }
     cell.replaceChildren(...parts);
   }
@@ -243,7 +241,7 @@ async function casePage() {
   const runs = readRuns(one.runs), last = runs[runs.length - 1];
   $("#state").replaceChildren(stateText(last.letter), element("span", `since ${day(nights[last.first].at)}`), ...one.flaky ? [element("span", `flaky, ${one.flaky} changes without a change of the compiler`, {className: "s-fl"})] : []);
   $("#facts").replaceChildren(...Object.entries(one.facts).flatMap(([key, value]) => [element("dt", key), element("dd", value)]));
-  const columns = nights.map((_, number) => number).filter(number => number >= runs[0].first && nights.some((night, other) => other === number && runs.some(run => nights[run.first].suite === night.suite)));
+  const columns = nights.map((_, number) => number).filter(number => number >= runs[0].first);
   const strip = () => {
     const canvas = $("#strip canvas"), width = Math.max(3, Math.min(24, Math.floor($("#strip").clientWidth / columns.length)));
     canvas.width = width * columns.length; canvas.height = 34;
@@ -306,6 +304,7 @@ async function trends() {
 }
 
 $$("table.sortable").forEach(sortable);
+$$("button.copy").forEach(button => { button.onclick = () => navigator.clipboard?.writeText($("pre", button.closest("details")).textContent).then(() => { button.textContent = "Copied"; }); });
 const pages = [["#rates", overview], ["#grid", gridPage], ["#case", casePage], ["#steps", trends]];
 for (const [selector, show] of pages) if ($(selector)) show().catch(error => { if (error.message !== "no charts") { console.error(error); $("main").prepend(element("p", error.message, {className: "note", role: "alert"})); } });
 if ($("#case")) addEventListener("hashchange", () => location.reload());

@@ -47,8 +47,15 @@ def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[
         if len(measured) < 2 * _SHORTEST:
             continue
         series = of_case[measured].astype(np.float64)
-        for start, at, end in _segments(series, least):
-            old, new = float(np.median(series[start:at])), float(np.median(series[at:end]))
+        for start, found, end in _segments(series, least):
+            # A segment has a least length, so that a step of the last nights is found too early: date it by the values.
+            old, new = float(np.median(series[start:found])), float(np.median(series[end - 1 : end]))
+            at = found
+            while at < end and abs(series[at] - old) < abs(series[at] - new):
+                at += 1
+            if end - at < _SHORTEST:
+                continue  # too new to be told from outliers
+            new = float(np.median(series[at:end]))
             if max(new / old, old / new) >= 1 + least and abs(new - old) >= least_by:
                 yield MetricStep(row, int(measured[at - 1]), int(measured[at]), old, new)
 

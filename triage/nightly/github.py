@@ -16,9 +16,8 @@ from github.Issue import Issue
 from requests import RequestException
 from urllib3.exceptions import HTTPError
 
-from triage.issues.plan import Action, ActionCause, ActionKind
-from triage.issues.tracked import Marker, TrackedIssue, event_in, hidden, marker_in
 from triage.model.errors import EnvironmentFailure
+from triage.nightly.issues import Action, ActionCause, ActionKind, Marker, TrackedIssue, event_in, hidden, marker_in
 
 PUBLIC_API = "https://api.github.com"
 _RETRIES = 5
@@ -93,10 +92,13 @@ class GitHubIssues:
                 tracked.append(replace(without, events=events))
             return tracked
 
-    def apply(self, action: Action, text: str | None) -> int:
-        """Make a change and return the issue's number. text: the issue's Markdown, or that of the comment; None for none."""
+    def apply(self, action: Action, title: str, text: str | None) -> int:
+        """Make a change and return the issue's number.
+
+        title: of a new issue; text: the issue's Markdown, or that of the comment; None for none.
+        """
         if action.kind is ActionKind.OPEN:
-            return self._open(action, text or "")
+            return self._open(action, title, text or "")
         assert action.issue
         number = action.issue.number
         with self._errors(f"change #{number}"):
@@ -121,7 +123,7 @@ class GitHubIssues:
                 issue.edit(**changes)
         return number
 
-    def _open(self, action: Action, text: str) -> int:
+    def _open(self, action: Action, title: str, text: str) -> int:
         assert action.marker
         body = f"{action.marker.text()}\n{text}"[:_BODY]
 
@@ -134,7 +136,7 @@ class GitHubIssues:
             return None
 
         with self._errors("open an issue"):
-            issue = self._once(lambda: self._repository.create_issue(action.title, body, labels=[self._label]), existing)
+            issue = self._once(lambda: self._repository.create_issue(title, body, labels=[self._label]), existing)
             labels = {label.name.lower() for label in issue.labels}
             if self._label.lower() not in labels:
                 issue.edit(state="closed", state_reason="not_planned")

@@ -1,0 +1,328 @@
+"""All stored nights side by side: a matrix of cases and nights, and the runs of equal states in it.
+
+The rows belong to tracks, and nothing is compared across them: a release of one compiler says nothing about another one.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from packaging.version import InvalidVersion, Version
+from pydantic import TypeAdapter
+
+from triage.model.errors import BadInput
+from triage.model.outcome import FAILING, Failure, Status
+from triage.model.revision import Revision
+from triage.nightly.result import CaseChangeKind, CaseResult, Night, night_bytes, parse_night
+from triage.nightly.store import NightStore
+from triage.toolchains.home import write_whole
+
+Matrix = NDArray[Any]
+METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")  # those that trends show
+_STATUSES = tuple(Status)
+_FLAKY, _COUNTS = 0x40, 0x80  # parts of a code
+_CACHE = "columns.npz"
+_FAILURES: TypeAdapter[list[Failure]] = TypeAdapter(list[Failure])
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Track:
+    """Results that may be compared with each other."""
+
+    compiler: str
+    suite: str
+    target: str
+    kind: str
+    """Kind of the toolchains: release, nightly or local."""
+
+    @property
+    def name(self) -> str:
+        """What pages call the track."""
+        return " · ".join(filter(None, (self.compiler, self.suite, self.target, self.kind)))
+
+
+@dataclass(frozen=True, slots=True)
+class StateRun:
+    """Nights in which a case has the same state and signature: `nights[first]` to `nights[last]`. signature: its number in
+    `NightsHistory.signatures`, 0 for none; count: of the nights that tested the case.
+    """
+
+    first: int
+    last: int
+    status: Status
+    flaky: bool
+    signature: int
+    count: int
+
+    @property
+    def failed(self) -> bool:
+        return self.status in FAILING
+
+
+@dataclass(frozen=True)
+class NightsHistory:
+    """Cases x nights.
+
+    numbers: of the nights in the store; nights: without the cases that only passed; rows: track and name of each case; states:
+    codes, 0 where a night has no result; failures: numbers in `kinds`, 0 for none; metrics: by name, NaN where not measured.
+    """
+
+    numbers: tuple[int, ...]
+    nights: tuple[Night, ...]
+    rows: tuple[tuple[Track, str], ...]
+    states: Matrix
+    failures: Matrix
+    kinds: tuple[Failure | None, ...]
+    metrics: Mapping[str, Matrix]
+
+    @cached_property
+    def signatures(self) -> tuple[str, ...]:
+        """The different signatures; the first is empty."""
+        return tuple(dict.fromkeys(kind.signature if kind else "" for kind in self.kinds))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What pages call each row: the name of the case, with its track where several have the case."""
+        times = Counter(case for _, case in self.rows)
+        return tuple(case if times[case] == 1 else f"{case} ({track.name})" for track, case in self.rows)
+
+    @cached_property
+    def runs(self) -> tuple[tuple[StateRun, ...], ...]:
+        """The runs of equal states of each row, over the nights that have a result of it."""
+        numbers = {signature: number for number, signature in enumerate(self.signatures)}
+        signature_of = np.array([numbers[kind.signature if kind else ""] for kind in self.kinds], np.uint32)
+        return tuple(tuple(self._runs_of(row, signature_of)) for row in range(len(self.rows)))
+
+    @cached_property
+    def tracks(self) -> Mapping[Track, tuple[int, ...]]:
+        """The nights of each track, in order."""
+        nights: dict[Track, Matrix] = {}
+        present = self.states > 0
+        for row, (track, _) in enumerate(self.rows):
+            nights[track] = present[row] if track not in nights else nights[track] | present[row]
+        return {track: tuple(np.flatnonzero(nights[track]).tolist()) for track in sorted(nights)}
+
+    def last_night(self, track: Track) -> int:
+        """Return the last complete night of a track; the last one where none is complete."""
+        nights = self.tracks[track]
+        return next((number for number in reversed(nights) if not self.nights[number].partial), nights[-1])
+
+    def kind_of(self, row: int, night: int) -> Failure | None:
+        """Return the failure of a row in a night."""
+        return self.kinds[int(self.failures[row, night])]
+
+    def is_new(self, row: int) -> bool:
+        """Whether a case fails since the last night of its track, and did not fail in that way before."""
+        last = self.last_night(self.rows[row][0])
+        code = int(self.states[row, last])
+        tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
+        if not code or status_in(code)[0] is not Status.FAILED or not tested or tested[-1].first != last:
+            return False
+        return bool(code & _COUNTS) if len(tested) == 1 else True
+
+    @cached_property
+    def flaky(self) -> Mapping[int, int]:
+        """How often each row changed its state although the compiler was the same; rows that never did are left out."""
+        found = {}
+        for row, runs in enumerate(self.runs):
+            changes = sum(run.flaky for run in runs)
+            for before, after in pairwise(runs):
+                testable = Status.UNTESTABLE not in (before.status, after.status)
+                changes += testable and self._compilers[before.last] == self._compilers[after.first]
+            if changes:
+                found[row] = changes
+        return found
+
+    def is_unsteady(self, case: str, nights: int = 30) -> bool:
+        """Return whether a case passed and failed in turn in the last nights although the compiler was the same.
+
+        One change is not enough: an edit of the recipe or its input makes one.
+        """
+        for row in (row for row, (_, name) in enumerate(self.rows) if name == case):
+            last = np.flatnonzero(self.states[row])
+            results = [
+                (self._compilers[night], status_in(int(self.states[row, night]))[0])
+                for night in last[last >= len(self.nights) - nights]
+            ]
+            extremes = {Status.PASSED, Status.FAILED}
+            if sum(old[0] == new[0] and {old[1], new[1]} == extremes for old, new in pairwise(results)) > 1:
+                return True
+        return False
+
+    @cached_property
+    def _compilers(self) -> tuple[str, ...]:
+        return tuple(night.toolchain.commit or night.toolchain.name for night in self.nights)
+
+    def _runs_of(self, row: int, signature_of: Matrix) -> Iterator[StateRun]:
+        present = np.flatnonzero(self.states[row])
+        states = self.states[row, present] & ~np.uint8(_COUNTS)
+        signatures = signature_of[self.failures[row, present]]
+        changes = np.flatnonzero((np.diff(states) != 0) | (np.diff(signatures) != 0)) + 1
+        for first, end in pairwise([0, *changes.tolist(), len(present)]):
+            status, flaky = status_in(int(states[first]))
+            yield StateRun(int(present[first]), int(present[end - 1]), status, flaky, int(signatures[first]), end - first)
+
+
+def status_in(code: int) -> tuple[Status, bool]:
+    """Return the status that a code stands for, and whether it is flaky."""
+    return _STATUSES[(code & ~(_FLAKY | _COUNTS)) - 1], bool(code & _FLAKY)
+
+
+def kind_of(toolchain: Revision) -> str:
+    """Return the kind of a toolchain: release, nightly or local."""
+    if toolchain.name.startswith("nightly:"):
+        return "nightly"
+    return "release" if _version(toolchain.name) else "local"
+
+
+def load_history(store: NightStore) -> NightsHistory:
+    """Read all nights, the oldest first. Results with an older toolchain than the track had before are left out."""
+    was_enabled = gc.isenabled()
+    gc.disable()  # it would look at millions of objects again and again, and no circle is made
+    try:
+        read = [(number, columns) for number in store.numbers() if (columns := _columns(store, number)) is not None]
+    finally:
+        if was_enabled:
+            gc.enable()
+    return _aligned(sorted(read, key=lambda entry: (entry[1].night.started, entry[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """One night as arrays of equal length. night: without the cases that only passed; keys: track and case; kinds: failures."""
+
+    night: Night
+    keys: str
+    states: Matrix
+    failures: Matrix
+    kinds: Sequence[Failure]
+    metrics: Mapping[str, Matrix]
+
+
+def _columns(store: NightStore, number: int) -> _Columns | None:
+    """Return the columns of a night, from a file next to it where there is one. A damaged file is written again."""
+    path = store.path / str(number) / _CACHE
+    try:
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            metrics = {name: file[name] for name in METRICS}
+            night = parse_night(file["night"].tobytes(), str(path))
+            kinds = _FAILURES.validate_json(file["kinds"].tobytes())
+            return _Columns(night, file["keys"].tobytes().decode(), file["states"], file["failures"], kinds, metrics)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, BadInput):
+        pass
+    whole = store.night(number)
+    if whole is None:
+        return None
+    columns = _columns_of(whole)
+    arrays: dict[str, Any] = {
+        "night": np.frombuffer(night_bytes(columns.night), np.uint8),
+        "keys": np.frombuffer(columns.keys.encode("utf-8", "replace"), np.uint8),
+        "kinds": np.frombuffer(_FAILURES.dump_json(list(columns.kinds), by_alias=True), np.uint8),
+        "states": columns.states,
+        "failures": columns.failures,
+        **columns.metrics,
+    }
+    content = BytesIO()
+    np.savez_compressed(content, **arrays)
+    with suppress(OSError):  # a folder that is only read
+        write_whole(path, content.getvalue())
+    return columns
+
+
+def _columns_of(night: Night) -> _Columns:
+    kinds: dict[str, int] = {}
+    failures: list[Failure] = []
+    kind = kind_of(night.toolchain)
+    keys, states, numbers = [], [], []
+    for case in night.cases:
+        target = "" if case.target is None else " ".join(filter(None, (case.target.backend, case.target.chip)))
+        keys.append(json.dumps([case.compiler, case.suite, target, kind, case.case]))
+        states.append(_code(case))
+        number = 0
+        if case.failure:
+            text = f"{case.failure.signature}\n{case.failure.headline}"
+            number = kinds.setdefault(text, len(kinds) + 1)
+            if number > len(failures):
+                failures.append(case.failure)
+        numbers.append(number)
+    metrics = {name: np.array([case.metrics.get(name, np.nan) for case in night.cases], np.float32) for name in METRICS}
+    listed = [case for case in night.cases if case.counts or case.bisections or case.issue]
+    head = replace(night, cases=listed)
+    return _Columns(head, "\n".join(keys), np.array(states, np.uint8), np.array(numbers, np.uint32), failures, metrics)
+
+
+def _code(case: CaseResult) -> int:
+    flaky = _FLAKY if case.flaky or case.change is CaseChangeKind.FLAKY else 0
+    return 1 + _STATUSES.index(case.status) + flaky + (_COUNTS if case.counts else 0)
+
+
+def _aligned(columns: Sequence[tuple[int, _Columns]]) -> NightsHistory:
+    rows: dict[str, int] = {}
+    kept: list[tuple[Matrix, Matrix]] = []  # rows, and which entries of the night they are
+    newest: dict[Track, Revision] = {}
+    known: tuple[str, list[str], Matrix] = ("", [], np.zeros(0, np.int64))
+    tracks: set[Track] = set()
+    for _, column in columns:
+        if column.keys != known[0]:
+            keys = column.keys.split("\n") if column.keys else []
+            known = column.keys, keys, np.array([rows.setdefault(key, len(rows)) for key in keys], np.int64)
+            tracks = {_track(key) for key in keys}
+        older = {track for track in tracks if track in newest and _is_older(column.night.toolchain, newest[track])}
+        newest.update(dict.fromkeys(tracks - older, column.night.toolchain))
+        fitting = np.arange(len(known[1]))
+        if older:
+            fitting = np.array([at for at, key in enumerate(known[1]) if _track(key) not in older], np.int64)
+        kept.append((known[2][fitting], fitting))
+    shape = len(rows), len(columns)
+    states, failures = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
+    metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
+    kinds: list[Failure | None] = [None]
+    for night, ((_, column), (at, fitting)) in enumerate(zip(columns, kept, strict=True)):
+        states[at, night] = column.states[fitting]
+        numbers = column.failures[fitting]
+        failures[at, night] = np.where(numbers > 0, numbers + (len(kinds) - 1), 0)
+        kinds += column.kinds
+        for name in METRICS:
+            metrics[name][at, night] = column.metrics[name][fitting]
+    return NightsHistory(
+        numbers=tuple(number for number, _ in columns),
+        nights=tuple(column.night for _, column in columns),
+        rows=tuple((_track(key), json.loads(key)[-1]) for key in rows),
+        states=states,
+        failures=failures,
+        kinds=tuple(kinds),
+        metrics={name: values for name, values in metrics.items() if np.isfinite(values).any()},
+    )
+
+
+@cache
+def _track(key: str) -> Track:
+    return Track(*json.loads(key)[:-1])
+
+
+@cache
+def _version(name: str) -> Version | None:
+    try:
+        return Version(name)
+    except InvalidVersion:
+        return None
+
+
+def _is_older(toolchain: Revision, other: Revision) -> bool:
+    """Return whether a toolchain is known to be older than another one of its kind."""
+    old, new = _version(toolchain.name), _version(other.name)
+    if old and new:
+        return old < new
+    return bool(toolchain.date and other.date and toolchain.date < other.date)

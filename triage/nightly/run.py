@@ -1,0 +1,231 @@
+"""Run a nightly: probe every case on both toolchains, compare, bisect regressions."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.shape import bisect_shape
+from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.statistics import Pace
+from triage.model.case import Case
+from triage.model.errors import BadInput, TriageError
+from triage.model.outcome import Failed, Probe
+from triage.nightly.compare import case_result
+from triage.nightly.origin import OriginFinder, finder_between
+from triage.nightly.result import LARGEST_FILE, SCHEMA, CaseChangeKind, CaseResult, CompileTimes, Night, RunTimes, clusters_of
+from triage.nightly.times import compile_times, run_times
+from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.registry import ToolchainRef
+
+T = TypeVar("T")
+_SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
+_SUSPICIOUS_BY = 1.0  # and this many seconds more
+
+
+@dataclass
+class NightRun:
+    """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
+
+    phase: what is being done; fail_on_slower, shard, strict, scope, total: as in `Night`; is_flaky: whether earlier nights show
+    that a case is flaky.
+    """
+
+    runner: ProbeRunner
+    cases: Sequence[Case]
+    toolchain: ToolchainRef
+    baseline: ToolchainRef
+    fail_on_slower: bool = False
+    shard: str | None = None
+    strict: bool = False
+    is_flaky: Callable[[str], bool] = lambda _: False
+    phase: str = "comparison"
+    scope: str | None = None
+    total: int = 0
+    _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)  # by case and revision
+    _results: dict[str, CaseResult] = field(default_factory=dict)
+    _compile_times: dict[str, CompileTimes] = field(default_factory=dict)
+    _run_times: dict[str, list[RunTimes]] = field(default_factory=dict)
+    _logs: dict[tuple[str, str], str] = field(default_factory=dict)
+    _by_name: dict[str, Case] = field(init=False)
+    _started: float = field(default_factory=time.monotonic)
+    _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __post_init__(self) -> None:
+        """Raises BadInput when both toolchains are the same."""
+        if self.toolchain.revision.name == self.baseline.revision.name:
+            name = self.baseline.revision.name
+            raise BadInput(f"toolchain and baseline are both {name}; name two different revisions")
+        self._by_name = {case.name: case for case in self.cases}
+
+    @property
+    def refs(self) -> tuple[ToolchainRef, ToolchainRef]:
+        """The baseline and the new toolchain."""
+        return self.baseline, self.toolchain
+
+    def case(self, name: str) -> Case:
+        """Return the case of a name."""
+        return self._by_name[name]
+
+    def seconds(self, name: str) -> float:
+        """Return the seconds that a case took on the new toolchain."""
+        return self._probes[name, self.toolchain.revision.name].measured.seconds
+
+    def night(self, stopped: str | None = None) -> Night:
+        """Return what is known. `stopped`: why the run ended early."""
+        revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
+        old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
+        results = [self._results[case.name] for case in self.cases if case.name in self._results]
+        return Night(
+            schema=SCHEMA,
+            toolchain=new,
+            baseline=old,
+            compiler=next((result.compiler for result in results), None),
+            started=self._started_at.isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - self._started, 2),
+            compiles=self.runner.compiles,
+            cached=sum(probe.cached for probe in self._probes.values()),
+            shard=self.shard,
+            total=self.total,
+            scope=self.scope,
+            cases=[self._with_logs(result) for result in results],
+            clusters=clusters_of(results),
+            compile_times=list(self._compile_times.values()),
+            run_times=[row for rows in self._run_times.values() for row in rows],
+            stopped=f"{stopped} during the {self.phase}" if stopped else None,
+            not_compared=[case.name for case in self.cases if case.name not in self._results],
+            strict=self.strict,
+            fail_on_slower=self.fail_on_slower,
+        )
+
+    def compare(self) -> None:
+        """Probe every case on both toolchains and compare the probes; measure the compiles again that took much longer."""
+        jobs = [ProbeJob(case, ref, after=self.runner.after) for ref in self.refs for case in self.cases]
+        for probe in self.runner.probe_all(jobs, "nightly"):
+            self._probes[probe.case.name, probe.revision.name] = probe
+            pair = [self._probes.get((probe.case.name, ref.revision.name)) for ref in self.refs]
+            if pair[0] and pair[1]:
+                self._results[probe.case.name] = self._case_result(pair[0], pair[1])
+        for result in list(self._results.values()):
+            if result.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED):
+                own = [ProbeJob(self.case(result.case), ref) for ref in self.refs]
+                if any(map(self.runner.is_unsteady, own)) or self.is_flaky(result.case):
+                    self._results[result.case] = replace(result, change=CaseChangeKind.FLAKY)
+            old, new = (values.metrics.get("cpu_seconds", 0.0) for values in (result.baseline, result))
+            if result.passes_on_both and 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY:
+                times = compile_times(self.runner, self.case(result.case), *self.refs)
+                if times:
+                    self._compile_times[result.case] = times
+                    self._add_metrics(result.case, {"cpu_seconds": (times.baseline_cpu_seconds, times.cpu_seconds)})
+
+    def write_logs(self, out: Path) -> None:
+        """Write the output of each failure that has no file yet."""
+        refs = {ref.revision.name: ref for ref in self.refs}
+        for key, probe in self._probes.items():
+            if key in self._logs or not isinstance(probe.outcome, Failed):
+                continue
+            text = self.runner.prober.output(probe.case, self.runner.registry.obtain(refs[probe.revision.name]))
+            if not text:
+                continue
+            stem = f"logs/{_file_name(probe.revision.name)}/{_file_name(probe.case.name)}"
+            numbers = (f"-{number}" if number > 1 else "" for number in count(1))
+            self._logs[key] = next(path for number in numbers if (path := f"{stem}{number}.log") not in self._logs.values())
+            with disk_errors("write a log"):
+                write_whole(out / self._logs[key], text.encode("utf-8", "replace")[-LARGEST_FILE:])
+
+    def bench(self, threshold: float, budget: float) -> None:
+        """Measure the run times of the cases that are run or name functions to measure.
+
+        threshold: the smallest change that counts; budget: seconds for each case.
+        """
+        self.phase = "run times"
+        for result in list(self._results.values()):
+            case = self.case(result.case)
+            if not result.passes_on_both or not (case.benchmarks or case.run):
+                continue
+            rows = run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget)
+            self._run_times[case.name] = rows
+            if len(rows) == 1:
+                old, new = rows[0].baseline, rows[0].new
+                self._add_metrics(
+                    case.name,
+                    {
+                        "run_seconds": (old.median, new.median),
+                        "dispatches": (old.dispatches, new.dispatches),
+                        "artifact_bytes": (old.bytes, new.bytes),
+                        "run_peak_mb": (old.peak_mb, new.peak_mb),
+                    },
+                )
+
+    def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
+        """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
+        finder = finder_between(self.runner, self.cases[0], self.baseline, self.toolchain, repo, project_file)
+        self.scope = finder.scope
+        return finder
+
+    def bisect(self, finder: OriginFinder, budget: float = 60.0) -> None:
+        """Find what introduced each regression, slower compile and slower run. budget: seconds to measure each candidate."""
+        self.phase = "bisects"
+        for result in list(self._results.values()):
+            case = self.case(result.case)
+            if result.counts:
+                found = self._guarded(case, partial(finder.find, case, result.changed_failure))
+                bisections = [found] if isinstance(found, Bisection) else [origin.bisection for origin in found]
+                self._results[case.name] = replace(result, bisections=list(map(bisect_shape, bisections)))
+                continue
+            times = self._compile_times.get(case.name)
+            if times and times.verdict is Pace.SLOWER:
+                origin = self._guarded(case, partial(finder.find_slower, case, None, budget))
+                self._compile_times[case.name] = replace(times, bisection=bisect_shape(origin))
+            rows = self._run_times.get(case.name, [])
+            for number, row in enumerate(rows):
+                if row.verdict is Pace.SLOWER:
+                    origin = self._guarded(case, partial(finder.find_slower, case, row.function or "", budget))
+                    rows[number] = replace(row, bisection=bisect_shape(origin))
+
+    def _guarded(self, case: Case, bisect: Callable[[], T]) -> T | Bisection:
+        """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
+        try:
+            return bisect()
+        except (TriageError, OSError):
+            raise
+        except Exception as error:
+            why = self.runner.internal_error(f"the bisect of {case.name}", error)
+            return Bisection(case, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=why.reason, cause=why.cause)
+
+    def _case_result(self, old: Probe, new: Probe) -> CaseResult:
+        """Compare two probes. A defect of this program makes that case untestable."""
+        try:
+            return case_result(old, new)
+        except Exception as error:
+            outcome = self.runner.internal_error(f"the report of {new.case.name}", error)
+            return case_result(replace(old, outcome=outcome), replace(new, outcome=outcome))
+
+    def _add_metrics(self, name: str, values: dict[str, tuple[float | None, float | None]]) -> None:
+        """Add numbers of both toolchains to a case, and the verdict that says most: slower before faster."""
+        result = self._results[name]
+        old, new = ({key: pair[side] for key, pair in values.items() if pair[side] is not None} for side in (0, 1))
+        times = self._compile_times.get(name)
+        paces = [*(row.verdict for row in self._run_times.get(name, [])), times.verdict if times else None]
+        self._results[name] = replace(
+            result,
+            metrics={**result.metrics, **new},  # type: ignore[dict-item]
+            baseline=replace(result.baseline, metrics={**result.baseline.metrics, **old}),  # type: ignore[dict-item]
+            pace=next((pace for pace in (Pace.SLOWER, Pace.FASTER) if pace in paces), None),
+        )
+
+    def _with_logs(self, result: CaseResult) -> CaseResult:
+        old, new = (self._logs.get((result.case, ref.revision.name)) for ref in self.refs)
+        return replace(result, log=new, baseline=replace(result.baseline, log=old)) if old or new else result
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[-100:] or "case"
