@@ -86,7 +86,7 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
         assert {steps(cluster)[name] for name in ("bisect", "reduce", "replay")} == {"done"}
         assert list(cluster["replays"].values()) == ["reproduces"]
         assert cluster["culprit"]["after"]["name"] in (tmp_path / "work" / "out" / cluster["issue"]).read_text()
-    record = json.loads((tmp_path / "work" / whole[0]["reproducer"] / "reproducer.json").read_text())
+    record = json.loads((tmp_path / "work" / "out" / whole[0]["reproducer"] / "reproducer.json").read_text())
     assert record["good"]["commit"] == repository.shas[0]
     assert record["bad"]["commit"] == repository.shas[-1]
     assert record["versions"]["first_good"] is None
