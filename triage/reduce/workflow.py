@@ -18,6 +18,7 @@ from triage.execution.mlir_tools import Reader
 from triage.execution.runner import CandidateCompiler, ProbeJob, ProbeRunner
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Input, InputKind, Reference
+from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
@@ -42,8 +43,10 @@ _MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
 def frontend_for(runner: ProbeRunner, case: Case, toolchain: Toolchain, source: Path) -> tuple[Frontend, tuple[str, ...]]:
     """Return the frontend for a case, and notes about the choice. source: what the compiler reads, after the import."""
     if case.input.kind is InputKind.ONNX:
-        from triage.reduce.frontends.onnx import OnnxFrontend  # slow to import, and rarely needed
-
+        try:
+            from triage.reduce.frontends.onnx import OnnxFrontend  # slow to import, and rarely needed
+        except ImportError as error:
+            raise BadInput("reducing an ONNX model needs the Python package onnx next to triage: pip install onnx") from error
         return OnnxFrontend(), ()
     if reader := _reader_of(runner, case, toolchain, source):
         # Newer verifiers reject programs that older ones accept, and the reduced program should be valid there too.
