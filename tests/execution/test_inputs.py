@@ -38,10 +38,12 @@ NO_IMPORTER = Importer("none", ())
 IMPORTER = """
 import sys, pathlib
 pathlib.Path(__file__).parents[1].joinpath("runs").open("a").write("started\\n")
+class OnnxImportError(Exception): pass
 def parse_arguments(words): return words
 def main(words):
     text = open(words[0]).read()
     if "bad" in text: raise ValueError("cannot import this")
+    if "strange" in text: raise OnnxImportError("unknown element type 25")
     if "crash" in text: import os; os.abort()
     open(words[2], "w").write("imported " + text)
 if __name__ == "__main__": main(sys.argv[1:])
@@ -147,7 +149,7 @@ def test_one_process_imports_many_models_for_a_toolchain(tmp_path: Path, package
     changed.close()
 
 
-@pytest.mark.parametrize("text", ["bad", "crash"])
+@pytest.mark.parametrize("text", ["bad", "strange", "crash"])
 def test_a_failed_import_is_recorded(tmp_path: Path, package: Path, text: str) -> None:
     made = inputs(tmp_path, ONNX)
     bad = model(tmp_path, "bad.onnx", text)
@@ -155,7 +157,7 @@ def test_a_failed_import_is_recorded(tmp_path: Path, package: Path, text: str) -
     assert isinstance(answer, FailedImport)
     assert [answer.cached, made.prepare(bad, toolchain("a"), package)] == [False, replace(answer, cached=True)]
     outcome = judge_import(answer.execution, packaged_rules())
-    assert (outcome.failure.stage, outcome.failure.failure_class == "import-error") == (Stage.IMPORT, text == "bad")
+    assert (outcome.failure.stage, outcome.failure.failure_class == "import-error") == (Stage.IMPORT, text != "crash")
     assert isinstance(made.prepare(model(tmp_path, "good.onnx", "good"), toolchain("a"), package), Prepared)
     made.close()
     runs = (package / "runs").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections import OrderedDict
@@ -19,6 +20,8 @@ from triage.model.execution import Execution
 _WORKERS = 2  # processes at most, for the two toolchains of a comparison
 _PATIENCE = 20.0  # seconds for a model, and to start; what takes longer is imported under the limits of its case
 _LARGEST = 16 << 20  # bytes of a model that a worker imports; others get a process with limits of their own
+# The importer's own OnnxImportError is about the model.
+_IS_MISSING = re.compile(r"No module named|^ImportError\b|AttributeError: module 'onnx'", re.MULTILINE)
 
 
 class OnnxImporters:
@@ -65,7 +68,8 @@ class OnnxImporters:
                 return None if execution.ok and _is_written(draft) else execution
             self._broken.add(place)
             first = first or execution
-        return first or self._alone(case, root, draft)
+        execution = first or self._alone(case, root, draft)
+        return None if execution.ok and _is_written(draft) else execution
 
     def close(self) -> None:
         """End all processes."""
