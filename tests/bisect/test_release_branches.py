@@ -19,6 +19,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.cli.history import read_branches_of
 from triage.execution.runner import ProbeJob
 from triage.git_history import Timeline
+from triage.git_history.branches import MatchedBy
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
 from triage.report.bisection import BisectReport
@@ -79,10 +80,10 @@ def test_a_culprit_that_exists_on_the_new_branch_only(releases: Releases, tmp_pa
 
 def test_a_release_that_has_a_fix_of_its_branch_alone(releases: Releases, tmp_path: Path) -> None:
     """Main has failed since before both branches, so that no commit of main is the culprit."""
-    found, _ = searched(releases, tmp_path, {*MAIN, "with-line", "same-patch", "changed", "squashed", "own"})
+    found, _ = searched(releases, tmp_path, {*MAIN, "with-line", "backport", "changed", "squashed", "own"})
     assert (culprit(found), found.kind) == (releases.shas["revert"], BisectKind.FIX)
     assert found.before
-    assert found.before.commit == releases.shas["same-patch"]
+    assert found.before.commit == releases.shas["backport"]
     text = found.notes[releases.shas["revert"]].branch
     assert text == "on the branch of 3.1.0, not on the main line; 3.1.0 has it, 3.2.0 lacks it"
 
@@ -96,29 +97,29 @@ def test_a_release_that_got_a_fix_before_main_did(releases: Releases, tmp_path: 
 
 def test_a_pick_whose_original_does_not_have_its_effect(releases: Releases, tmp_path: Path) -> None:
     found, compilers = searched(releases, tmp_path, {*MAIN, "with-line", "changed", "squashed", "own"})
-    assert (culprit(found), found.kind) == (releases.shas["same-patch"], BisectKind.FIX)
+    assert (culprit(found), found.kind) == (releases.shas["backport"], BisectKind.FIX)
     assert found.probes == len(compilers.asked)
-    text = found.notes[releases.shas["same-patch"]].branch or ""
+    text = found.notes[releases.shas["backport"]].branch or ""
     nine = releases.shas[9][:10]
-    assert text == f"on the branch of 3.1.0, a cherry-pick of {nine} (same patch); 3.1.0 has it, 3.2.0 has {nine}"
+    assert text == f"on the branch of 3.1.0, a cherry-pick of {nine} ({MatchedBy.PULL_REQUEST}); 3.1.0 has it, 3.2.0 has {nine}"
 
 
 def test_a_fix_on_the_new_branch(releases: Releases, tmp_path: Path) -> None:
-    failing = {*range(14), "with-line", "same-patch", "revert"}
+    failing = {*range(14), "with-line", "backport", "revert"}
     found, _ = searched(releases, tmp_path, failing, BisectKind.FIX)
     assert (culprit(found), found.kind) == (releases.shas["changed"], BisectKind.FIX)
 
 
 def test_a_failure_that_a_pick_brought_to_the_old_branch(releases: Releases, tmp_path: Path) -> None:
-    found, _ = searched(releases, tmp_path, {"with-line", "same-patch", "revert", 7, 8}, BisectKind.FIX)
+    found, _ = searched(releases, tmp_path, {"with-line", "backport", "revert", 7, 8}, BisectKind.FIX)
     assert culprit(found) == releases.shas[9]
 
 
 def test_a_branch_point_that_cannot_be_tested_leaves_suspects_on_both_lines(releases: Releases, tmp_path: Path) -> None:
     failing = {*range(5, 20), "changed", "squashed", "own"}
-    found, _ = searched(releases, tmp_path, failing, untestable={4, "with-line", "same-patch"})
+    found, _ = searched(releases, tmp_path, failing, untestable={4, "with-line", "backport"})
     assert found.answer is Answer.SUSPECTS
-    names = ("revert", "same-patch", "with-line", 5)
+    names = ("revert", "backport", "with-line", 5)
     assert {revision.commit for revision, _ in found.suspects} == {releases.shas[name] for name in names}
 
 
@@ -153,7 +154,7 @@ def test_a_release_branch_that_was_merged_back(releases: Releases, tmp_path: Pat
     merged.shas["last"] = merged.commit("Change another (#152)", {"part4.cpp": "int part = 44;\n"})
     merged.history.git("tag", "v3.3.0")
     broken = {"again", "last"} if is_broken_again else {"merge", "again", "last"}
-    failing = {*MAIN, "with-line", "same-patch", *broken}
+    failing = {*MAIN, "with-line", "backport", *broken}
     letters = {sha: "F" if name in failing else "P" for name, sha in merged.shas.items()}
     compilers = Compilers(
         merged.history.path, letters, {"3.1.0": merged.shas["revert"], "3.3.0": merged.shas["last"]}, tmp_path
@@ -228,7 +229,7 @@ def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_pat
     picked = {one.commit: ([each.commit for each in one.picked_from], one.matched_by) for one in expected[0].commits}
     assert picked == {
         shas["with-line"]: ([shas[7]], "line"),
-        shas["same-patch"]: ([shas[9]], "patch"),
+        shas["backport"]: ([shas[9]], "pull_request"),
         shas["revert"]: ([], None),
     }
 
@@ -239,11 +240,13 @@ def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_pat
     assert [one["commits"] for one in answer["branches"]] == [[vars_of(one) for one in branch.commits] for branch in expected]
     places = {one["commit"]: one["branch"] for one in answer["suspects"]}
     assert places[shas["changed"]] == found.notes[shas["changed"]].branch.replace("3.2.0", "commit:v3.2.0")
-    assert places[shas[9]] == f"cherry-picked to the branch of commit:v3.1.0 as {shas['same-patch'][:10]} (same patch)"
+    assert (
+        places[shas[9]] == f"cherry-picked to the branch of commit:v3.1.0 as {shas['backport'][:10]} ({MatchedBy.PULL_REQUEST})"
+    )
     assert places[shas[5]] is None
     lacking = "on the branch of commit:v3.1.0, not on the main line; commit:v3.1.0 has it, commit:v3.2.0 lacks it"
     assert places[shas["revert"]] == lacking
-    assert not places.keys() & {shas["with-line"], shas["same-patch"]}  # v3.2.0 has their originals
+    assert not places.keys() & {shas["with-line"], shas["backport"]}  # v3.2.0 has their originals
 
     case = case_named("case")
     jobs = [ProbeJob(case, compilers.resolve(name, "iree")) for name in ("3.1.0", "3.2.0")]

@@ -4,14 +4,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.git_history.history import History
 from triage.git_history import PinMove, Timeline, pull_request
 from triage.git_history.refs import Links, links_of, read_moves
-from triage.git_history.repository import read_line, read_sizes
-from triage.model.revision import ChangedFile, Commit
+from triage.model.revision import Commit
 
 
 def files(timeline: Timeline, index: int) -> dict[str, tuple[int, int]]:
@@ -58,15 +56,6 @@ def test_a_merge_has_the_changes_of_its_branch(history: History) -> None:
     assert files(Timeline(history.path), 2) == {"b": (2, 0)}
 
 
-def test_files_of_any_indices_in_the_order_asked(history: History) -> None:
-    for number in range(6):
-        history.commit(str(number), {f"f{number}": "x\n"})
-    timeline = Timeline(history.path)
-    assert [commit.files[0].path for commit in timeline.with_files([4, 1, 4])] == ["f4", "f1", "f4"]
-    assert [commit.subject for commit in timeline.with_files(range(3))] == ["0", "1", "2"]
-    assert timeline.with_files([]) == ()
-
-
 def test_a_clone_without_contents_is_not_made_to_fetch_them(history: History, tmp_path: Path) -> None:
     history.commit("root", {"a": "1\n"})
     history.commit("next", {"a": "2\n", "b": "1\n"})
@@ -110,14 +99,6 @@ def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
     }
     assert read_moves(timeline.repository, every, "nothing/here") == {}
     assert files(timeline, 2) == {"third_party/llvm": (1, 1), "x": (1, 0)}
-
-
-def test_pins_are_found_from_a_subfolder(pinned: tuple[History, list[str]]) -> None:
-    history, (one, two) = pinned
-    history.write("sub/x", "")
-    timeline = Timeline(history.path / "sub")
-    sha = timeline.commits[2].sha
-    assert read_moves(timeline.repository, [sha], "third_party/llvm")[sha] == PinMove("third_party/llvm", one, two)
 
 
 @pytest.mark.parametrize(
@@ -171,29 +152,3 @@ def test_links(history: History) -> None:
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 SHAS = st.text("0123456789abcdef", min_size=40, max_size=40)
 COMMITS = st.builds(Commit, SHAS, st.none() | SHAS, WORDS, WORDS)
-
-
-def logged(commits: list[Commit]) -> str:
-    """The output of git log for these commits."""
-    return "".join(f"{commit.sha}\0{commit.parent or ''}\0{commit.date}\0{commit.subject}\0" for commit in commits)
-
-
-@given(st.lists(COMMITS))
-def test_a_line_is_read_as_it_was_written(commits: list[Commit]) -> None:
-    assert read_line(logged(commits)) == commits
-
-
-@given(st.lists(COMMITS, min_size=1), st.integers(1, 30))
-def test_a_line_that_was_cut_is_refused_or_shorter(commits: list[Commit], cut: int) -> None:
-    try:
-        read = read_line(logged(commits)[:-cut])
-    except ValueError:
-        return
-    assert read == commits[: len(read)]
-    assert len(read) < len(commits)
-
-
-def test_only_an_empty_word_begins_a_commit() -> None:
-    sha, other = "a" * 40, "b" * 40
-    text = f"\0{sha}\0\n1\t2\t{sha}\0-\t-\tx\0\0{other}\0"
-    assert read_sizes(text) == {sha: (ChangedFile(sha, 1, 2), ChangedFile("x", 0, 0)), other: ()}

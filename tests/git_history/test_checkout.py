@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from tests.git_history.history import ENV, History
 from triage.execution.streams import Log
 from triage.git_history import Repository
 from triage.git_history.checkout import Checkout, FetchFailed, GitRunner
-from triage.model.errors import Interrupted
 from triage.model.progress import Silent
 
 Place = Callable[..., Path]
@@ -173,26 +171,3 @@ def test_a_refused_fetch_is_not_tried_again(nested: History, place: Place, tmp_p
         with pytest.raises(FetchFailed, match=r"cannot fetch the submodule third_party/part from .*part: .*not .* a git repo"):
             place(user, shas_of(nested)[2])
     assert " fetch --" not in (tmp_path / "log").read_text()
-
-
-def test_a_fetch_from_a_silent_server_is_stopped(nested: History, place: Place, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections and never answers
-        port = server.getsockname()[1]
-        user = clone(nested, tmp_path / "user")
-        url = f"http://127.0.0.1:{port}/part.git"
-        subprocess.run(["git", "-C", user, "config", "-f", ".gitmodules", "submodule.third_party/part.url", url], check=True)
-        subprocess.run(["git", "-C", user, "commit", "-qam", "moved"], env=os.environ | ENV, check=True)
-        stop, ended = threading.Event(), threading.Event()
-
-        def accept() -> None:
-            connection, _ = server.accept()
-            stop.set()  # git is waiting for the answer now
-            ended.wait(60)
-            connection.close()
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        with pytest.raises(Interrupted):
-            place(user, Repository(user).resolve("HEAD"), stop=stop)
-        ended.set()
-        thread.join()

@@ -5,19 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.git_history.history import History
 from triage.git_history import Timeline, UnknownCommit
 from triage.git_history.refs import read_moves
-from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
-from triage.toolchains.workspace import StateSection, StateStore
-
-
-def cache_in(folder: Path) -> StateSection:
-    return StateStore(folder / "state.db").section("histories")
 
 
 def test_commits_are_the_first_parents_oldest_first(history: History) -> None:
@@ -48,94 +40,18 @@ WEIRD = [
 ]
 
 
-def test_any_subject_survives_git_and_the_cache(history: History, tmp_path: Path) -> None:
+def test_any_subject_survives_git(history: History) -> None:
     for subject in WEIRD:
         history.commit(subject)
-    fresh = Timeline(history.path, cache_in(tmp_path))
+    fresh = Timeline(history.path)
     assert [commit.subject for commit in fresh.commits[:-1]] == WEIRD[:-1]
     assert fresh.commits[-1].subject == "two lines become one subject"
-    assert Timeline(history.path, cache_in(tmp_path)).commits == fresh.commits
 
 
 def test_subjects_that_are_not_utf8_are_read(history: History) -> None:
     history.commit("before")
     history.git("commit", "--quiet", "--allow-empty", "--file=-", data=b"latin \xe9 subject")
     assert Timeline(history.path).commits[-1].subject.startswith("latin ")
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(moves=st.lists(st.sampled_from(["commit", "branch", "merge", "reset", "switch"]), min_size=1, max_size=14))
-def test_the_cached_history_is_always_that_of_git(tmp_path_factory: pytest.TempPathFactory, moves: list[str]) -> None:
-    """Whatever happens to the branch between two reads, the cache only saves time."""
-    folder = tmp_path_factory.mktemp("moves")
-    history = History.begin(folder / "repo")
-    history.commit("root")
-    sides = 0
-    for number, move in enumerate(moves):
-        match move:
-            case "commit":
-                history.commit(f"commit {number}")
-            case "branch":
-                sides += 1
-                history.git("switch", "--quiet", "--create", f"side{sides}")
-                history.commit(f"side {number}")
-            case "merge":
-                other = "main" if history.git("branch", "--show-current") != "main" else f"side{sides}"
-                if sides:
-                    history.merge(other)
-            case "reset" if len(Timeline(history.path)) > 1:
-                history.git("reset", "--quiet", "--hard", "HEAD~1")
-            case "switch" if sides:
-                history.git("switch", "--quiet", "main" if number % 2 else f"side{sides}")
-        expected = history.git("rev-list", "--first-parent", "--reverse", "HEAD").split()
-        line = Timeline(history.path, cache_in(folder))
-        assert [commit.sha for commit in line.commits] == expected
-        assert [commit.parent for commit in line.commits] == [None, *expected[:-1]]
-
-
-def test_only_new_commits_are_read(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = [history.commit(f"c{number}") for number in range(5)]
-    Timeline(history.path, cache_in(tmp_path))
-    new = history.commit("new")
-    asked: list[tuple[str, ...]] = []
-    real = Repository.ask
-
-    def ask(self: Repository, *words: str, **options: object) -> bytes:
-        asked.append(words)
-        return real(self, *words, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Repository, "ask", ask)
-    assert Timeline(history.path, cache_in(tmp_path)).commits[-1].sha == new
-    assert [words[-2:-1] for words in asked if words[0] == "log"] == [(f"^{old[-1]}",)]
-    asked.clear()
-    assert len(Timeline(history.path, cache_in(tmp_path), ref=old[2])) == 3
-    assert not [words for words in asked if words[0] == "log"]
-
-
-def test_a_damaged_cache_is_read_again(history: History, tmp_path: Path) -> None:
-    shas = [history.commit(f"c{number}") for number in range(5)]
-    Timeline(history.path, cache_in(tmp_path))
-    (tmp_path / "state.db").write_bytes(b"\xff\xfe\0" * 1000)
-    assert [commit.sha for commit in Timeline(history.path, cache_in(tmp_path)).commits] == shas
-    cache_in(tmp_path).put(str(history.path / ".git"), [["only", "two fields"]])
-    assert [commit.sha for commit in Timeline(history.path, cache_in(tmp_path)).commits] == shas
-
-
-def test_a_cache_that_cannot_be_written_is_ignored(history: History, tmp_path: Path) -> None:
-    history.commit("one")
-    (tmp_path / "file").write_text("")
-    assert len(Timeline(history.path, cache_in(tmp_path / "file"))) == 1
-
-
-def test_another_repository_at_the_same_path_is_noticed(tmp_path: Path) -> None:
-    one = History.begin(tmp_path / "repo")
-    one.commit("of the first")
-    Timeline(one.path, cache_in(tmp_path))
-    one.path.rename(tmp_path / "gone")
-    other = History.begin(tmp_path / "repo")
-    other.commit("of the second", date="2024-01-01T00:00:00+00:00")
-    [only] = Timeline(other.path, cache_in(tmp_path)).commits
-    assert only.subject == "of the second"
 
 
 def test_a_folder_without_a_repository_is_refused(tmp_path: Path, history: History) -> None:
@@ -167,12 +83,11 @@ def test_unknown_names_get_suggestions(history: History) -> None:
 def test_a_shallow_clone_is_completed(history: History, tmp_path: Path) -> None:
     shas = [history.commit(f"c{number}") for number in range(5)]
     subprocess.run(["git", "clone", "-q", "--depth=2", f"file://{history.path}", tmp_path / "clone"], check=True)
-    cache = cache_in(tmp_path)
-    assert len(Timeline(tmp_path / "clone", cache)) == 2
+    assert len(Timeline(tmp_path / "clone")) == 2
     with pytest.raises(UnknownCommit, match="git fetch --unshallow"):
         Timeline(tmp_path / "clone").place(shas[0])
     subprocess.run(["git", "fetch", "-q", "--unshallow"], cwd=tmp_path / "clone", check=True)
-    assert len(Timeline(tmp_path / "clone", cache)) == 5
+    assert len(Timeline(tmp_path / "clone")) == 5
 
 
 def test_settings_and_variables_of_the_user_change_nothing(

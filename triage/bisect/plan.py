@@ -25,7 +25,6 @@ from triage.model.outcome import Failure, Untestable
 from triage.model.revision import Commit
 from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project, sources_of, tagged_commit
-from triage.toolchains.workspace import Workspace
 
 _JOURNAL_FORMAT = "2"  # changes when the meaning of its entries does
 
@@ -296,7 +295,7 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
 
 def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> CommitCandidates:
     workspace = request.runner.registry.workspace
-    timeline = line_to(request.repository, workspace.home, new.commit)
+    timeline = line_to(request.repository, new.commit)
     span = timeline.between(old.commit, new.commit)
     fork = timeline.fork(old.commit)
     workers = request.runner.build_workers if request.project.build else None
@@ -321,7 +320,7 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
 def span_between(request: BisectRequest, good: str, bad: str) -> tuple[Timeline, CommitRange]:
     """The commits between two revisions and the line that they are on; nothing is probed."""
     old, new = range_end(request, good), range_end(request, bad)
-    timeline = line_to(request.repository, request.runner.registry.home, new.commit)
+    timeline = line_to(request.repository, new.commit)
     return timeline, timeline.between(old.commit, new.commit)
 
 
@@ -333,17 +332,16 @@ def only_before(timeline: Timeline, span: CommitRange, branches: Sequence[Branch
     return fork.line.with_files(i for i in lines if present.isdisjoint(same_change(fork.line.commits[i].sha, branches)))
 
 
-def line_to(repository: Repository, home: Path, newest: str) -> Timeline:
+def line_to(repository: Repository, newest: str) -> Timeline:
     """The line with the commit `newest`: the checked out one or the main one, else the line that ends with it."""
-    cache = Workspace(home).histories
     for ref in ("HEAD", *main_refs(repository)):
         try:
-            timeline = Timeline(repository, cache, ref)
+            timeline = Timeline(repository, ref)
             if timeline.place(newest).exact:
                 return timeline
         except BadInput:  # no such ref, or a line without a common commit
             continue
-    return Timeline(repository, cache, newest)
+    return Timeline(repository, newest)
 
 
 def _commit_ends(
@@ -399,7 +397,7 @@ def _nightly(request: BisectRequest, text: str, day: str) -> RangeEnd:
 
     Tags that the project file describes come before others with that day in their names.
     """
-    timeline = Timeline(request.repository, request.runner.registry.workspace.histories, "HEAD")
+    timeline = Timeline(request.repository)
     stamp = day.replace("-", "")
     if not (stamp.isdigit() and len(stamp) == 8):
         raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")

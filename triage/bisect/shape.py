@@ -16,7 +16,7 @@ from triage.model.shapes import Shape
 @dataclass(frozen=True)
 class BranchCommitShape(Revision):
     """A commit of a branch. `picked_from` are the commits that it picks; `matched_by` says how they were
-    recognised: line, patch, subject or pull_request; or the merge that brought it to the main line (merge).
+    recognised: line, subject or pull_request; or the merge that brought it to the main line (merge).
     """
 
     picked_from: Sequence[Revision] = ()

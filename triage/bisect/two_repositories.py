@@ -254,7 +254,7 @@ class _Search:
         return run_search(search_on(request, ReleaseCandidates(refs, request.runner.registry)), report_progress)
 
     def along_models(self, compiler: Side) -> Bisection:
-        timeline = line_to(self.models.repository, self.request.runner.registry.home, self.shas[Side.NEW])
+        timeline = line_to(self.models.repository, self.shas[Side.NEW])
         span = timeline.between(self.shas[Side.OLD], self.shas[Side.NEW])
         places = range(span.good.index, span.bad.index + 1)
         trees = self.models.trees([timeline.commits[index].sha for index in places])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,13 +13,10 @@ from triage.git_history.refs import pull_request, title
 from triage.git_history.repository import (
     LINE,
     MESSAGES,
-    NAMES,
-    PATCHES,
     GitRefused,
     Repository,
     UnknownCommit,
     read_line,
-    read_names,
 )
 from triage.git_history.timeline import Fork, Timeline, newest_at
 from triage.model.errors import BadInput
@@ -37,7 +34,6 @@ class MatchedBy(StrEnum):
     """How a cherry-pick was recognised. The words are those of reports."""
 
     LINE = "its message names the commit"
-    PATCH = "same patch"
     SUBJECT = "same subject and author date"
     PULL_REQUEST = "its message names the pull request"
     MERGE = "merged to the main line"
@@ -104,7 +100,7 @@ def same_change(sha: str, branches: Iterable[Branch]) -> frozenset[str]:
 def read_branches(timeline: Timeline, ends: Iterable[tuple[str, str]]) -> tuple[Branch, ...]:
     """The branches that releases lie on, by their names and commits; those on the main line have none."""
     refs = main_refs(timeline.repository) or ["HEAD"]
-    lines = [Timeline(timeline.repository, timeline.cache, ref) for ref in refs]
+    lines = [Timeline(timeline.repository, ref) for ref in refs]
     read = (_read_branch(lines, name, sha) for name, sha in ends)
     return tuple(branch for branch in read if branch)
 
@@ -150,7 +146,6 @@ class _Originals:
     def match(self, own: Sequence[Commit]) -> Iterator[BranchCommit]:
         messages = _messages(self.repository, [commit.sha for commit in own])
         named = {sha: self._named(message.text) for sha, message in messages.items()}
-        same_patch = self._same_patch([commit for commit in own if not named.get(commit.sha)])
         subjects: dict[str, list[Commit]] = {}
         for commit in self.later:
             subjects.setdefault(title(commit.subject), []).append(commit)
@@ -165,7 +160,6 @@ class _Originals:
             ways: Mapping[MatchedBy, Sequence[Commit]] = {
                 MatchedBy.MERGE: merges.get(commit.sha, ()),
                 MatchedBy.LINE: named.get(commit.sha, ()),
-                MatchedBy.PATCH: same_patch.get(commit.sha, ()),
                 MatchedBy.SUBJECT: same,
                 MatchedBy.PULL_REQUEST: [numbers[number] for number in pulls if number in numbers],
             }
@@ -203,22 +197,6 @@ class _Originals:
                     return (self.main.commits[position.index],)
         return tuple(_commit(self.repository, sha) for sha in shas[:1])
 
-    def _same_patch(self, own: Sequence[Commit]) -> dict[str, list[Commit]]:
-        """The later commits with the same patch, by commit of the branch. Only those with the same files are compared."""
-        wanted = _paths(self.repository, own)
-        if not wanted:
-            return {}
-        later = _paths(self.repository, self.later)
-        changed = set(wanted.values())
-        shas = [*wanted, *(sha for sha, paths in later.items() if paths in changed)]
-        patches = _patch_ids(self.repository, shas)
-        by_sha = {commit.sha: commit for commit in self.later}
-        return {
-            sha: [by_sha[other] for other in later if patches.get(other) == patch and other != sha]
-            for sha in wanted
-            if (patch := patches.get(sha)) is not None
-        }
-
 
 def _pulls(text: str, own: int | None) -> list[int]:
     """The pull requests that a message names as those that it picks, without its own one."""
@@ -242,21 +220,3 @@ def _messages(repository: Repository, shas: Sequence[str]) -> dict[str, _Message
     return {
         sha.strip(): _Message(date, text) for sha, date, text in zip(fields[:-1:3], fields[1::3], fields[2::3], strict=False)
     }
-
-
-def _paths(repository: Repository, commits: Collection[Commit]) -> dict[str, frozenset[str]]:
-    """The changed paths by commit; commits that change nothing are missing."""
-    if not commits:
-        return {}
-    names = read_names(repository.ask(*NAMES, lines=[commit.sha for commit in commits]).decode("utf-8", "replace"))
-    return {sha: frozenset(file.path for file in files) for sha, files in names.items() if files}
-
-
-def _patch_ids(repository: Repository, shas: Sequence[str]) -> dict[str, str]:
-    """The ids of the patches against the first parents by commit; empty where the clone has not all contents."""
-    try:
-        diffs = repository.ask(*PATCHES, lines=shas)
-        listed = repository.ask("patch-id", "--stable", data=diffs).decode().split()
-    except GitRefused:
-        return {}
-    return dict(zip(listed[1::2], listed[::2], strict=False))

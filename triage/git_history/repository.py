@@ -55,13 +55,13 @@ class Repository:
             GIT_NO_REPLACE_OBJECTS="1",
         )
 
-    def ask(self, *words: str, lines: Sequence[str] = (), data: bytes = b"") -> bytes:
-        """The output of `git WORDS` with `data` and `lines` as its standard input. GitRefused when it fails."""
+    def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
+        """The output of `git WORDS` with `lines` as its standard input. GitRefused when it fails."""
         from git.exc import GitCommandNotFound
 
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
         with TemporaryFile() as source:
-            source.write(data + "".join(f"{line}\n" for line in lines).encode())
+            source.write("".join(f"{line}\n" for line in lines).encode())
             source.seek(0)
             try:
                 running = self._repo.git.execute(command, istream=source, as_process=True)
@@ -159,7 +159,6 @@ _THESE = ("log", "-z", "--no-walk=unsorted", "--stdin", "--format=%x00%H")
 SIZES = (*_THESE, *_CHANGES, "--numstat")
 NAMES = (*_THESE, *_CHANGES, "--name-only")
 POINTERS = (*_THESE, *_CHANGES, "--no-abbrev", "--raw")
-PATCHES = ("log", "--no-walk=unsorted", "--stdin", "--format=commit %H", *_CHANGES, "--full-index", "-p")  # for `git patch-id`
 MESSAGES = ("log", "-z", "--no-walk=unsorted", "--stdin", "--encoding=UTF-8", "--format=%H%x00%aI%x00%B")
 
 

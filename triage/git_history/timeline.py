@@ -9,22 +9,11 @@ from datetime import UTC, date, datetime, time
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
 
 from triage.git_history.refs import Links, Tag, links_of, read_tags
 from triage.git_history.repository import LINE, NAMES, SIZES, GitRefused, Repository, read_line, read_names, read_sizes
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput
 from triage.model.revision import ChangedFile, Commit
-
-
-class HistoryCache(Protocol):
-    """Keeps histories between runs. It may forget them."""
-
-    def get(self, key: str) -> Any | None:
-        """The JSON value of a key; None where there is none."""
-
-    def put(self, key: str, value: Any) -> None:
-        """Set the value of a key. EnvironmentFailure when it cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +62,8 @@ class Fork:
 class Timeline:
     """The first-parent history that ends in one commit. The repository is only read, and what was read is kept."""
 
-    def __init__(self, repository: Path | Repository, cache: HistoryCache | None = None, ref: str = "HEAD") -> None:
-        """`cache`: where histories are kept between runs; None to read the whole history. `ref`: the last commit.
+    def __init__(self, repository: Path | Repository, ref: str = "HEAD") -> None:
+        """`ref`: the last commit.
 
         Raises:
             BadInput: there is no repository, it is empty, or it has no `ref` (UnknownCommit).
@@ -83,9 +72,10 @@ class Timeline:
         self.repository = repository if isinstance(repository, Repository) else Repository(repository)
         self.ref = ref
         self.head = self.repository.resolve(ref)
-        self.cache = cache
         #: Oldest first, without their files.
-        self.commits: Sequence[Commit] = tuple(read_history(self.repository, cache, self.head))
+        self.commits: Sequence[Commit] = tuple(
+            read_line(self.repository.ask(*LINE, self.head, "--").decode("utf-8", "replace"))
+        )
         self._files: dict[str, tuple[ChangedFile, ...]] = {}
 
     def __len__(self) -> int:
@@ -124,7 +114,7 @@ class Timeline:
         position = self.place(name)
         if position.exact:
             return Fork(self, position.index, self, range(0))
-        line = Timeline(self.repository, self.cache, position.sha)
+        line = Timeline(self.repository, position.sha)
         last = next((index for index in reversed(range(len(line))) if line.commits[index].sha in self._at), None)
         if last is None:
             raise BadInput(f"{name} has no first-parent history in common with {self.ref}{self._advice}")
@@ -200,47 +190,6 @@ class Timeline:
     def links(self) -> Links | None:
         """The repository's pages on the web; None without a remote on the network."""
         return links_of(self.repository.remote)
-
-
-def read_history(repository: Repository, cache: HistoryCache | None, head: str) -> list[Commit]:
-    """The first-parent history that ends in the commit `head`, oldest first. Git is asked only for commits that the cache
-    lacks; a cache that cannot be read or written is ignored.
-    """
-    # When a shallow clone is completed, its history grows at the old end, which the head does not show.
-    usable = None if repository.is_shallow else cache
-    key = str(repository.common_dir)
-    known: list[Commit] = []
-    if usable is not None:
-        with suppress(EnvironmentFailure, TypeError):
-            known = [Commit(*fields) for fields in usable.get(key) or ()]
-    history = _extended(repository, known, head)
-    if history is None:
-        history = _read(repository, head)
-    if usable is not None and (len(history) > len(known) or history[-1] != known[len(history) - 1]):
-        with suppress(EnvironmentFailure):
-            usable.put(key, [(commit.sha, commit.parent, commit.date, commit.subject) for commit in history])
-    return history
-
-
-def _extended(repository: Repository, known: Sequence[Commit], head: str) -> list[Commit] | None:
-    """The history to `head` from known commits and those that git adds; None when they do not join."""
-    if not known:
-        return None
-    index_by_sha = {commit.sha: index for index, commit in enumerate(known)}
-    if head in index_by_sha:
-        return list(known[: index_by_sha[head] + 1])
-    try:
-        added = _read(repository, head, f"^{known[-1].sha}")
-    except GitRefused:  # the newest known commit is gone: this is another repository
-        return None
-    # git stops where it meets any commit that the known history contains, also in its branches. Only where it stops at a
-    # commit of the known history itself, that history is the beginning of the new one.
-    joint = index_by_sha.get(added[0].parent or "") if added else None
-    return None if joint is None else [*known[: joint + 1], *added]
-
-
-def _read(repository: Repository, *commits: str) -> list[Commit]:
-    return read_line(repository.ask(*LINE, *commits, "--").decode("utf-8", "replace"))
 
 
 def moment(when: str) -> datetime:

@@ -128,11 +128,6 @@ class Workspace:
         """How long obtaining toolchains took so far."""
         return CostModel(self.state.section("costs"))
 
-    @property
-    def histories(self) -> StateSection:
-        """The cache of the histories of repositories."""
-        return self.state.section("histories")
-
     @contextmanager
     def locked(self, path: Path, what: str) -> Iterator[None]:
         """Hold the lock of a file, which another process may have for long. Interrupted when `stop` is set meanwhile."""
