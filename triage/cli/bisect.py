@@ -34,7 +34,7 @@ from triage.execution.judge import Metric
 from triage.execution.runner import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.bisection import BisectReport, TwoRepositoriesReport
-from triage.report.forecast import ForecastReport, forecast
+from triage.report.forecast import Forecast, ForecastReport, forecast
 from triage.report.registry import write_report
 from triage.toolchains.home import home_path
 
@@ -222,7 +222,7 @@ def _forecast(request: BisectRequest, before: str | None, after: str | None) -> 
     if isinstance(candidates, CommitCandidates):
         cost = candidates.cost()
         again = 2 * confirmations(request.confidence)
-        return ForecastReport([], cost.builds + cost.downloads + again, cost.text)
+        return ForecastReport(Forecast([], cost.builds + cost.downloads + again, cost.text))
     closed = candidates.closed()
     jobs = [ProbeJob(request.case, candidates.ref(index)) for index in range(len(candidates)) if index not in closed]
     # Where the ends are not named, up to three changes are confirmed: where it broke, changed and went.

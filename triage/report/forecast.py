@@ -2,91 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-
-from rich.console import RenderableType
-from rich.text import Text
+from typing import ClassVar
 
 from triage.execution.judge import status_of
 from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.report.elements import facts_table, plural
-from triage.report.registry import Report
-from triage.report.shapes import Shape
+from triage.report.document import Block, Document, Facts, Paragraph, Span
+from triage.report.elements import plural
+from triage.report.registry import DocumentReport
 
 
 @dataclass(frozen=True)
-class PlannedProbeShape(Shape):
-    """A probe that a command may make. `known`: its status, where it is cached; `installed`: whether its toolchain is."""
+class PlannedProbe:
+    """A probe that a command may make."""
 
     case: str
     toolchain: str
     known: str | None
+    """The status, where it is cached."""
     installed: bool
+    """Whether the toolchain is installed."""
 
 
 @dataclass(frozen=True)
-class ForecastShape(Shape):
-    """JSON of `--dry-run`. `most`: probes to make at most, without those whose number `remark` leaves open."""
+class Forecast:
+    """The probes that a command may make."""
 
-    probes: list[PlannedProbeShape]
-    known: int
+    probes: Sequence[PlannedProbe]
     most: int
-    remark: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ForecastReport(Report):
-    """The probes that a command may make. most: to make at most; remark: what else to know about their number."""
-
-    probes: Sequence[PlannedProbeShape]
-    most: int
+    """Probes to make at most, without those whose number `remark` leaves open."""
     remark: str | None = None
+
+    JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("known",)
 
     @property
     def known(self) -> int:
-        """The probes whose results are cached."""
+        """The number of probes whose results are cached."""
         return sum(probe.known is not None for probe in self.probes)
 
-    def shape(self) -> ForecastShape:
-        return ForecastShape(list(self.probes), self.known, self.most, self.remark)
 
-    def blocks(self) -> Iterable[RenderableType]:
+@dataclass(frozen=True)
+class ForecastReport(DocumentReport):
+    """What a dry run prints."""
+
+    result: Forecast
+
+    def document(self) -> Document:
         """Show for each case which toolchains are known and which are not, and the number of compiles."""
-        for case, group in groupby(self.probes, key=lambda probe: probe.case):
-            yield Text(case, style="bold")
-            yield facts_table(_states(list(group)))
-        remark = f"; {self.remark}" if self.remark else ""
-        yield Text(
-            f"{plural(self.known, 'result')} cached, at most {plural(self.most, 'probe')} to make{remark}; nothing was compiled"
-        )
+        forecast = self.result
+        blocks: list[Block] = []
+        for case, group in groupby(forecast.probes, key=lambda probe: probe.case):
+            toolchains: dict[str, list[str]] = {}
+            for probe in group:
+                state = probe.known or ("to compile" if probe.installed else "to install and compile")
+                toolchains.setdefault(state, []).append(probe.toolchain)
+            blocks += [
+                Paragraph(Span(case, "strong")),
+                Facts([(state, ", ".join(names)) for state, names in toolchains.items()]),
+            ]
+        remark = f"; {forecast.remark}" if forecast.remark else ""
+        counts = f"{plural(forecast.known, 'result')} cached, at most {plural(forecast.most, 'probe')} to make"
+        return Document("What would be compiled", [*blocks, Paragraph(f"{counts}{remark}; nothing was compiled")])
 
 
-def _states(probes: Sequence[PlannedProbeShape]) -> Iterable[tuple[str, str]]:
-    by_state: dict[str, list[str]] = {}
-    for probe in probes:
-        state = probe.known or ("to compile" if probe.installed else "to install and compile")
-        by_state.setdefault(state, []).append(probe.toolchain)
-    for state, toolchains in by_state.items():
-        yield state, ", ".join(toolchains)
-
-
-def forecast(
-    runner: ProbeRunner,
-    jobs: Sequence[ProbeJob],
-    *,
-    more: int = 0,
-    what: str | None = None,
-) -> ForecastReport:
+def forecast(runner: ProbeRunner, jobs: Sequence[ProbeJob], *, more: int = 0, what: str | None = None) -> ForecastReport:
     """Look up what is known of each job; compile nothing.
 
     more: probes besides one for each job; what: a remark about their number.
     """
-    shapes = []
+    planned = []
     for job in jobs:
         probe = runner.recall(job)
         known = status_of(probe).value if probe else None
-        shapes.append(PlannedProbeShape(job.case.name, job.ref.revision.name, known, runner.registry.is_installed(job.ref)))
-    unknown = sum(shape.known is None for shape in shapes)
-    return ForecastReport(shapes, unknown + more, what)
+        planned.append(PlannedProbe(job.case.name, job.ref.revision.name, known, runner.registry.is_installed(job.ref)))
+    unknown = sum(probe.known is None for probe in planned)
+    return ForecastReport(Forecast(planned, unknown + more, what))
