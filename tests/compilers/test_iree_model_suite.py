@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from triage.compilers.iree.random_values import Formula, RandomTensor, RandomWeights
 from triage.compilers.iree.suite import suite_cases
-from triage.compilers.iree.weights import Formula, RandomTensor, RandomWeights
 from triage.model.errors import BadFiles, BadInput
 
 MODULE = '{"mlir": "https://example.com/a/model.mlir", "compiler_flags": ["--iree-hal-target-backends=llvm-cpu"]}'

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from triage.compilers.iree.onnx_model_suite import ModelArguments
+from triage.compilers.iree.random_values import ModelArguments
 from triage.compilers.iree.suite import suite_cases
 from triage.model.case import Reference
 from triage.model.errors import BadFiles

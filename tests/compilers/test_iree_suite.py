@@ -93,8 +93,8 @@ def test_a_mistake_in_a_torch_test_has_its_position(tmp_path: Path) -> None:
     (tmp_path / "cpu.json").write_text('{"config_name": "cpu", "iree_compile_flags": [], "iree_run_module_flags": []}')
     with pytest.raises(BadFiles) as caught:
         suite_cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)
-    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(2, 43), (3, 11)]
-    text = '{"flat_args": [],\n "file_name": "none.mlir",\n "expected_output": [{"url": null}]\n}'
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(2, 43), (3, 11), (4, 23)]
+    text = '{"flat_args": [],\n "file_name": "none.mlir",\n "expected_output": [{"value": "gone.npy"}]\n}'
     (folder / "run_module_io.json").write_text(text)
     with pytest.raises(BadFiles) as caught:
         suite_cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)

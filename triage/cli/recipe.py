@@ -20,7 +20,7 @@ from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, starting_
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.family import RecipeStart
 from triage.recipes.schema import recipe_schema
-from triage.recipes.starter import new_recipe
+from triage.recipes.starter import new_recipe, with_questions
 from triage.report.answer import Answer
 from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
@@ -187,7 +187,7 @@ def new(
     if start.copied is not None and start.input.exists():
         raise BadInput(f"{start.input} exists; nothing was changed")
     input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
-    text = new_recipe(recipe_families(), path.stem, input_path, start)
+    text = with_questions(new_recipe(recipe_families(), path.stem, input_path, start), start.unknown)
     with disk_errors(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.copied is not None:
@@ -205,6 +205,10 @@ def new(
     results = (f"{each.toolchain}: {each.status}{f', {each.reason}' if each.reason else ''}" for each in tried.results)
     for note in (*start.notes, *results, *filter(None, [tried.note])):
         print_stderr(note)
+    if start.unknown:
+        print_stderr(
+            f"not known: {', '.join(start.unknown)}; write what the kernel is launched with instead of each ? in {path}"
+        )
     newest = [] if start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
     revs = [start.toolchain] if start.toolchain else list(reported) or newest
     print_stderr(" ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)]))

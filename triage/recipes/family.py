@@ -61,7 +61,8 @@ class RecipeStart:
     the keys that only this family has; left_out: words of a command line that a recipe does not need; copied: the text to
     write to `input`, None when it exists; notes: sentences for the user, which the recipe holds as comments; env: variables
     that a command line sets; guessed: whether a compile can correct some of the values; expect: the class of
-    the failure that was reported; toolchain: what to run it with, None for the newest release.
+    the failure that was reported; toolchain: what to run it with, None for the newest release;
+    unknown: keys whose values the user has to write.
     """
 
     family: str
@@ -77,6 +78,7 @@ class RecipeStart:
     guessed: bool = False
     expect: Sequence[str] = ()
     toolchain: str | None = None
+    unknown: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

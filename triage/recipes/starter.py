@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 
 from triage.config.values import yaml_text
 from triage.model.errors import BadFiles
@@ -45,6 +47,13 @@ def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: Rec
     problems = check_recipe(families, "new recipe", text)
     if problems:
         raise BadFiles(problems)
+    return text
+
+
+def with_questions(text: str, names: Sequence[str]) -> str:
+    """Write `?` for the values of keys that are not known."""
+    for name in names:
+        text = re.sub(rf"(?m)^  {name}: (.*?)(?:  #.*)?$", rf'  {name}: "?"  # not known; \1 does not compile', text)
     return text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,12 +12,10 @@ from pydantic import Field
 
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.flagfile import read_flagfile
-from triage.compilers.iree.model_suite import ModelTests, checked_test, document_in, model_tests
-from triage.compilers.iree.onnx_model_suite import is_onnx_models, onnx_model_cases
 from triage.compilers.iree.recipe import IREE
-from triage.compilers.iree.sharktank_suite import SharktankTests, is_sharktank
-from triage.compilers.iree.torch_suite import TORCH_VALUES, read_torch_test
-from triage.config.document import ConfigDocument, FileKind, read_json5, read_text
+from triage.compilers.iree.suite_files import KIND, SuiteFiles
+from triage.compilers.iree.suite_models import SharktankTests, is_model_test, is_onnx_models, onnx_cases, torch_test, typed_case
+from triage.config.document import ConfigDocument, read_text
 from triage.config.json_lists import ListEdit, edit_lists
 from triage.config.schema import MappingFormat, Positive, Text
 from triage.model.case import Case, Expectation, Flag, Input, RunSpec, Target
@@ -26,10 +24,11 @@ from triage.model.execution import Limits, Stage
 from triage.recipes.observed import ExpectationChange, ObservedCase, UpdatedFile
 
 VALUES = "run_module_io_flags.txt"
-_KIND = FileKind("suite config", 'write {"config_name": …, "iree_compile_flags": […], "iree_run_module_flags": […]}')
+TORCH_VALUES = "run_module_io.json"
 _RUN_LIMITS = Limits(timeout=120.0)
 _SKIPPED = ("skip_compile_tests", "skip_run_tests")
 _COMPILE, _RUN = _EXPECTED = ("expected_compile_failures", "expected_run_failures")
+_STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))  # a wrong result is a failed run there
 
 _Texts = list[Text]
 
@@ -52,29 +51,17 @@ class SuiteFormat(MappingFormat):
 
 @dataclass(frozen=True, slots=True)
 class SuiteConfig:
-    """A config file. listed: key -> the tests that it lists; goldens: test -> largest run time in ms; document: where."""
+    """A config file."""
 
     path: Path
     name: str
     compile_flags: tuple[str, ...]
     run_flags: tuple[str, ...]
     listed: dict[str, frozenset[str]]
+    """Key -> the tests that it lists."""
     goldens: dict[str, float]
+    """Test -> largest run time in ms."""
     document: ConfigDocument
-
-    def missing(self, tests: Collection[str]) -> Iterator[Problem]:
-        """Yield the listed tests that are not among those of the suites, each with its position."""
-        for key in (*_SKIPPED, *_EXPECTED):
-            for index, test in enumerate(self.document.data.get(key, ())):
-                if test not in tests:
-                    yield self.document.problem((key, index), f'there is no test "{test}"')
-
-    def expectations(self, test: str) -> Iterator[Expectation]:
-        """The known failures of a test. A wrong result is a failed run in these files."""
-        if test in self.listed[_COMPILE]:
-            yield Expectation(None, stage=Stage.COMPILE)
-        if test in self.listed[_RUN]:
-            yield from (Expectation(None, stage=stage) for stage in (Stage.RUN, Stage.COMPARE))
 
 
 def suite_cases(
@@ -88,72 +75,88 @@ def suite_cases(
     downloads: where files from URLs are kept; note: receives which listed tests do not exist.
 
     Raises:
-        BadFiles: with every mistake of the configs and of the tests' files.
-        BadInput: there is no test below a folder.
+        BadFiles: With every mistake of the configs and of the tests' files.
+        BadInput: There is no test below a folder.
     """
-    problems: list[Problem] = []
-    models = [path for path in configs if path.is_dir() or _is_model_test(_data(path))]
-    typed = ModelTests(folder.absolute(), downloads, problems)
-    sharktank = SharktankTests(folder.absolute(), typed, problems)
-    cases = []
-    for file, document in model_tests(models, _is_model_test, problems):
-        case = (sharktank if is_sharktank(document.data) else typed).case(file, document)
-        cases += [case] if case else []
-    if models and not cases and not problems:
-        raise BadInput(f'{models[0]}: no file below it is a test: a test is a JSON file with the key "type" or "run_function"')
-    lists = [path for path in configs if path not in models and is_onnx_models(_data(path))]
-    documents = [read_json5(path, _KIND) for path in lists]
-    cases += onnx_model_cases(folder, documents, downloads, problems)
-    own = [path for path in configs if path not in (*models, *lists)]
-    known = [config for path in own if (config := _read(path, problems)) is not None]
-    if own:
-        cases += _folder_cases(folder, known, downloads, problems)
-    if problems:
-        raise BadFiles(list(dict.fromkeys(problems)))  # a quality test is read for its benchmark as well
-    for config in known:
-        for problem in config.missing(_names([folder])):
-            note(f"{problem}; `triage expect update --prune` removes it")
+    files = SuiteFiles(folder, downloads)
+    sharktank = SharktankTests(files)
+    cases: list[Case] = []
+    known: list[SuiteConfig] = []
+    documents = {path: None if path.is_dir() else files.document(path) for path in configs}
+    lists = [document for document in documents.values() if document and is_onnx_models(document.data)]
+    for path, document in documents.items():
+        if path.is_dir() or (document and is_model_test(document.data)):
+            cases += _model_cases(files, sharktank, path)
+        elif document and document in lists:
+            cases += onnx_cases(files, document, only=len(lists) == 1)
+        elif document and (config := _config(files, path, document)):
+            known.append(config)
+    own = [path for path, document in documents.items() if document is None and not path.is_dir()]
+    if known or own or any(document and _is_config(document.data) for document in documents.values()):
+        cases += _folder_cases(files, known)
+    if files.problems:
+        raise BadFiles(list(dict.fromkeys(files.problems)))  # a quality test is read for its benchmark as well
+    _note_unknown(known, _names([folder]) if known else frozenset(), note)
     return tuple(cases)
 
 
-def _data(path: Path) -> Any:
-    try:
-        return read_json5(path, _KIND).data
-    except BadFiles:  # reported where the file is read as a config
-        return None
+def _note_unknown(configs: Sequence[SuiteConfig], tests: frozenset[str], note: Callable[[str], None]) -> None:
+    for config in configs:
+        for key in (*_SKIPPED, *_EXPECTED):
+            for index, name in enumerate(config.document.data.get(key, ())):
+                if name not in tests:
+                    problem = config.document.problem((key, index), f'there is no test "{name}"')
+                    note(f"{problem}; `triage expect update --prune` removes it")
 
 
-def _is_model_test(data: Any) -> bool:
-    return is_sharktank(data) or (isinstance(data, dict) and "type" in data)
+def _model_cases(files: SuiteFiles, sharktank: SharktankTests, path: Path) -> list[Case]:
+    """The cases of a test of a model, or of those below a folder, whose other files are modules."""
+    cases: list[Case] = []
+    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
+        test = files.document(file)
+        if test and is_model_test(test.data):
+            case = typed_case(files, test) if "type" in test.data else sharktank.case(test)
+            cases += [case] if case else []
+    if not cases and not files.problems:
+        raise BadInput(f'{path}: no file below it is a test: a test is a JSON file with the key "type" or "run_function"')
+    return cases
 
 
-def _folder_cases(folder: Path, known: Sequence[SuiteConfig], downloads: Path, problems: list[Problem]) -> Iterator[Case]:
+def _is_config(data: Any) -> bool:
+    return not is_onnx_models(data) and not is_model_test(data)
+
+
+def _folder_cases(files: SuiteFiles, known: Sequence[SuiteConfig]) -> Iterator[Case]:
     """Yield the cases of the tests that are folders."""
-    root, tests = _root(folder), sorted(_tests(folder))
+    root, tests = _root(files.folder), sorted(_tests(files.folder))
     if not tests:
-        raise BadInput(f"{folder}: no folder below it holds a program (*.mlir) and {VALUES} or {TORCH_VALUES}")
+        raise BadInput(f"{files.folder}: no folder below it holds a program (*.mlir) and {VALUES} or {TORCH_VALUES}")
     for test in tests:
         name = _name(test, root)
-        try:
-            program, values = _program(test, downloads)
-        except BadFiles as error:
-            problems += error.problems
+        read = _program(files, test)
+        if read is None:
             continue
-        yield from (
-            _case(config, name if len(known) == 1 else f"{name}[config={config.name}]", name, program, values)
-            for config in known
-            if name not in config.listed["skip_compile_tests"]
-        )
+        for config in known:
+            if name not in config.listed["skip_compile_tests"]:
+                yield _case(config, name if len(known) == 1 else f"{name}[config={config.name}]", name, *read)
 
 
-def _program(test: Path, downloads: Path) -> tuple[Path, RunSpec]:
-    """The program of a test, and how to run it. BadFiles with every mistake."""
+def _program(files: SuiteFiles, test: Path) -> tuple[Path, RunSpec] | None:
+    """The program of a test, and how to run it; None if it has mistakes."""
     if (test / TORCH_VALUES).is_file():
-        return read_torch_test(test / TORCH_VALUES, downloads)
+        return torch_test(files, test / TORCH_VALUES)
     programs = sorted(path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc"))
+    try:
+        values = read_flagfile(test / VALUES)
+    except BadFiles as error:
+        files.problems += error.problems
+        return None
     if len(programs) != 1:
-        raise BadFiles([Problem(str(test), None, None, f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}.")])
-    return programs[0], read_flagfile(test / VALUES)
+        files.problems.append(
+            Problem(str(test), None, None, f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}.")
+        )
+        return None
+    return programs[0], values
 
 
 def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool) -> UpdatedFile:
@@ -165,12 +168,13 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
         BadFiles: the file cannot be read, or the comments in a list cannot be kept.
         BadInput: the file has no lists.
     """
-    if is_onnx_models(data := _data(path)) or _is_model_test(data):
+    files = SuiteFiles(path.parent, path.parent)
+    document = files.document(path)
+    if document and not _is_config(document.data):
         raise BadInput(f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; edit this file by hand")
-    problems: list[Problem] = []
-    config = _read(path, problems)
+    config = _config(files, path, document) if document else None
     if config is None:
-        raise BadFiles(problems)
+        raise BadFiles(files.problems)
     remove: dict[str, set[str]] = {key: set() for key in _EXPECTED}
     add: dict[str, set[str]] = {key: set() for key in _EXPECTED}
     changes = []
@@ -190,7 +194,7 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
         gone = set(config.listed[key] - tests)
         remove[key] |= gone
         changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
-    text = read_text(path, _KIND)
+    text = read_text(path, KIND)
     edits = {key: ListEdit(remove[key], add[key]) for key in _EXPECTED}
     return UpdatedFile(path, text, edit_lists(str(path), text, edits), tuple(changes))
 
@@ -210,17 +214,16 @@ def _case(config: SuiteConfig, name: str, test: str, program: Path, values: RunS
         input=Input(program, IREE.inputs[program.suffix]),
         target=Target(backend or "llvm-cpu"),
         flags=tuple(map(Flag, config.compile_flags)),
-        expect=tuple(config.expectations(test)),
+        expect=tuple(Expectation(None, stage=stage) for key, stage in _STAGES if test in config.listed[key]),
         run=None if test in config.listed["skip_run_tests"] else run,
         benchmarks=(run,) if run.measured else (),
         goldens=(("run_ms", golden),) if golden is not None and run.measured else (),
     )
 
 
-def _read(path: Path, problems: list[Problem]) -> SuiteConfig | None:
-    document = document_in(path, _KIND, problems)
-    values = checked_test(document, SuiteFormat, problems) if document else None
-    if document is None or values is None:
+def _config(files: SuiteFiles, path: Path, document: ConfigDocument) -> SuiteConfig | None:
+    values = files.content(document, SuiteFormat)
+    if values is None:
         return None
     return SuiteConfig(
         path.absolute(),

@@ -114,7 +114,7 @@ class Triton(Compiler):
     def start_from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
     ) -> RecipeStart | None:
-        from triage.compilers.triton.kernel_import import start_from_kernel
+        from triage.compilers.triton.kernel_recipe import start_from_kernel
 
         return start_from_kernel(recipe, source, backend, chip, kernel) if source.suffix == ".py" else None
 
@@ -124,10 +124,9 @@ class Triton(Compiler):
         return read_kernels(text)
 
     def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
-        from triage.compilers.triton.kernel_import import KernelStart
-        from triage.compilers.triton.kernel_trial import improve_guess
+        from triage.compilers.triton.kernel_recipe import KernelStart, improve
 
-        return improve_guess(start, compile_) if isinstance(start, KernelStart) else start
+        return improve(start, compile_) if isinstance(start, KernelStart) else start
 
     def recipe_keys(self, case: Case) -> tuple[str, ...]:
         kernel = self.kernel(case)

@@ -40,6 +40,8 @@ def _constant(value: Any) -> Constant:
     if value is None:
         return None
     text = as_written(value)
+    if text == "?":
+        raise advice("this value is not known: write one that the kernel is launched with.")
     if isinstance(value, Written) and value.kind == "bool" and text.lower() not in _WORDS:
         raise advice(f'YAML 1.1 reads {text} without quotes as a truth value; write true or false, or "{text}" in quotes.')
     if text.lower() in _WORDS:

@@ -1,0 +1,163 @@
+"""Start a recipe for a kernel: guess its arguments, and correct the guess by what the compiler says."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from triage.compilers.base import Constant
+from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
+from triage.compilers.triton.kernel_source import KernelGuess, computed_from, guess_kernel
+from triage.model.case import Target
+from triage.model.errors import BadInput
+from triage.model.execution import Execution
+from triage.recipes.family import RecipeStart
+
+_CORRECTIONS = 2
+_STAGES = re.compile(r'^triage: \{"stage"', re.MULTILINE)
+_REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
+_SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|reshape|too large|timeout")
+_ELEMENTS = re.compile(r"(?i)dtype|fp\d|bf16|same type|precision")
+_BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast")
+_TEXT = re.compile(r"must be a (?:string|str)\b")
+_PYTHON_VALUE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|constexpr\[\d")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStart(RecipeStart):
+    """A new recipe with what was guessed of its kernel."""
+
+    guess: KernelGuess | None = None
+
+
+def start_from_kernel(
+    recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+) -> RecipeStart | None:
+    """Start a recipe for a kernel. One that imports from its own package is copied next to the recipe, with all that it uses.
+
+    Raises:
+        BadInput: The file has several kernels or not this one, or the place of the copy is taken.
+    """
+    text = source.read_text("utf-8", "replace")
+    guess = guess_kernel(text, kernel)
+    if guess is None:
+        return None
+    target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
+    if is_standalone(source, text):
+        return _with(KernelStart("triton", source, target), guess)
+    place = recipe.with_suffix(".py")
+    if place.exists():
+        raise BadInput(f"{place} exists already; the kernel would be copied there. Nothing was changed")
+    copied, problems = copy_kernel(source, text, guess.name)
+    guess = guess_kernel(copied, guess.name, host=text)  # the copy has functions of other files, the original has launches
+    assert guess is not None
+    return _with(KernelStart("triton", place, target, copied=copied, notes=problems), guess)
+
+
+def improve(start: KernelStart, compile_: Callable[[RecipeStart], Execution | None]) -> KernelStart:
+    """Compile the guess and correct it at most twice. What still is not known becomes `?`."""
+    best = _attempt(start, compile_)
+    if best is None or start.guess is None:
+        return start
+    source = start.copied if start.copied is not None else start.input.read_text("utf-8", "replace")
+    kernels = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    kernel = next(node for node in kernels if node.name == start.guess.name)
+    seen = {str(best.start.keys)}
+    for _ in range(_CORRECTIONS):
+        candidates = (_with(best.start, guess) for guess in _corrections(kernel, best))
+        candidate = next((each for each in candidates if str(each.keys) not in seen), None)
+        if best.passed or candidate is None:
+            break
+        seen.add(str(candidate.keys))
+        attempt = _attempt(candidate, compile_)
+        if attempt and (attempt.passed or attempt.progress >= best.progress):
+            best = attempt
+    if best.passed or best.progress == (0, 0):  # the compiler did not reach the kernel
+        return best.start
+    guess = best.start.guess
+    assert guess is not None
+    unknown = guess.unknown or (guess.guessed & {*best.names, *guess.constexprs} & guess.constexprs.keys())
+    return replace(best.start, unknown=tuple(sorted(unknown)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    start: KernelStart
+    passed: bool
+    progress: tuple[int, int]
+    """Stages that began, and the line of the kernel that was refused."""
+    names: tuple[str, ...]
+    """Names in that line."""
+    message: str
+
+
+def _attempt(start: KernelStart, compile_: Callable[[RecipeStart], Execution | None]) -> _Attempt | None:
+    execution = compile_(start)
+    if execution is None:
+        return None
+    stages = len(_STAGES.findall(execution.stdout.text))
+    refused = _REFUSED.search(execution.stdout.text)
+    place: dict[str, Any] = json.loads(refused[1])["refused"] if refused else {"line": 0, "names": []}
+    message = execution.stderr.last_line or "timeout"
+    return _Attempt(start, execution.ok, (stages, place["line"]), tuple(place["names"]), message)
+
+
+def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess]:
+    """Other guesses, the one that the message suggests first."""
+    guess, message = attempt.start.guess, attempt.message
+    assert guess is not None
+    unbound = re.findall(r"NameError\(['\"]+(\w+)", message)
+    near = computed_from((*attempt.names, *unbound), kernel) & guess.guessed
+    pointers = [name for name, kind in guess.signature.items() if kind[0] == "*"]
+    floats = [name for name in pointers if guess.signature[name] in ("*fp16:16", "*bf16:16")]
+    switches = [name for name, value in guess.constexprs.items() if isinstance(value, bool) and name in near]
+    sizes = [name for name, value in guess.constexprs.items() if type(value) is int and value > 2 and name in guess.guessed]
+    if unbound:
+        yield _changed(guess, {name: not guess.constexprs[name] for name in switches})
+    if _BITS.search(message):
+        yield _changed(guess, dict.fromkeys([name for name in pointers if name in near], "*i32:16"))
+    if _TEXT.search(message):
+        yield _changed(guess, {name: "" for name in guess.constexprs if name in attempt.names and name in guess.guessed})
+    if _PYTHON_VALUE.search(message):
+        types = [name for name in guess.constexprs if name in attempt.names and name in guess.guessed]
+        yield _changed(guess, dict.fromkeys(types, "tl.float32"))
+    if attempt.progress[0] > 1:
+        yield replace(_changed(guess, dict.fromkeys(sizes, 16)), options={**guess.options, "num_stages": 1})
+    if _ELEMENTS.search(message):
+        yield _changed(guess, dict.fromkeys(floats, "*fp32:16"))
+    if numbers := [int(number) for number in re.findall(r"\b\d+\b", message) if int(number) not in (0, 1, 64)]:
+        yield _changed(guess, dict.fromkeys([name for name in sizes if name in near] or sizes, numbers[0]))
+    if _SIZES.search(message):
+        yield _changed(guess, dict.fromkeys(sizes, 16))
+    scalars = [name for name, kind in guess.signature.items() if kind[0] != "*" and name in attempt.names]
+    yield _changed(guess, {name: "i32" if guess.signature[name] == "fp32" else "*fp16:16" for name in scalars})
+    yield _changed(guess, dict.fromkeys(floats, "*fp32:16"))
+    yield _changed(guess, {name: not guess.constexprs[name] for name in switches[:1]})
+    yield _changed(guess, dict.fromkeys([name for name in pointers if name in near], "*i32:16"))
+
+
+def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
+    signature = {name: str(values.get(name, kind)) for name, kind in guess.signature.items()}
+    return replace(
+        guess, signature=signature, constexprs={name: values.get(name, old) for name, old in guess.constexprs.items()}
+    )
+
+
+def _with(start: KernelStart, guess: KernelGuess) -> KernelStart:
+    def entries(key: str, values: Mapping[str, object]) -> list[str]:
+        lines = [f"  {name}: {json.dumps(value)}{'  # guessed' * (name in guess.guessed)}" for name, value in values.items()]
+        return [f"{key}:", *lines] if lines else [f"{key}: {{}}"]
+
+    keys = [
+        *([f"kernel: {guess.name}"] if guess.several else []),
+        "# `*` is a pointer, :16 means divisible by 16. Check what is marked as guessed.",
+        *entries("signature", guess.signature),
+        *(entries("constexprs", guess.constexprs) if guess.constexprs else []),
+        *(entries("options", guess.options) if guess.options else []),
+    ]
+    return replace(start, guess=guess, keys=keys, guessed=bool(guess.guessed))
