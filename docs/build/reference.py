@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import json
 import pkgutil
+import types
 import typing
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Collection, Iterator, Mapping
+from enum import Enum, StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mkdocs_gen_files
 import yaml
@@ -129,6 +131,35 @@ def reports() -> Iterator[type[Report]]:
     yield from (found[name] for name in sorted(found))
 
 
+def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """Return the JSON Schema of a type as `model.json_form` writes its values. outer: the classes around it."""
+    plain = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind in plain:
+        return {"type": plain[kind]}
+    if origin is Literal:
+        return {"enum": list(inner)}
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [schema_of(one, outer) for one in inner]}
+    if origin and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": schema_of(inner[1], outer)}
+    if origin and issubclass(origin, Collection):
+        return {"type": "array", "items": schema_of(inner[0], outer)}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {"enum": [one.value for one in kind]}
+    if isinstance(kind, type) and issubclass(kind, Shape):
+        return TypeAdapter(kind).json_schema(by_alias=True)
+    if not dataclasses.is_dataclass(kind) or kind in outer:
+        return {"title": getattr(kind, "__name__", "value")}
+    hints = typing.get_type_hints(kind)
+    known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    for name in getattr(kind, "JSON_PROPERTIES", ()):
+        known[name] = typing.get_type_hints(getattr(kind, name).fget)["return"]
+    keys = {name: getattr(kind, "JSON_KEYS", {}).get(name, name.removesuffix("_")) for name in known}
+    properties = {key: schema_of(known[name], (*outer, kind)) for name, key in keys.items() if key}
+    return {"type": "object", "title": kind.__name__, "properties": properties}
+
+
 def json_page() -> str:
     """Return the JSON Schema of every command's answer."""
     parts = ["# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"]
@@ -138,7 +169,7 @@ def json_page() -> str:
             shape = typing.get_type_hints(report)["result"]
         if shape in (Any, Shape):  # a report that is given its value
             continue
-        schema = TypeAdapter(shape).json_schema(by_alias=True)
+        schema = schema_of(shape)
         summary = (inspect.getdoc(report) or "").splitlines()[0]
         parts.append(f"\n## {report.__name__}\n\n{summary}\n\n```json\n{json.dumps(schema, indent=1)}\n```\n")
     return "".join(parts)
