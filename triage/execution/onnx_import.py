@@ -21,7 +21,7 @@ _WORKERS = 2  # processes at most, for the two toolchains of a comparison
 _PATIENCE = 20.0  # seconds for a model, and to start; what takes longer is imported under the limits of its case
 _LARGEST = 16 << 20  # bytes of a model that a worker imports; others get a process with limits of their own
 # The importer's own OnnxImportError is about the model.
-_IS_MISSING = re.compile(r"No module named|^ImportError\b|AttributeError: module 'onnx'", re.MULTILINE)
+_IS_MISSING = re.compile(r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE)
 
 
 class OnnxImporters:
@@ -118,5 +118,4 @@ def _is_written(draft: Path) -> bool:
 
 def is_broken(execution: Execution) -> bool:
     """Return whether the importer does not run here, whatever the model: it, or a package of its version, is not there."""
-    text = execution.stderr.text
-    return not execution.ok and any(sign in text for sign in ("No module named", "ImportError", "AttributeError: module 'onnx"))
+    return not execution.ok and _IS_MISSING.search(execution.stderr.text) is not None
