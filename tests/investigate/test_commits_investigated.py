@@ -15,9 +15,8 @@ from tests.bisect.conftest import command as command
 from tests.bisect.conftest import plain_git as plain_git
 from tests.bisect.conftest import project as project
 from tests.bisect.driving import counted
-from tests.bisect.small_compiler import CONFIG, PROGRAM, RECIPE, Fate, SmallCompiler, begin, compile_commit, wheel_of
+from tests.bisect.small_compiler import PROGRAM, RECIPE, Fate, SmallCompiler, begin, compile_commit, wheel_of
 from tests.conftest import Triage
-from tests.git_history.history import History
 from tests.toolchains.loopback import serve
 
 COUNT, CULPRIT, UNFUSED = 32, 21, 9
@@ -128,45 +127,3 @@ def test_a_pair_of_releases_is_narrowed_to_the_commit(
     assert cluster["culprit"]["status"] == "culprit", cluster["culprit"]
     assert cluster["culprit"]["after"]["commit"] == repository.sha
     assert repository.sha[:10] in (tmp_path / "work" / "out" / cluster["issue"]).read_text()
-
-
-@pytest.mark.slow
-def test_a_fix_of_a_release_branch_that_the_new_release_lacks(
-    command: Path, triage: Triage, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Main has failed since before the branch of 1.0.0, which alone has a fix."""
-    small = begin(tmp_path / "branched" / "repo", [Fate.SOUND] * 9, 2)
-    git = History(small.path).git
-    git("switch", "--quiet", "--create", "release/1.0.x", small.shas[4])
-    git("commit", "--quiet", "--allow-empty", "--message=Set the version")
-    git("checkout", small.shas[1], "--", CONFIG)
-    git("commit", "--quiet", "--message=Ask for less memory (#2000)")
-    fix, before = git("rev-parse", "HEAD", "HEAD~").split()
-    monkeypatch.setenv("SMALL_REPO", str(small.path))
-    cases = tmp_path / "cases"
-    cases.mkdir()
-    for name, words in {"attention": "", "again": "other", "stack": "private"}.items():
-        (cases / f"{name}.mlir").write_text(f"// {words}\nfunc.func @main() {{ return }}\n")
-        recipe = RECIPE.replace("name: attention", f"name: {name}").replace("m.mlir", f"{name}.mlir")
-        (cases / f"{name}.yaml").write_text(recipe)
-    with released(small, {"1.0.0": fix, "1.1.0": small.shas[8]}, tmp_path, monkeypatch):
-        clone = ["--repo", small.path, "--project", command]
-        done = triage("nightly", cases, "-b", "1.0.0", "-t", "1.1.0", *clone, "--investigate", "--out", "out")
-        bisected = json.loads(triage("bisect", cases / "attention.yaml", *clone, "--format", "json").stdout)
-    assert (bisected["undone"], bisected["after"]["commit"]) == (True, fix)
-    assert [bisected["broke"][side]["name"] for side in ("before", "after")] == ["1.0.0", "1.1.0"]
-    assert done.returncode == 1, done.stderr
-    night = json.loads((tmp_path / "work" / "out" / "nightly.json").read_text())
-    assert len(night["clusters"]) == 2
-    for cluster in night["clusters"]:
-        culprit = cluster["culprit"]
-        assert (culprit["status"], culprit["kind"], culprit["undone"]) == ("culprit", "fix", True), culprit
-        assert (culprit["before"]["commit"], culprit["after"]["commit"]) == (before, fix)
-        assert cluster["different"] == []
-        assert set(cluster["cases"]) == {cluster["representative"], *cluster["confirmed"]}
-    first, second = night["clusters"]
-    assert (first["same_culprit"], second["same_culprit"]) == ([second["id"]], [first["id"]])
-    issue = night["clusters"][0]["issue"]
-    text = (tmp_path / "work" / "out" / issue).read_text()
-    assert fix[:10] in text
-    assert "fixed between" not in text

@@ -164,17 +164,6 @@ def test_a_fix_of_a_newer_release_counts_for_the_cases_that_it_fixes(releases: F
     assert ["fixed between 1.4.0" in text for text in issues] == [True, False]
 
 
-@pytest.mark.slow
-def test_a_failing_step_leaves_the_others(releases: FakeReleases, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "attribution").write_text("a file where a folder is needed")
-    (tmp_path / "out" / "issues").write_text("")
-    run(tmp_path, releases, *NIGHTLY)
-    night = report(tmp_path)
-    assert {entry["step"] for entry in night["investigation"]["left"]} == {"issue"}
-    assert night["clusters"][0]["reproducer"] is not None
-
-
 @pytest.mark.parametrize("words", [NIGHTLY[1:-2], ("nightly", "cases", "--budget", "5m")])
 def test_options_that_miss_another_are_refused(
     releases: FakeReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

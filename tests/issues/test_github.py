@@ -106,25 +106,6 @@ def test_a_run_that_failed_between_comment_and_change_is_completed_by_the_next(h
     assert (len(hub.comments[1]), hub.issues[1]["state"]) == (1, "closed")
 
 
-def test_pages_that_repeat_or_shift_change_nothing_twice(hub: LoopbackIssues) -> None:
-    hub.page = 2
-    failing = [f"s{number}" for number in range(5)]
-    synchronise(hub, night(1, *failing))
-    hub.repeated = True
-    assert synchronise(hub, night(2, *failing)) == []
-    assert len(hub.issues) == 5
-    hub.page, hub.endless = 100, True
-    with pytest.raises(EnvironmentFailure, match="repeats its pages"):
-        client(hub).read(everything)
-
-
-@pytest.mark.parametrize("when", ["soon", "-1", "1e9", "\u00b2"])
-def test_a_rate_limit_that_cannot_be_read_is_an_error_of_the_environment(hub: LoopbackIssues, when: str) -> None:
-    hub.faults = [Fault(f"GET {LIST}", 429, (("Retry-After", when),))]
-    with pytest.raises(EnvironmentFailure):
-        client(hub).read(everything)
-
-
 def test_a_long_rate_limit_is_reported_and_not_waited_for(hub: LoopbackIssues) -> None:
     hub.faults = [Fault(f"GET {LIST}", 403, (("Retry-After", "3000"),))]
     with pytest.raises(EnvironmentFailure, match="3000 s") as raised:

@@ -16,7 +16,7 @@ from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.revision import Revision
-from triage.nightly.issues import Action, ActionCause, ActionKind, plan
+from triage.nightly.issues import Action, ActionCause, ActionKind
 from triage.nightly.result import IssueDraft, Night, StepResult
 from triage.nightly.store import NightStore
 from triage.report.issues import action_text
@@ -80,13 +80,6 @@ def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: Night
     write_reports(night, tmp_path)
     assert sync(hub, tmp_path, token=f"{TOKEN}\n")[0] == 0
     assert hub.tokens == {f"token {TOKEN}"}
-
-
-def test_flaky_cases_say_nothing(night: Night) -> None:
-    kept = [case for case in night.cases if case.case != "before"]
-    quiet = [replace(case, change="flaky") if case.case in ("first", "second") else case for case in kept]
-    actions = plan(replace(night, cases=quiet), [], 10).actions
-    assert [action.signature for action in actions] == ["class-G:same text"]
 
 
 @pytest.mark.parametrize("cause", list(ActionCause))

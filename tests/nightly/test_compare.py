@@ -19,7 +19,7 @@ from triage.nightly.compare import case_result
 from triage.nightly.result import SCHEMA, CaseChangeKind, Night, cluster_id, night_bytes, parse_night, read_night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
-from triage.report.night import NightReport, write_reports
+from triage.report.night import NightReport
 from triage.report.registry import rendered
 
 KNOWN = Expectation("class-F", since="1.1.0")
@@ -214,15 +214,3 @@ def test_markdown_names_regressions_and_their_releases(night: Night) -> None:
     assert "| `never-tested` | 1.4.0: unknown flag |" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert all(line.endswith("|") for line in tables)
-
-
-def test_reports_are_written_without_temporary_files(night: Night, tmp_path: Path) -> None:
-    files = write_reports(night, tmp_path / "deep" / "out").night.reports
-    assert {Path(path).name for path in files.values()} == {"nightly.md", "nightly.xml", "nightly.json"}
-    assert json.loads(Path(files["json"]).read_text())["reports"] == files
-    assert len(list((tmp_path / "deep" / "out").iterdir())) == 3
-
-
-def test_toolchain_and_baseline_must_differ() -> None:
-    with pytest.raises(BadInput, match=r"both 1\.0\.0"):
-        night_of({"case": "PP"}, 0, 0)

@@ -15,7 +15,7 @@ from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
-from triage.nightly.result import InvestigationSummary, Night, StepResult, read_night
+from triage.nightly.result import InvestigationSummary, Night, read_night
 from triage.nightly.shards import ShardResult, merge, shard
 from triage.report.night import NightReport
 from triage.report.registry import rendered
@@ -81,22 +81,6 @@ def test_a_missing_or_stopped_shard_makes_the_night_partial() -> None:
     assert merge(shards()[:2], allow_missing=True).stopped == "shard 1/3 missing"
     stopped = merge(change(2, lambda night: replace(night, stopped="interrupted", not_compared=["z"])))
     assert (stopped.stopped, stopped.not_compared) == ("2/3: interrupted", ["z"])
-
-
-def test_nights_of_different_recipes_are_joined_without_shards() -> None:
-    parts = [replace(result, night=replace(result.night, shard=None)) for result in shards()]
-    assert {case.case for case in merge(parts).cases} == set(HISTORIES)
-
-
-def test_what_one_shard_found_out_is_kept() -> None:
-    def investigated(night: Night) -> Night:
-        steps = [StepResult("reduce", "done")]
-        clusters = [replace(cluster, reproducer="reproducers/b", steps=steps) for cluster in night.clusters]
-        return replace(night, clusters=clusters, investigation=FOUND_OUT)
-
-    merged = merge(change(2, investigated))
-    assert [cluster.reproducer for cluster in merged.clusters if "b" in cluster.cases] == ["reproducers/b"]
-    assert merged.investigation == FOUND_OUT
 
 
 @pytest.fixture

@@ -104,26 +104,6 @@ def test_a_stopped_bisect_keeps_the_comparison(releases: FakeReleases, tmp_path:
     assert all(pair["bisections"][0]["after"]["name"] == "1.5.0" for pair in answer["regressed"])
 
 
-@pytest.mark.slow
-def test_a_stopped_reduction_keeps_the_comparison(releases: FakeReleases, tmp_path: Path) -> None:
-    inputs: set[str] = set()
-
-    def is_reducing() -> bool:
-        inputs.update(digest for _, digest in releases.events("start"))
-        return len(inputs) > len(CASES)  # a candidate is compiled
-
-    message = stop_when(tmp_path, releases, (*NIGHTLY, "--reduce"), is_reducing)
-    answer = report(tmp_path)
-    assert answer["partial"]
-    assert "reductions" in answer["stopped"]
-    assert {pair["case"] for pair in answer["regressed"]} == {"breaks", "returns"}
-    done = continued(tmp_path, releases, message)
-    assert done.returncode == 1, done.stderr
-    answer = report(tmp_path)
-    assert not answer["partial"]
-    assert all(pair["example"]["reproducer"] for pair in answer["regressed"])
-
-
 def test_a_second_ctrl_c_ends_at_once(releases: FakeReleases, tmp_path: Path) -> None:
     write_case(tmp_path / "stuck", "stuck", "hangs", "stubborn")
     env = environment(releases, tmp_path / "home")

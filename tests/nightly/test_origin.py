@@ -60,16 +60,6 @@ def test_a_local_build_is_placed_by_the_version_that_it_reports(releases: FakeRe
 
 
 @pytest.mark.slow
-def test_ends_in_the_wrong_order_are_named(releases: FakeReleases) -> None:
-    write_case(Path("cases"), "breaks", "breaks-0", "fixed-2")
-    night = answer("nightly", "cases", "-t", "1.0.0", "-b", "nightly:latest", "--bisect")
-    [case] = night["regressed"]
-    assert case["bisections"][0]["status"] == "inconclusive"
-    assert "not newer" in case["bisections"][0]["reason"]
-    assert "not newer" in night["scope"]
-
-
-@pytest.mark.slow
 def test_a_clone_that_cannot_be_searched_is_named(releases: FakeReleases, tmp_path: Path) -> None:
     night = answer("nightly", "cases", "-t", "nightly:latest", "-b", LAST, "--bisect", "--repo", str(tmp_path / "missing"))
     assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")

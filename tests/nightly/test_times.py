@@ -105,18 +105,6 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night
     assert answer["maybe_slower"] == []
 
 
-def test_markdown_lists_run_times_and_slower_compiles(night: Night) -> None:
-    lines = NightReport(night).markdown().replace("\\", "").splitlines()
-    [row] = [line for line in lines if line.startswith("| `case, decode`")]
-    assert (
-        "2.00 [1.90, 2.10] | slower | 3 -> 4 | 100 bytes | 20 MiB | 1.0.0 and 1.2.0 (one of 1.1.0, 1.2.0, not confirmed) |"
-        in row
-    )
-    assert any("no device hip" in line and "| - |" in line for line in lines)
-    tables = [line for line in lines if line.startswith("|")]
-    assert all(line.endswith("|") for line in tables)
-
-
 @pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
 def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
     report = NightReport(replace(night, fail_on_slower=asked))

@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 
 from tests.nights.documents import FAILURES, case_result, failure, night, nights
-from triage.model.errors import BadInput
 from triage.model.revision import Revision
 from triage.nightly.result import IssueDraft, StepResult, cluster_id
 from triage.nightly.store import NightStore
-from triage.report.case_facts import excerpt
 from triage.report.site import Site
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
@@ -125,17 +123,6 @@ def test_a_case_shows_the_output_that_was_stored_with_a_night(tmp_path: Path) ->
     assert logs["missing"] is None
 
 
-def test_only_a_folder_of_a_site_is_written_again(out: Path, tmp_path: Path) -> None:
-    store = NightStore(tmp_path / "home")
-    Site(store, out).write()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "file").touch()
-    with pytest.raises(BadInput):
-        Site(store, tmp_path / "mine").write()
-    with pytest.raises(BadInput):
-        Site(NightStore(tmp_path / "empty"), tmp_path / "other").write()
-
-
 def test_untestable_cases_and_partial_nights_have_pages(tmp_path: Path) -> None:
     store = NightStore(tmp_path / "home")
     store.add(night(1, {"a": "U"}, stopped="interrupted"), None)
@@ -148,17 +135,6 @@ def test_a_night_whose_begin_is_no_time_with_a_zone_is_on_the_site(tmp_path: Pat
     for record in (night(1, {"a": "F"}, started=started), night(2, {"a": "F"})):
         store.add(record, None)
     assert Site(store, tmp_path / "public").write().failures == 1
-
-
-def test_a_log_keeps_its_root_cause() -> None:
-    lines = [f"line {number}" for number in range(5000)]
-    shown = excerpt("\n".join(lines), 3001, "3.3.0", "compile")
-    assert shown.root is not None
-    assert shown.lines[shown.root] == "line 3000"
-    assert shown.left_out + len(shown.lines) == 5000
-    short = excerpt("only\nerror", 2, "3.3.0", "compile")
-    assert (short.lines, short.root, short.left_out) == (["only", "error"], 1, 0)
-    assert excerpt("", 4, "3.3.0", "").root is None
 
 
 @pytest.mark.parametrize(

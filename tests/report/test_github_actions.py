@@ -61,11 +61,6 @@ def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(night: Night, tmp
     assert len(annotation_lines(replace(night, clusters=many[:10]), tmp_path)) == 10
 
 
-def test_a_partial_night_is_a_warning(night: Night, tmp_path: Path) -> None:
-    *_, last = annotation_lines(replace(night, stopped="interrupted", not_compared=["x"]), tmp_path)
-    assert parsed(last)[0] == "warning"
-
-
 def test_hostile_text_is_one_command() -> None:
     line = command("error", EVIL, file=EVIL, title=EVIL)
     assert line.isprintable()
@@ -114,7 +109,3 @@ def test_a_summary_fits_into_what_github_shows(night: Night, tmp_path: Path) -> 
     for _ in range(2):
         show_on_github(NightReport(replace(night, cases=many)), {"GITHUB_STEP_SUMMARY": str(path)})
         assert SUMMARY_BYTES - 5000 < path.stat().st_size <= SUMMARY_BYTES
-
-
-def test_without_github_only_the_annotations_are_printed(night: Night) -> None:
-    show_on_github(NightReport(night), {})

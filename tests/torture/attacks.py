@@ -296,5 +296,5 @@ def _essence(night: Any) -> Any:
         (pair["case"], [(each["kind"], each["before"]["name"], each["after"]["name"]) for each in pair["bisections"]])
         for pair in night["regressed"]
     ]
-    examples = [pair["example"] and pair["example"]["operations"] for pair in night["regressed"]]
+    examples = [cluster["operations"] for cluster in night["clusters"]]
     return origins, examples, night["unchanged"], night["partial"]
