@@ -123,6 +123,10 @@ class NightsHistory:
         """Return the failure of a row in a night."""
         return self.kinds[int(self.failures[row, night])]
 
+    def regressed(self, row: int, night: int) -> bool:
+        """Whether a night itself found that a case passes, or fails differently, on its baseline."""
+        return bool(int(self.states[row, night]) & _COUNTS)
+
     def is_new(self, row: int) -> bool:
         """Whether a case fails since the last night of its track, and did not fail in that way before."""
         last = self.last_night(self.rows[row][0])
@@ -130,7 +134,7 @@ class NightsHistory:
         tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
         if not code or status_in(code)[0] is not Status.FAILED or not tested or tested[-1].first != last:
             return False
-        return bool(code & _COUNTS) if len(tested) == 1 else True
+        return len(tested) > 1 or self.regressed(row, last)
 
     @cached_property
     def flaky(self) -> Mapping[int, int]:

@@ -22,7 +22,7 @@ from triage.git_history.refs import Links
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.failures import FailureLife, failure_lives, known_failures
+from triage.nightly.failures import FailingRun, FailureLife, failure_lives, known_failures
 from triage.nightly.history import NightsHistory, Track, load_history, status_in
 from triage.nightly.result import cluster_id
 from triage.nightly.store import NightStore
@@ -162,6 +162,7 @@ class Site:
             "case_name": lambda row: history.names[row],
             "files": case_file_count(history),
             "range": _range,
+            "since": partial(_since, history),
         }
 
         def page(name: str, template: str, **values: object) -> None:
@@ -268,16 +269,22 @@ def _revision(revision: Revision | None) -> str:
     return revision.name if is_named else f"{revision.name} ({commit[:10]})"
 
 
-def _range(history: NightsHistory, before: int | None, at: int) -> str:
-    """Return the commits between two nights of a track, or their toolchains where the commits are not known."""
-    new = history.nights[at].toolchain
-    if before is None:
-        return f"{new.name} or before"
-    old = history.nights[before].toolchain
-    if old.commit and new.commit:
-        same = old.commit == new.commit
-        return f"{old.commit[:10]}, the same compiler" if same else f"{old.commit[:10]}..{new.commit[:10]}"
-    return f"{old.name} .. {new.name}" if old.name != new.name else f"{new.name}, the same compiler"
+def _since(history: NightsHistory, failing: FailingRun) -> str:
+    """Return where a failure came: between two nights of its track, or after the baseline of the first night with it."""
+    at = failing.run.first
+    if failing.before:
+        return _range(history.nights[failing.before.last].toolchain, history.nights[at].toolchain)
+    if history.regressed(failing.row, at):
+        return _range(history.nights[at].baseline, history.nights[at].toolchain)
+    return f"{history.nights[at].toolchain.name} or before"
+
+
+def _range(old: Revision, new: Revision) -> str:
+    """Return the commits between two toolchains, or their names where the commits are not known."""
+    if old == new or (old.commit and old.commit == new.commit):
+        return f"{new.name}, the same compiler"
+    are_nightlies = old.commit and new.commit and new.name.startswith("nightly:")
+    return f"{old.commit[:10]}..{new.commit[:10]}" if are_nightlies else f"{old.name} .. {new.name}"  # type: ignore[index]
 
 
 def _number(value: float) -> str:

@@ -131,7 +131,7 @@ def case_files(
                 for run in history.runs[row]
                 if run.signature
             },
-            "facts": {"track": visible(history.rows[row][0].name), "case": visible(history.rows[row][1])},
+            "facts": {"track": visible(history.rows[row][0].name)},
             "flaky": history.flaky.get(row, 0),
             "metrics": metrics,
             "steps": by_case.get(row, []),
