@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Triage
 from triage.compilers.command import Command
-from triage.compilers.command.spec import CommandSpec, VersionRule
-from triage.compilers.registry import Families
+from triage.compilers.command.spec import CommandSpec
 from triage.model.case import Case, Flag, Input, InputKind, Target
-from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 COMPILER = """#!/bin/sh
@@ -75,54 +72,10 @@ def built(tmp_path: Path) -> Path:
     return root
 
 
-def test_what_is_run_holds_places_and_the_key_does_not(tmp_path: Path) -> None:
-    answer = Command("command@r").invocation(case("{toolchain}/bin/cc", "-c", "{input}", "-o", "{output}"), toolchain(tmp_path))
-    assert not isinstance(answer, Untestable)
-    assert answer.options == ("{toolchain}/bin/cc", "-c", "{input}", "-o", "{output}")
-    assert answer.argv(tmp_path, Path("/p.c"), Path("/o")) == [f"{tmp_path}/bin/cc", "-c", "/p.c", "-o", "/o"]
-
-
-def test_flags_stand_where_they_are_wanted_and_follow_their_versions(tmp_path: Path) -> None:
-    flags = (Flag("-a"), Flag("-b", since="4.0"))
-    for version, given in (("3.9", ("-a",)), ("4.2", ("-a", "-b"))):
-        here = Command("x").invocation(case("cc", "{flags}", "{input}", flags=flags), toolchain(tmp_path, version))
-        last = Command("x").invocation(case("cc", "{input}", flags=flags), toolchain(tmp_path, version))
-        assert not isinstance(here, Untestable)
-        assert not isinstance(last, Untestable)
-        assert here.options == ("cc", *given, "{input}")
-        assert last.options == ("cc", "{input}", *given)
-
-
-def test_a_folder_without_an_environment_has_no_python(built: Path) -> None:
-    answer = Command("x").invocation(case("{python}", "{input}"), toolchain(built))
-    assert isinstance(answer, Untestable)
-    assert answer.cause is Cause.RECIPE
-
-
 def test_programs_and_libraries_are_the_compiler(built: Path) -> None:
     names = {path.name for path in Command("x").identity_files(built)}
     assert names == {"minicc", "libminicc.so.4"}
     assert Command("x").identity_files(built / "bin/minicc") == (built / "bin/minicc",)
-
-
-def test_the_version_is_what_the_compiler_answers(built: Path) -> None:
-    rule = VersionRule(("{toolchain}/bin/minicc", "--version"), r"version (\S+)")
-    assert Command("x", version=rule).describe(built).version == "4.2.1"
-    assert Command("x", version=VersionRule(("{toolchain}/bin/minicc", "--version"), "none")).describe(built).version is None
-    assert Command("x").describe(built).version is None
-
-
-def test_families_come_with_their_cases() -> None:
-    assert list(Families()) == ["iree", "triton"]
-    assert "command@r" not in Families()
-    families = Families([case("cc")])
-    assert families["command@r"].distribution == ""
-    assert "command@r" in families
-    package = families["command:numba numpy<2"]
-    assert (package.distribution, package.packaging.beside) == ("numba", ("numpy<2",))  # type: ignore[union-attr]
-    assert "command:" not in families
-    with pytest.raises(KeyError):
-        families["command@other"]
 
 
 def test_a_built_compiler_end_to_end_with_rules_of_its_own(home: Path, triage: Triage, tmp_path: Path, built: Path) -> None:
@@ -168,16 +121,6 @@ def test_mistakes_in_a_recipe_are_told(
     done = triage("recipe", "validate", tmp_path / "mine.yaml")
     assert done.returncode == 2
     assert message in done.stdout + done.stderr
-
-
-def test_a_compiler_that_is_no_package_has_no_releases(home: Path, triage: Triage, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(RECIPE)
-    (tmp_path / "minicc.rules").write_text(RULES)
-    (tmp_path / "program.c").touch()
-    done = triage("run", tmp_path / "mine.yaml", "-t", "latest")
-    assert done.returncode == 2
-    assert "path:DIR" in done.stderr
-    assert sys.executable not in done.stderr
 
 
 PARSER = """#!/bin/sh

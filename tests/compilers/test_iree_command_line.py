@@ -10,7 +10,6 @@ import pytest
 
 from triage.compilers.iree.command_line import read_command
 from triage.model.case import Target
-from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
 
@@ -64,26 +63,3 @@ def start(path: str, target: Target, flags: tuple[str, ...], phase: str | None, 
 def test_what_a_command_line_compiles(line: str, expected: RecipeStart) -> None:
     found = read_command(shlex.split(line))
     assert replace(found, notes=(), env={}) == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "fragment"),
-    [
-        ("iree-compile --iree-hal-target-backends=rocm", "found none"),
-        ("iree-compile a.mlir b.mlir --iree-hal-target-backends=rocm", "a.mlir and b.mlir"),
-        ("iree-compile --iree-hal-target-backends=rocm -", "standard input"),
-        ("iree-compile m.mlir", "--backend"),
-        ("", "found none"),
-    ],
-)
-def test_unreadable_command_lines_are_refused(line: str, fragment: str) -> None:
-    with pytest.raises(BadInput, match=fragment):
-        read_command(shlex.split(line))
-
-
-def test_the_backend_option_completes_the_command_line() -> None:
-    assert read_command(["iree-compile", "m.mlir"], backend="vmvx").target == Target("vmvx")
-
-
-def test_command_lines_of_other_programs_are_left_to_other_families() -> None:
-    assert read_command(["clang", "m.mlir"]) is None

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from tests.remedy.flag_compiler import a_case
-from triage.compilers.iree import devices
-from triage.compilers.iree.devices import declaring_for, devices_named
+from triage.compilers.iree.devices import declaring_for
 from triage.model.case import Case
 from triage.remedy.change import CaseChange, ReplaceFlags
 
@@ -28,31 +24,11 @@ def declaring_target(case: Case, count: int) -> Case:
     return replace(case, target=replace(case.target, devices=count))
 
 
-def test_every_device_is_found_with_any_chunk_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "".join(f"{'x' * number} {PROMISED.format(number)}\n" for number in range(40))
-    path = tmp_path / "m.mlir"
-    path.write_text(f'{text}#hal.device.affinity<@left> #hal.device.fallback<@"a b"> loc(@no_device)')
-    monkeypatch.setattr(devices, "_OVERLAP", 64)
-    for size in (65, 97, 1000, 1 << 20):
-        monkeypatch.setattr(devices, "_CHUNK", size)
-        assert devices_named(path) == {*(f"__device_{number}" for number in range(40)), "left", "a b"}
-
-
 def test_as_many_unnamed_flags_as_the_highest_number_needs() -> None:
     assert flags_for(declaring_target(a_case(), 7), "__device_7", "__device_2") == hip(8)
     assert flags_for(a_case(), "__device_1") == hip(2)
     assert flags_for(declaring_target(a_case(), 8), "__device_7") is None
     assert flags_for(a_case()) is None
-
-
-def test_the_cpu_needs_its_backend_beside_its_devices() -> None:
-    case = declaring_target(a_case(backend="llvm-cpu"), 1)
-    found = flags_for(case, "__device_1")
-    assert found == (
-        "--iree-hal-target-device=local[0]",
-        "--iree-hal-target-device=local[1]",
-        "--iree-hal-local-target-device-backends=llvm-cpu",
-    )
 
 
 def test_the_recipes_own_device_flags_are_replaced() -> None:
@@ -71,12 +47,3 @@ def test_one_named_device_names_all() -> None:
         "--iree-hal-target-device=right=hip[1]",
     )
     assert flags_for(case, "left") is None
-
-
-@pytest.mark.parametrize("name", ["__device_256", "__device_99999999999"])
-def test_a_number_that_is_too_large_is_not_declared(name: str) -> None:
-    assert flags_for(a_case(), name) is None
-
-
-def test_a_backend_without_devices_has_no_flags_for_them() -> None:
-    assert flags_for(a_case(backend="webgpu-spirv"), "__device_1") is None

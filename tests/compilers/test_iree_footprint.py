@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.compilers.iree.passes import footprint, type_bytes
+from triage.compilers.iree.passes import footprint
 from triage.toolchains.registry import ToolchainRegistry
 
 KERNELS = """
@@ -31,25 +31,6 @@ DISPATCHING = {"stream.cmd.dispatch"}
 def test_dispatches_and_the_largest_kernel_s_shared_memory() -> None:
     assert footprint(KERNELS, DISPATCHING, gpu=True) == {"dispatches": 2, "shared_bytes": 64 * 130 * 4 + 100}
     assert footprint(KERNELS, DISPATCHING, gpu=False) == {"dispatches": 2}
-
-
-def test_a_type_of_unknown_size_leaves_no_number() -> None:
-    strange = [line.replace("array<100 x i8>", 'target<"amdgcn.named.barrier", 0>') for line in KERNELS]
-    assert footprint(strange, DISPATCHING, gpu=True) == {"dispatches": 2}
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("i1", 1), ("f16", 2), ("bf16", 2), ("f8E4M3FNUZ", 1), ("i64", 8),
-        ("vector<4xf16>", 8), ("vector<2x4xi8>", 8), ("!llvm.array<0 x i8>", 0), ("!llvm.array<3 x vector<2 x f32>>", 24),
-        ("!spirv.array<816 x vector<4xf32>, stride=16>", 13056), ("!spirv.struct<(f32, i8)>", 5),
-        ("!spirv.struct<(!spirv.array<2 x f32> [0])>", 8), ("!llvm.ptr<3>", None), ("index", None),
-        ("!llvm.struct<packed (i8)>", None),
-    ],
-)  # fmt: skip
-def test_bytes_of_a_type(text: str, size: int | None) -> None:
-    assert type_bytes(text) == size
 
 
 @pytest.mark.real

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +14,6 @@ RUNNER = IreeRunner()
 ONE = {"run_type": "iteration", "real_time": 1.5, "time_unit": "ms"}
 
 
-def test_times_of_repetitions_and_not_their_mean() -> None:
-    told = {"benchmarks": [ONE, {**ONE, "real_time": 2500, "time_unit": "us"}, {**ONE, "run_type": "aggregate"}]}
-    assert RUNNER.seconds(f"a warning\n{json.dumps(told)}") == pytest.approx([0.0015, 0.0025])
-    assert RUNNER.seconds("nothing of the kind") == RUNNER.seconds("{broken") == []
-
-
 def test_inputs_of_known_size_only() -> None:
     zeros = RUNNER.zeros(("tensor<4x8xf32>", "tensor<i64>", "f16", "tensor<2xbf16>"))
     assert zeros == ("4x8xf32", "i64", "0", "2xbf16")
@@ -29,13 +21,6 @@ def test_inputs_of_known_size_only() -> None:
     assert {"--function=f", "--device=local-sync", "--input=4x8xf32", "--input=0"} <= set(argv)
     for unknown in ("tensor<?x4xf32>", "index", "!hal.buffer_view", "tensor<4xf32, #encoding>"):
         assert RUNNER.zeros(("tensor<4xf32>", unknown)) is None
-
-
-def test_what_is_compiled_for_this_machine() -> None:
-    case = a_case(backend="llvm-cpu")
-    assert RUNNER.runs(case)
-    assert not RUNNER.runs(a_case())
-    assert not RUNNER.runs(replace(case, target=replace(case.target, devices=2)))
 
 
 @pytest.mark.parametrize("root", [".", "lib/python3.11/site-packages", "lib/python3.11/site-packages/iree/compiler/_mlir_libs"])

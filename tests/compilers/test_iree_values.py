@@ -9,26 +9,8 @@ import numpy as np
 import pytest
 
 from triage.compilers.iree.flagfile import read_flagfile
-from triage.compilers.iree.values import differences, identity_of, located, read_value, split_value
+from triage.compilers.iree.values import differences, identity_of, read_value, split_value
 from triage.model.errors import BadFiles
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "file", "element"),
-    [
-        ("2x3xf32=1 2 3 4 5 6", "2x3xf32", None, "f32"),
-        ("f32=@a b.bin", "f32", "a b.bin", "f32"),
-        ("@x.npy", "", "x.npy", ""),
-        ("4xbf16", "4xbf16", None, "bf16"),
-        ("i1=1", "i1", None, "i1"),
-        ("4", "", None, ""),
-        ("-1.5e-3", "", None, ""),
-    ],
-)
-def test_a_value_is_split(text: str, kind: str, file: str | None, element: str) -> None:
-    value = split_value(text)
-    assert (value.type, value.file, value.element) == (kind, file, element)
-    assert str(value) == text
 
 
 @pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
@@ -47,21 +29,6 @@ def test_raw_files_and_npy_files_hold_the_same_values(tmp_path: Path, dtype: str
     assert raw is not None
     assert saved is not None
     assert np.array_equal(raw, saved)
-
-
-def test_bf16_is_the_upper_half_of_f32(tmp_path: Path) -> None:
-    np.array([0x3F80, 0xC000, 0x7F80], dtype="<u2").tofile(tmp_path / "a.bin")
-    array = read_value(f"3xbf16=@{tmp_path}/a.bin")
-    assert array is not None
-    assert array.tolist() == [1.0, -2.0, math.inf]
-
-
-@pytest.mark.parametrize(("text", "expected"), [("5", 5), ("-2", -2), ("1.5", 1.5), ("1e-3", 0.001)])
-def test_a_number_is_no_tensor(text: str, expected: float) -> None:
-    array = read_value(text)
-    assert array is not None
-    assert array.shape == ()
-    assert array.item() == expected
 
 
 def test_a_file_that_does_not_fit_its_type_has_no_values(tmp_path: Path) -> None:
@@ -91,30 +58,9 @@ def test_differences_are_counted() -> None:
     assert differences(got[:3], want, "f32", {}) == {}
 
 
-def test_integers_must_be_equal() -> None:
-    want = np.array([1, 2, 3], dtype="i8")
-    assert differences(np.array([1, 2, 4], dtype="i8"), want, "i64", {})["mismatches"] == 1
-    assert differences(want, want, "i64", {})["mismatches"] == 0
-
-
-def test_a_flag_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "in.bin").write_bytes(b"1234")
-    (tmp_path / "flags.txt").write_text("# values\n--input=f32=@in.bin\n--function=main\n--expected_output=f32=2\n--trace\n")
-    spec = read_flagfile(tmp_path / "flags.txt")
-    assert spec.inputs == (f"f32=@{tmp_path}/in.bin",)
-    assert spec.expected == ("f32=2",)
-    assert (spec.function, spec.flags) == ("main", ("--trace",))
-
-
 def test_every_mistake_of_a_flag_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "flags.txt"
     path.write_text("--input=f32=@gone.bin\nhello\n--expected_output=3x4y=1\n")
     with pytest.raises(BadFiles) as caught:
         read_flagfile(path)
     assert [(problem.line, problem.column) for problem in caught.value.problems] == [(1, 9), (2, 1), (3, 19)]
-
-
-def test_a_located_value_names_an_absolute_file(tmp_path: Path) -> None:
-    (tmp_path / "in.bin").write_bytes(b"")
-    assert located("f32=@in.bin", tmp_path) == f"f32=@{tmp_path}/in.bin"
-    assert located("f32=1", tmp_path) == "f32=1"

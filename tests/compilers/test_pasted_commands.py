@@ -33,10 +33,6 @@ def flags_of(shell: str) -> set[str]:
     return {NORMALISED.get(word, word) for word in words if not word.startswith(NOT_COMPILED)}
 
 
-def test_there_are_many_forms() -> None:
-    assert len(COMMANDS) >= 49
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.text[:60].replace("\n", " "))
 def test_the_recipe_has_the_flags_of_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: PastedCommand
@@ -55,13 +51,6 @@ def test_the_recipe_has_the_flags_of_the_command_line(
         expected.add(f"--iree-hal-target-backends={start.target.backend}")
     phase = [f"--compile-to={start.phase}"] if start.phase else []
     assert {*target, *start.flags, *phase} == expected
-
-
-def test_variables_in_front_are_in_the_recipe() -> None:
-    start = read_command(["env FOO=1 BAR='a b' iree-compile --iree-hal-target-backends=vmvx m.mlir"])
-    assert start is not None
-    assert start.env == {"FOO": "1", "BAR": "a b"}
-    assert 'env:\n  FOO: "1"\n  BAR: "a b"\n' in new_recipe(recipe_families(), "pasted", "m.mlir", start)
 
 
 @pytest.mark.parametrize("words", [["iree-compile", "-"], ["iree-compile", "/x/tools/../_mlir_libs/iree-compile", "-"]])

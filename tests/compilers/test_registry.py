@@ -15,9 +15,9 @@ from triage.cli.app import app
 from triage.compilers import registry
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
-from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, recipe_families
-from triage.model.case import Case, Input, InputKind, Target
-from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
+from triage.model.case import Case
+from triage.model.revision import Capabilities, Toolchain
 
 PACKAGE = Path(triage.__file__).parent
 
@@ -50,20 +50,6 @@ class Minimal(Compiler):
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
         return Invocation(("-c",))
-
-
-def test_a_minimal_family_has_defaults_for_everything_else() -> None:
-    family = Minimal()
-    case = Case("r", "r", "", "minimal", Path("r.yaml"), Input(Path("a.c"), InputKind.OTHER), Target("host"))
-    toolchain = Toolchain("minimal", Revision("1.0"), "x", Path(), Path("cc"), Capabilities())
-    assert family.named("minimal") is family
-    assert family.for_case(case) is family
-    assert family.identity_files(Path("cc")) == (Path("cc"),)
-    assert family.with_pass_reporting(Invocation(())) == Invocation(())
-    assert (family.ir(), family.linter(), family.runner(), family.kernel(case)) == (None, None, None, None)
-    assert family.mlir_tools(toolchain) is None
-    assert family.recipe_keys(case) == ("compiler: minimal",)
-    assert family.program_name(case, toolchain) == "cc"
 
 
 class Copier(Compiler):
@@ -101,8 +87,3 @@ def test_a_family_with_three_methods_compiles_recipes(tmp_path: Path, monkeypatc
 def test_the_default_family_is_the_first_of_a_recipe() -> None:
     assert next(iter(recipe_families())) == DEFAULT_FAMILY == next(iter(Families()))
     assert [family.name for family in Families().values()] == list(Families())
-
-
-def test_the_family_of_a_case_is_found_by_its_kind() -> None:
-    case = Case("r", "r", "", "command:cython", Path("r.yaml"), Input(Path("a.pyx"), InputKind.OTHER), Target("host"))
-    assert type(family_of(case)).__name__ == "Command"

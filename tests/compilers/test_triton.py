@@ -12,13 +12,10 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.base import KernelSpec
-from triage.compilers.invocation import reported_facts
 from triage.compilers.triton import Triton
-from triage.compilers.triton.chips import chip_of
 from triage.model.case import Case, Input, InputKind, Target
-from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Untestable
-from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.model.revision import Revision, Toolchain
 
 TRITON = Triton()
 KERNEL = KernelSpec(None, {"x": "*fp16"}, {"BLOCK": 64, "fast": True}, {"x": {"divisibility": 16}}, {"num_warps": 8})
@@ -72,33 +69,6 @@ def test_what_a_wheel_tells_of_itself(tmp_path: Path) -> None:
     assert (nightly.version, nightly.commit) == ("3.3.0+git1b2c3d4e", "1b2c3d4e")
 
 
-def test_sources_assemblers_and_the_worker_are_part_of_the_compiler(tmp_path: Path) -> None:
-    names = [path.name for path in TRITON.identity_files(wheel(tmp_path))]
-    assert names[0] == "libtriton.so"
-    assert {"compiler.py", "ptxas", "api_versions.py"} <= set(names)
-
-
-@pytest.mark.parametrize(
-    ("backend", "name", "known"),
-    [
-        ("cuda", "sm_90", ("90", 32, 232448)),
-        ("cuda", "sm_90a", ("90", 32, 232448)),
-        ("cuda", "80", ("80", 32, 166912)),
-        ("cuda", "sm_61", ("61", 32, None)),
-        ("hip", "gfx942", ("gfx942", 64, 65536)),
-        ("hip", "gfx90a", ("gfx90a", 64, 65536)),
-        ("hip", "gfx950", ("gfx950", 64, 163840)),
-        ("hip", "gfx1100", ("gfx1100", 32, 65536)),
-        ("cuda", "gfx942", None),
-        ("hip", "sm_90", None),
-        ("cuda", "", None),
-    ],
-)
-def test_chips(backend: str, name: str, known: tuple[str, int, int | None] | None) -> None:
-    chip = chip_of(backend, name)
-    assert (chip and (chip.arch, chip.warp_size, chip.shared_limit)) == known
-
-
 def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
     program = wheel(tmp_path, tag=f"{ours()}-{ours()}-any")
     known = TRITON.describe(program).capabilities
@@ -117,57 +87,12 @@ def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
     assert "TRIAGE_STACK_PRINTER" not in invocation.env  # the wheel's library has no symbols
 
 
-@pytest.mark.parametrize(
-    ("change", "cause", "words"),
-    [
-        ({"target": Target("cuda", "gfx942")}, Cause.RECIPE, "no chip of cuda"),
-        ({"target": Target("cuda")}, Cause.RECIPE, "write one such as sm_90"),
-        ({"target": Target("hip", "gfx942"), "phase": "ptx"}, Cause.FLAG, "hip has no phase ptx"),
-        ({"spec": None}, Cause.RECIPE, "does not describe a kernel"),
-    ],
-)
-def test_what_cannot_be_asked_of_it(tmp_path: Path, change: dict[str, object], cause: Cause, words: str) -> None:
-    program = wheel(tmp_path, tag=f"{ours()}-{ours()}-any")
-    known = TRITON.describe(program).capabilities
-    toolchain = Toolchain("triton", Revision("3.2.0"), "id", tmp_path, program, known, "3.2.0")
-    answer = TRITON.invocation(replace(CASE, **change), toolchain)  # type: ignore[arg-type]
-    assert isinstance(answer, Untestable)
-    assert answer.cause is cause
-    assert words in answer.reason
-
-
-def test_a_backend_that_a_release_lacks_is_untestable(toolchain: Toolchain) -> None:
-    old = replace(toolchain, capabilities=Capabilities(frozenset({"cuda"})))
-    answer = TRITON.invocation(replace(CASE, target=Target("hip", "gfx942")), old)
-    assert isinstance(answer, Untestable)
-    assert answer.cause in (Cause.TARGET, Cause.TOOLCHAIN)
-
-
 def test_a_wheel_for_a_python_that_is_not_here_is_untestable(tmp_path: Path) -> None:
     program = wheel(tmp_path, tag="cp399-cp399-any")
     known = TRITON.describe(program).capabilities
     answer = TRITON.invocation(CASE, Toolchain("triton", Revision("x"), "id", tmp_path, program, known))
     assert isinstance(answer, Untestable)
     assert (answer.cause, answer.reason) == (Cause.TOOLCHAIN, "x needs Python 3.99, and none is installed here")
-
-
-def test_releases_that_cannot_compile_ahead_of_time_are_known_before_they_are_downloaded() -> None:
-    assert "2.1 is the first that can" in (TRITON.unsupported("2.0.0") or "")
-    assert TRITON.unsupported("2.1.0") is None
-
-
-def test_what_is_told_on_stdout_is_read_among_what_a_kernel_prints() -> None:
-    lines = [
-        "hello",
-        'triage: {"stage": "ttir"}',
-        "triage: not JSON",
-        "triage: [1]",
-        'triage: {"stage": 7, "metrics": {"shared_bytes": 4096, "registers": "many", "flag": true}}',
-        'triage: {"stage": "llir"}',
-    ]
-    done = Execution(("x",), Ending.EXITED, 0, None, 0, 0, 0, Captured("\n".join(lines)), Captured())
-    told = reported_facts(done)
-    assert (told.phase, told.metrics) == ("llir", {"shared_bytes": 4096})
 
 
 def test_the_worker_keeps_the_variables_that_the_recipe_names(toolchain: Toolchain, tmp_path: Path) -> None:

@@ -70,19 +70,6 @@ def test_a_failure_of_another_class_ends_one_entry_and_begins_another(folder: Pa
     assert added(update) == ['  until: "3.9.0"', '- {stage: compare, failure: wrong-result, since: "3.9.0"}']
 
 
-def test_without_a_version_entries_are_removed_and_added(folder: Path) -> None:
-    text = BASE + "expect:\n  - {failure: timeout}\n  # why\n  - {failure: segfault}\n"
-    update = updated(text, {"n": TIMEOUT}, None)
-    assert removed(update) == ["  - {failure: segfault}"]
-    assert updated(text, {"n": None}, None).new == BASE + "expect: []\n"
-    assert updated(BASE + "expect: [{failure: timeout}, {failure: segfault}]\n", {"n": TIMEOUT}, None).new == (
-        BASE + "expect: [{failure: timeout}]\n"
-    )
-    assert updated(BASE + "expect: [{failure: timeout}]\n", {"n": WRONG}, None).new == (
-        BASE + "expect:\n  - {stage: compare, failure: wrong-result}\n"
-    )
-
-
 def test_a_shared_list_changes_only_when_all_cases_agree(folder: Path) -> None:
     assert updated(MATRIX, {"n[kind=a]": TIMEOUT, "n[kind=b]": TIMEOUT}).changes[0].after == "timeout"
     for failures in ({"n[kind=a]": TIMEOUT, "n[kind=b]": None}, {"n[kind=a]": TIMEOUT}):
@@ -116,8 +103,3 @@ def test_mistakes_in_the_file_have_positions(loaded: Loaded, told: Told) -> None
         load_recipes([Path("r.yaml")], {"timeout"})
     places = [(Path(problem.path).name, problem.line, problem.column) for problem in caught.value.problems]
     assert places == [("expect.yaml", line, column) for line, column in [(1, 20), (2, 1), (4, 13), (5, 6)]]
-
-
-def test_other_names_and_missing_files_are_refused(told: Told) -> None:
-    assert told(MATRIX + "expect: known.yaml\n")[0].startswith("6:9:")
-    assert told(MATRIX + "expect: expect.yaml\n")[0].startswith("6:9:")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from triage.compilers.base import KernelSpec
-from triage.compilers.registry import recipe_families
-from triage.recipes.schema import recipe_schema
 
 TEXT = """name: a
 compiler: triton
@@ -52,14 +50,3 @@ def test_a_kernel_is_specialised_as_it_is_written(loaded) -> None:
 def test_mistakes(told, old: str, new: str, message: str) -> None:
     problems = told(TEXT.replace(old, new))
     assert any(message in problem for problem in problems), problems
-
-
-def test_the_schema_knows_whose_keys_are_whose() -> None:
-    schema = recipe_schema(recipe_families())
-    assert {"signature", "constexprs", "options", "command", "package", "rules"} <= set(schema["properties"])
-    rules = {rule["if"]["properties"]["compiler"]["const"]: rule["then"] for rule in schema["allOf"]}
-    assert rules["iree"]["properties"]["signature"] is False
-    assert rules["triton"]["properties"]["command"] is False
-    assert "signature" not in rules["triton"]["properties"]
-    assert rules["command"]["required"] == ["command"]
-    assert "target" in rules["triton"]["required"]

@@ -67,18 +67,6 @@ def test_extreme_values(tmp_path: Path, value: str) -> None:
         accept(lambda: load_rules([rules]))
 
 
-def test_a_huge_size_has_a_position_and_other_files_are_checked(tmp_path: Path) -> None:
-    (tmp_path / "m.mlir").touch()
-    (tmp_path / "a.yaml").write_text(BASE.format(name="a") + f"limits: {{memory: {NINES}GiB}}\n")
-    (tmp_path / "b.yaml").write_text(BASE.format(name="b") + "limits: {output: 5}\n")
-    with pytest.raises(BadFiles) as caught:
-        load_recipes([tmp_path], recipe_families())
-    assert [(Path(problem.path).name, problem.line, problem.column) for problem in caught.value.problems] == [
-        ("a.yaml", 4, 18),
-        ("b.yaml", 4, 18),
-    ]
-
-
 def test_variables_and_output_of_a_recipe(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").touch()
     recipe = tmp_path / "a.yaml"

@@ -49,54 +49,6 @@ def test_every_key_reaches_the_case(loaded, folder):
     )
 
 
-def test_only_name_input_and_target_are_needed(loaded):
-    (case,) = loaded(SMALL.format(name="a"))
-    assert (case.compiler, case.summary, case.flags, case.phase) == ("iree", "", (), None)
-    assert case.limits == Limits()
-    assert case.target == Target("cuda")
-
-
-@pytest.mark.parametrize(("written", "read"), [("90s", (90.0, False)), ("2m cpu", (120.0, True)), ("300", (300.0, False))])
-def test_a_time_limit_is_wall_time_unless_it_says_cpu(loaded, written, read):
-    (case,) = loaded(SMALL.format(name="a") + f"limits: {{timeout: {written}}}\n")
-    assert (case.limits.timeout, case.limits.without_waiting) == read
-    (again,) = loaded(SMALL.format(name="a") + f"limits: {{timeout: {case.limits.timeout_text}}}\n")
-    assert again.limits == case.limits
-
-
-def test_texts_are_plain_strings(loaded):
-    (case,) = loaded(FULL)
-    texts = [case.name, case.flags[0].text, case.target.backend, *(value for _, value in case.input.args)]
-    assert {type(text) for text in texts} == {str}
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("matmul.mlir", InputKind.MLIR),
-        ("old.mlirbc", InputKind.BYTECODE),
-        ("conv.onnx", InputKind.ONNX),
-        ("make.py", InputKind.GENERATOR),
-    ],
-)
-def test_the_suffix_decides_the_kind(loaded, name, kind):
-    (case,) = loaded(f"name: a\ninput: models/{name}\ntarget: {{backend: cuda}}\n")
-    assert case.input.kind is kind
-
-
-def test_other_compilers_get_python_unchanged(loaded):
-    (case,) = loaded("name: a\ncompiler: triton\ninput: models/make.py\ntarget: {backend: hip}\n")
-    assert (case.compiler, case.target.backend, case.input.kind) == ("triton", "hip", InputKind.OTHER)
-    (case,) = loaded("name: a\ncompiler: command\ninput: models/make.py\ncommand: [cc]\ntarget: {backend: any}\n")
-    assert (case.compiler, case.target.backend, case.input.kind) == ("command@a", "any", InputKind.OTHER)
-
-
-def test_a_command_takes_any_file(loaded, folder):
-    (folder / "models/kernel.cu").touch()
-    (case,) = loaded("name: a\ncompiler: command\ninput: models/kernel.cu\ncommand: [nvcc]\n")
-    assert case.input.kind is InputKind.OTHER
-
-
 def test_inputs_are_relative_to_the_recipe(folder):
     deep = folder / "suites/cuda"
     deep.mkdir(parents=True)
@@ -104,22 +56,6 @@ def test_inputs_are_relative_to_the_recipe(folder):
     (case,) = load_recipes([Path("suites")])
     assert case.input.path == folder / "models/matmul.mlir"
     assert case.source == deep / "a.yaml"
-
-
-def test_anchors_and_aliases_repeat_values(loaded):
-    text = 'name: a\ninput: models/matmul.mlir\ntarget: {backend: &it cuda, chip: *it}\nflags: ["-a"]\n'
-    (case,) = loaded(text)
-    assert case.target == Target("cuda", "cuda")
-
-
-def test_a_byte_order_mark_is_left_out(folder):
-    Path("a.yaml").write_bytes(b"\xef\xbb\xbf" + SMALL.format(name="a").encode())
-    assert load_recipes([Path("a.yaml")])[0].name == "a"
-
-
-def test_known_failures_are_accepted(folder):
-    Path("a.yaml").write_text(FULL)
-    assert load_recipes([Path("a.yaml")], {"shared-memory-overflow", "crash"})
 
 
 def test_many_mistakes_are_reported_at_once(folder):
@@ -150,14 +86,6 @@ def test_a_name_used_twice_names_both_places(folder):
     [problem] = raised.value.problems
     assert (problem.path, problem.line, problem.column) == ("a.yaml", 2, 7)
     assert "b.yaml:1:7" in problem.message
-
-
-def test_a_name_counts_even_in_a_bad_recipe(folder):
-    Path("a.yaml").write_text("name: same\ninput: models/matmul.mlir\n")
-    Path("b.yaml").write_text(SMALL.format(name="same"))
-    with pytest.raises(BadFiles) as raised:
-        load_recipes([Path()])
-    assert [(problem.path, problem.line) for problem in raised.value.problems] == [("a.yaml", 1), ("b.yaml", 1)]
 
 
 def test_no_path_is_bad_input():

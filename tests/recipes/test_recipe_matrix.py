@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import tempfile
-from math import prod
-from pathlib import Path
-
 import pytest
-import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.recipes.loading import load_recipes
 from triage.model.case import Flag, Target
 
 BASE = "name: a\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
@@ -46,11 +37,6 @@ def test_values_stay_as_written(loaded):
     assert [case.flags[0].text[3:] for case in cases] == ["1.10", "no", "0x1F", "1e3", "", "2025-06-04", "1:30"]
 
 
-def test_the_suffix_may_come_from_the_matrix(loaded):
-    cases = loaded("name: a\ninput: models/${f}\ntarget: {backend: cuda}\nmatrix: {f: [matmul.mlir, conv.onnx]}\n")
-    assert [case.input.kind.value for case in cases] == ["mlir", "onnx"]
-
-
 @pytest.mark.parametrize(
     ("text", "position", "fragment"),
     [
@@ -77,72 +63,3 @@ def test_mistakes(told, text, position, fragment):
     (problem,) = told(BASE + text)
     assert problem.startswith(f"{position}: ")
     assert fragment in problem
-
-
-def test_an_empty_list_is_reported_as_well_as_the_unused_key(told):
-    assert len(told(BASE + "matrix: {a: []}\n")) == 2
-
-
-def test_other_mistakes_are_found_beside_a_bad_matrix(told):
-    text = 'matrix: {a: [], b: [O3]}\nflags: ["-a=${a}", "${b}", "${c}"]\nphase: nowhere\n'
-    assert [problem.split(":")[0] for problem in told(BASE + text)] == ["4", "5", "5", "6"]
-
-
-def test_each_wrong_value_of_a_key_is_reported(told):
-    text = """\
-name: a
-input: models/matmul_${dtype}.mlir
-target: {backend: "${b}", devices: "${d}"}
-matrix: {dtype: [f16, f8, f4], b: [cuda, cdua], d: [1, 0]}
-"""
-    problems = told(text)
-    assert len(problems) == 4
-    assert '"models/matmul_f8.mlir"' in problems[0]
-    assert 'did you mean "matmul_f' in problems[0]
-    assert '"models/matmul_f4.mlir"' in problems[1]
-    assert problems[2].startswith('3:19: "cdua"')
-    assert problems[3].startswith("3:36: ")
-
-
-def test_too_many_combinations_are_refused(told):
-    keys = "abcdefg"
-    matrix = ", ".join(f"{key}: [1, 2, 3, 4, 5]" for key in keys)
-    flags = ", ".join(f'"-{key}=${{{key}}}"' for key in keys)
-    (problem,) = told(BASE + f"matrix: {{{matrix}}}\nflags: [{flags}]\n")
-    assert problem.startswith("4:1: ")
-    assert "78125" in problem
-    assert "4096" in problem
-
-
-WORDS = st.text(st.characters(codec="utf-8", exclude_characters=",[]{}$\n\r\t", exclude_categories=("C", "Z")), max_size=6)
-MATRICES = st.dictionaries(
-    st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,5}", fullmatch=True),
-    st.lists(WORDS | st.integers() | st.booleans(), min_size=1, max_size=4, unique_by=lambda value: str(value).lower()),
-    min_size=1,
-    max_size=4,
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(MATRICES)
-def test_the_cases_are_the_product(matrix):
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "m.mlir").touch()
-        recipe = {
-            "name": "a",
-            "input": "m.mlir",
-            "target": {"backend": "cuda"},
-            "flags": [f"--{key}=<${{{key}}}>" for key in matrix],
-            "matrix": matrix,
-        }
-        (folder / "a.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        cases = load_recipes([folder])
-    assert len(cases) == prod(len(values) for values in matrix.values())
-    assert len({case.name for case in cases}) == len(cases)
-    assert not any("${" in flag.text for case in cases for flag in case.flags)
-    texts = [[str(value).lower() if isinstance(value, bool) else str(value) for value in row] for row in matrix.values()]
-    expected = [tuple(zip(matrix, row, strict=True)) for row in itertools.product(*texts)]
-    assert [case.matrix for case in cases] == expected
-    for case in cases:
-        assert [flag.text for flag in case.flags] == [f"--{key}=<{value}>" for key, value in case.matrix]

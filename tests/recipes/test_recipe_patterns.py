@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.conftest import Loaded, Told
+from tests.recipes.conftest import Told
 from tests.recipes.loading import load_recipes
 from triage.model.errors import BadFiles
 
@@ -42,15 +42,6 @@ def test_a_case_has_the_name_of_its_file(folder: Path, pattern: str, names: list
     assert all(case.input.path.is_file() for case in cases)
 
 
-def test_a_matrix_comes_before_the_file(loaded: Loaded) -> None:
-    cases = loaded(BASE + "input: zoo/${model}/*.onnx\nmatrix: {model: [bert, resnet]}\n")
-    assert [case.name for case in cases] == [
-        "n[model=bert,file=model]",
-        "n[model=bert,file=small]",
-        "n[model=resnet,file=model]",
-    ]
-
-
 @pytest.mark.parametrize(
     ("line", "place"),
     [
@@ -61,11 +52,6 @@ def test_a_matrix_comes_before_the_file(loaded: Loaded) -> None:
 )
 def test_mistakes_have_positions(told: Told, line: str, place: str) -> None:
     assert [problem.split(" ")[0] for problem in told(BASE + line)] == [place]
-
-
-def test_a_file_that_cannot_name_a_case_is_refused(told: Told, zoo: Path) -> None:
-    (zoo / "bert" / "a,b.onnx").write_text("")
-    assert told(BASE + "input: zoo/**/*.onnx\n")[0].startswith("3:8:")
 
 
 def test_each_file_has_known_failures_of_its_own(folder: Path) -> None:

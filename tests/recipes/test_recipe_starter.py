@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.recipes.loading import load_recipes
-from triage.cli.recipe import app
 from triage.compilers.registry import recipe_families
 from triage.model.case import InputKind, Target
-from triage.model.errors import BadFiles
 from triage.recipes.family import RecipeStart
 from triage.recipes.schema import RecipeFormat, recipe_schema
 from triage.recipes.starter import new_recipe
@@ -41,15 +38,6 @@ def test_a_new_recipe_loads(folder, target):
     assert ([flag.text for flag in case.flags], case.phase) == (["--a=b"], "hal")
 
 
-def test_a_new_recipe_quotes_odd_paths(folder):
-    Path("models/ä b: #2.py").touch()
-    Path("new.yaml").write_text(text_of("a", "models/ä b: #2.py", Target("cuda")))
-    (case,) = load_recipes([Path("new.yaml")])
-    assert case.input.path.name == "ä b: #2.py"
-    with pytest.raises(BadFiles, match="not a matrix key"):
-        text_of("a", "models/it's ${no} matrix: #1.py", Target("cuda"))
-
-
 @pytest.mark.parametrize(
     ("title", "name"),
     [("_rms_norm_fwd", "rms-norm-fwd"), ("Swish.v2 (f16)", "swish-v2-f16"), ("x" * 300, "x" * 100), ("ß_", "iree")],
@@ -67,18 +55,6 @@ def test_the_commented_keys_load_as_well(folder):
     cases = load_recipes([Path("new.yaml")])
     assert [case.name for case in cases] == ["a[dtype=f16]", "a[dtype=f32]"]
     assert all(case.flags and case.expect and case.phase for case in cases)
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "backend", "fragment"),
-    [
-        ("a", "m.mlri", "cuda", 'did you mean ".mlir"?'),
-        ("a", "m.mlir", "vulkan", 'did you mean "vulkan-spirv"?'),
-    ],
-)
-def test_a_new_recipe_is_checked(name, path, backend, fragment):
-    with pytest.raises(BadFiles, match=re.escape(fragment)):
-        text_of(name, path, Target(backend))
 
 
 def objects(schema: Any) -> list[dict[str, Any]]:
@@ -105,38 +81,3 @@ def test_the_schema_names_every_key_and_says_what_it_is():
     for found in objects(schema):
         assert found["additionalProperties"] is False
         assert all("description" in key or "$ref" in key for key in found["properties"].values())
-
-
-def test_the_schema_knows_words_patterns_and_references():
-    schema = recipe_schema(recipe_families())
-    assert schema["properties"]["compiler"]["enum"] == ["iree", "triton", "command"]
-    assert "executable-targets" in schema["properties"]["phase"]["enum"]
-    assert re.fullmatch(schema["properties"]["name"]["pattern"], "cuda-matmul-f32")
-    text = json.dumps(schema)
-    references = set(re.findall(r'"#/\$defs/(\w+)"', text))
-    assert references == set(schema["$defs"])
-    for pattern in re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', text):
-        re.compile(json.loads(pattern))
-
-
-def test_examples_of_the_schema_match_their_patterns():
-    for found in objects(recipe_schema(recipe_families())):
-        for name, key in found["properties"].items():
-            for example in key.get("examples", ()):
-                if "pattern" in key:
-                    assert re.search(key["pattern"], example), (name, example)
-
-
-def test_the_schema_ties_backends_and_phases_to_their_compiler():
-    rules = {rule["if"]["properties"]["compiler"]["const"]: rule for rule in recipe_schema(recipe_families())["allOf"]}
-    assert set(rules) == {"iree", "triton", "command"}
-    assert "required" not in rules["iree"]["if"]
-    assert "vulkan-spirv" in json.dumps(rules["iree"]["then"])
-    assert "vulkan-spirv" not in json.dumps(rules["triton"]["then"])
-
-
-def test_the_schema_command_prints_json_and_refuses_other_formats():
-    run = CliRunner().invoke
-    assert json.loads(run(app, ["schema"]).stdout)["title"] == "triage recipe"
-    assert run(app, ["schema", "--format", "json"]).stdout == run(app, ["schema"]).stdout
-    assert run(app, ["schema", "--format", "text"]).exit_code == 2

@@ -51,12 +51,6 @@ def test_aliases_cannot_flood_the_memory(told):
     assert "20000 values" in only
 
 
-def test_aliases_cannot_nest_beyond_the_limit(told):
-    lines = ["a: &l0 [x]", *(f"b{n}: &l{n + 1} [*l{n}]" for n in range(2000))]
-    (only,) = told("\n".join(lines))
-    assert "40 levels" in only
-
-
 @pytest.mark.parametrize(
     ("text", "position", "fragment"),
     [

@@ -55,16 +55,6 @@ def test_ranges(since, until, version, expected):
     assert flag_applies(Flag("-a", since, until), version) is expected
 
 
-@pytest.mark.parametrize("version", [None, "a local build"])
-def test_an_unknown_version(version):
-    assert holds(None, None, version)
-    assert not holds("3.1.0", None, version)
-    assert not holds(None, "9.0.0", version)
-    assert flag_applies(Flag("-a"), version)
-    assert flag_applies(Flag("-a", since="3.1.0"), version)
-    assert not flag_applies(Flag("-a", until="9.0.0"), version)
-
-
 def test_the_expectation_of_a_failure_is_the_one_that_names_it():
     overflow = Expectation("shared-memory-overflow", "3.1.0", "3.8.0")
     memory = Expectation("memory", "3.1.0")
