@@ -42,7 +42,6 @@ class Compilers:
     jobs: int = 1
     asked: list[str] = field(default_factory=list)
     progress = Silent()
-    build_workers = None
 
     def __post_init__(self) -> None:
         self.workspace = Workspace(self.home, Silent(), threading.Event())

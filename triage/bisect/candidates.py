@@ -34,7 +34,6 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Untestable
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.sources.base import Offer, Source
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
@@ -95,10 +94,6 @@ class BisectRange(ABC):
     def seconds(self) -> Floats:
         """Seconds to obtain each compiler, shape (N,), infinite where there is none."""
         return np.zeros(len(self))
-
-    def jobs(self, most: int) -> int:
-        """How many candidates to probe at once; `most`: compiles that run at once."""
-        return most
 
     def left_out(self) -> Sequence[tuple[Revision, str]]:
         """Compilers near candidates that stand for none of them, each with the reason."""
@@ -180,9 +175,9 @@ class CommitCandidates(BisectRange):
     the one before by one commit, which it has in addition or, on that branch, lacks.
 
     ends: toolchains of the two ends where they are not named by their commits.
-    project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`. workers: connects
-    to the machines that build commits. undone: how many candidates are on that branch; branch: the history that ends in the
-    old end. reported: the commit that the compiler in a folder reports.
+    project: whose tables the prior uses. pin: path of a submodule whose moves are noted. web: see `links_of`. undone: how many
+    candidates are on that branch; branch: the history that ends in the old end. reported: the commit that the compiler in a
+    folder reports.
     """
 
     timeline: Timeline
@@ -193,7 +188,6 @@ class CommitCandidates(BisectRange):
     project: str | None = None
     pin: str | None = None
     web: str | None = None
-    workers: Callable[[], BuildWorkers] | None = None
     undone: int = 0
     branch: Timeline | None = None
     reported: Callable[[Path], str | None] = lambda _: None
@@ -265,9 +259,6 @@ class CommitCandidates(BisectRange):
 
     def seconds(self) -> Floats:
         return np.array([candidate.offers[0].seconds if candidate.offers else math.inf for candidate in self.candidates])
-
-    def jobs(self, most: int) -> int:
-        return min(most, self.workers().build_slots) if self.workers else most
 
     def cost(self) -> SearchCost:
         """About what a search takes: first the compilers that are downloaded, then the commits between two of them."""

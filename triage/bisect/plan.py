@@ -298,8 +298,7 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
     timeline = line_to(request.repository, new.commit)
     span = timeline.between(old.commit, new.commit)
     fork = timeline.fork(old.commit)
-    workers = request.runner.build_workers if request.project.build else None
-    sources = sources_of(request.project, request.repository, workspace, Path().absolute(), workers)
+    sources = sources_of(request.project, request.repository, workspace, Path().absolute())
     undone, candidates = candidates_from(fork, span.bad, sources, request.project.can_change)
     return CommitCandidates(
         timeline=timeline,
@@ -312,7 +311,6 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
         project=request.project.name,
         pin=request.project.llvm,
         web=request.project.repository,
-        workers=workers,
         reported=partial(request.runner.registry.reported_commit, request.case.compiler),
     )
 

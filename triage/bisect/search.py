@@ -221,7 +221,7 @@ class BisectSearch:
         odds[list(self.range.closed())] = 1.0
         seconds = self.range.seconds() + self.compile_seconds
         seconds[list(self.expected_seconds)] = list(self.expected_seconds.values())
-        chosen = next_probes(self.belief, seconds, self.range.jobs(self.runner.jobs), untestable=odds)
+        chosen = next_probes(self.belief, seconds, self.runner.jobs, untestable=odds)
         self.expected_seconds.update((index, float(seconds[index])) for index in chosen)
         return chosen
 

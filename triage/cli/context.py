@@ -74,7 +74,7 @@ def open_runner(
             )
             runner = ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
             if delivered is None:
-                runner.connect = runner.build_workers = _connection(app, runner, jobs, closing)
+                runner.connect = _connection(app, runner, jobs, closing)
             yield runner
     except BaseException:
         stop.set()
@@ -99,14 +99,12 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
         with lock:
             if not connected:
                 try:
-                    from triage.cli import dask_worker as worker
+                    from triage.cli.dask_worker import ProbePlugin
                     from triage.execution.dask_executor import open_cluster
-                    from triage.execution.dask_workers import WorkerCode
                 except ImportError as error:
                     advice = f"pip install 'iree-triage[cluster]' ({error})"
                     raise BadInput(f"--executor dask needs an extra: {advice}") from error
-                code = WorkerCode(worker.ProbePlugin, worker.probe_here, worker.build_here, worker.content, worker.versions)
-                connected.append(closing.enter_context(open_cluster(address or None, jobs, runner.memory_mb, code)))
+                connected.append(closing.enter_context(open_cluster(address or None, jobs, runner, ProbePlugin())))
             return connected[0]
 
     return connect

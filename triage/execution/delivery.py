@@ -2,63 +2,56 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-import shutil
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import file_digest, sha256
+from importlib.metadata import version
 from pathlib import Path
-from typing import IO
 
 from triage.execution.compile_task import CompileTask
 from triage.execution.prober import Trial
 from triage.execution.run_stage import RunTask
-from triage.execution.scratch import Scratch
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import utf8
-from triage.toolchains.home import disk_errors, wait_for_lock, write_whole
-from triage.toolchains.install_cache import USE
+from triage.toolchains.home import disk_errors, write_whole
 
 _FILE_VALUE = re.compile(r"@(/\S+)")
 _FILE_FLAG = re.compile(r"(?:^|=|@)/")
-DELIVERED = "delivered"  # the folder of a TRIAGE_HOME for files that clients sent
-_MOST_KEPT = 8 << 30  # bytes of them
-_LARGEST = 256 << 20  # bytes of a file that is sent; cases with larger ones are run on this machine
+_SENT = re.compile(r"/[0-9a-f]{64}/[^/]+")  # the path of a file that travels
+_LARGEST = 64 << 20  # bytes of a file that travels
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteJob:
-    """A probe to make elsewhere. case: with each path of `files` replaced by `/DIGEST/NAME`; rev: how the worker names the
-    toolchain; fresh: ignore what the worker knows; keys: of the results, which depend on the bytes of compiler and input;
-    trial: it is a single compile.
-    """
+    """A probe to make elsewhere."""
 
     case: Case
+    """Each path of a file that travels is replaced by `/DIGEST/NAME`."""
     family: str
     rev: str
+    """How the worker names the toolchain."""
+    identity: str
+    """Of the toolchain: the digest of its files."""
     fresh: bool
-    files: tuple[str, ...]
+    """Ignore what the worker knows."""
     keys: tuple[str, ...] = ()
+    """Of the results, which depend on the bytes of compiler and input."""
     trial: Trial | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteAnswer:
-    """What a worker returns. records: JSON of the compile and of the run that followed; identity: of its toolchain; problem:
-    why it has no result; cached: it knew the result.
-    """
+    """What a worker returns."""
 
     worker: str
     records: tuple[str, ...] = ()
-    identity: str = ""
+    """JSON of the compile, and of the run that followed."""
     problem: str | None = None
+    """Why it has no result."""
     cached: bool = False
 
 
@@ -66,14 +59,21 @@ class NotDelivered(Exception):
     """A probe that only this machine can make."""
 
 
-def keys_of(task: CompileTask, trial: Trial | None) -> tuple[str, ...]:
-    """Return the keys of the results that a task may have: of the compile, and of the run where there is one."""
-    key = task.key(trial.mark) if trial else task.key()
-    return (key, task.run.key(key)) if isinstance(task.run, RunTask) else (key,)
+def versions() -> str:
+    """Return the versions that a client and its workers must have in common."""
+    return f"triage {version('iree-triage')} on Python {sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def probe_here(plugin: str, job: RemoteJob, digests: tuple[str, ...], *contents: bytes) -> RemoteAnswer:
+    """Make a probe on the worker that runs this function. contents: of the files with these digests."""
+    from distributed import get_worker
+
+    answer: RemoteAnswer = get_worker().plugins[plugin].probe(job, dict(zip(digests, contents, strict=True)))
+    return answer
 
 
 def packed_job(task: CompileTask, rev: str, *, fresh: bool, trial: Trial | None = None) -> tuple[RemoteJob, dict[str, Path]]:
-    """Return a task as data, and the files that it reads by digest. Raises NotDelivered for what cannot be sent."""
+    """Return a task as data, and the files that travel with it by digest. Raises NotDelivered for what cannot be sent."""
     case = task.case
     if case.run and (case.run.measured or case.run.reference or case.run.libraries):
         raise NotDelivered("it is measured, or needs the result of another compile")
@@ -83,10 +83,10 @@ def packed_job(task: CompileTask, rev: str, *, fresh: bool, trial: Trial | None 
     files: dict[str, Path] = {}
 
     def sent(path: Path) -> Path:
+        if path.stat().st_size > _LARGEST:
+            return path.absolute()  # the worker must see it under the same path
         with path.open("rb") as source:
             digest = file_digest(source, "sha256").hexdigest()
-        if path.stat().st_size > _LARGEST:
-            raise NotDelivered(f"{path} is too large to send")
         files[digest] = path
         return Path("/", digest, path.name)
 
@@ -96,7 +96,9 @@ def packed_job(task: CompileTask, rev: str, *, fresh: bool, trial: Trial | None 
         moved = with_paths(replace(case, run=run, artifacts=()), lambda path: own.get(path) or sent(path))
     except OSError as error:
         raise NotDelivered(str(error)) from error
-    return RemoteJob(moved, task.toolchain.family, rev, fresh, tuple(files), keys_of(task, trial), trial), files
+    key = task.key(trial.mark) if trial else task.key()
+    keys = (key, task.run.key(key)) if isinstance(task.run, RunTask) else (key,)
+    return RemoteJob(moved, task.toolchain.family, rev, task.toolchain.identity, fresh, keys, trial), files
 
 
 def with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
@@ -117,97 +119,30 @@ def unpacked_case(job: RemoteJob, contents: Mapping[str, bytes], folder: Path) -
     """Write the files of a job below a folder, by digest, and return its case.
 
     Raises:
-        EnvironmentFailure: a file cannot be written, or does not have the content that its name says.
+        EnvironmentFailure: a file cannot be written, was damaged on its way, or was too large to send and is not here.
     """
 
     def written(path: Path) -> Path:
+        if not _SENT.fullmatch(str(path)):
+            if not path.is_file():
+                raise EnvironmentFailure(
+                    f"{path} has more than {_LARGEST >> 20} MiB, so it is not sent, and this worker does not have it; "
+                    "put it into a folder that all machines see under the same path"
+                )
+            return path
         _, digest, name = path.parts
-        target = folder / digest / name
-        if not target.is_file():
-            if sha256(contents[digest]).hexdigest() != digest:
-                raise EnvironmentFailure(f"{name} was damaged on its way to the worker")
-            with disk_errors("keep the input of a job"):
-                write_whole(target, contents[digest])
-        return target
+        if sha256(contents[digest]).hexdigest() != digest:
+            raise EnvironmentFailure(f"{name} was damaged on its way to the worker")
+        with disk_errors("keep the input of a job"):
+            write_whole(folder / digest / name, contents[digest])
+        return folder / digest / name
 
     return with_paths(job.case, written)
 
 
-class DeliveredFiles:
-    """The files that clients sent to a worker, each in a folder with its digest as name, as far as there is room."""
-
-    def __init__(self, folder: Path, most: int = _MOST_KEPT) -> None:
-        """most: bytes to keep."""
-        self._folder = folder
-        self._most = most
-        self._read = most  # bytes since the last look at the folder; the first job looks
-
-    @contextmanager
-    def case(self, job: RemoteJob, contents: Mapping[str, bytes], stop: threading.Event) -> Iterator[Case]:
-        """Write the files of a job, and keep them until the block ends. Errors as of `unpacked_case`."""
-        if job.trial:  # nothing else reads its files, and there may be thousands
-            with Scratch(self._folder / "trials").folder() as folder:
-                yield unpacked_case(job, contents, folder)
-            return
-        with _in_use(self._folder, job.files, stop):
-            yield unpacked_case(job, contents, self._folder)
-        self._read += sum(map(len, contents.values()))
-        if self._read > self._most // 16:
-            self._read = 0
-            remove_unused(self._folder, keep=self._most)
-
-
-@contextmanager
-def _in_use(folder: Path, digests: Iterable[str], stop: threading.Event) -> Iterator[None]:
-    """Keep other threads and processes from removing the folders of files."""
-    with ExitStack() as locks:
-        for digest in digests:
-            file, is_kept = folder / digest / USE, False
-            while not is_kept:
-                with disk_errors("keep the input of a job"):
-                    folder.mkdir(parents=True, exist_ok=True)
-                    with suppress(FileExistsError):
-                        file.parent.mkdir()
-                    with suppress(FileNotFoundError):  # removed meanwhile
-                        lock = locks.enter_context(file.open("ab"))
-                        wait_for_lock(lock, fcntl.LOCK_SH, stop)
-                        is_kept = _is_same(lock, file)
-            os.utime(file)
-        yield
-
-
-def _is_same(opened: IO[bytes], path: Path) -> bool:
-    """Whether an open file is the one that a path names now. FileNotFoundError: nothing is there now."""
-    return os.path.samestat(os.fstat(opened.fileno()), path.stat())
-
-
-def remove_unused(folder: Path, *, keep: int = sys.maxsize, before: float = 0.0) -> int:
-    """Remove delivered files until at most `keep` bytes are left, the longest unused first, and those that were used last
-    `before` a time in seconds since the epoch. Files that a job uses stay. Return the number of removed folders.
-    """
-    entries: list[tuple[float, int, Path]] = []
-    for path in folder.glob("[0-9a-f]" * 64):
-        with suppress(OSError):  # another process removes it
-            sizes = [file.stat().st_size for file in path.iterdir()]
-            entries.append(((path / USE if (path / USE).exists() else path).stat().st_mtime, sum(sizes), path))
-    total, removed = sum(size for _, size, _ in entries), 0
-    for used, size, path in sorted(entries):
-        if used >= before and total <= keep:
-            break
-        with suppress(OSError), (path / USE).open("ab") as lock:  # OSError: a job uses it
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is_same(lock, path / USE):
-                continue  # another process removed the folder meanwhile, and a job may use a new one
-            doomed = path.with_name(f".doomed-{os.getpid()}-{path.name}")
-            path.rename(doomed)  # gone at once for every job that starts now
-            shutil.rmtree(doomed, ignore_errors=True)
-            total, removed = total - size, removed + 1
-    return removed
-
-
 def sent_facts(text: str, folder: Path) -> str:
     """Return the JSON of a record with the paths of delivered files, below a folder, as they are in a job."""
-    return re.sub(rf"{re.escape(_quoted(folder))}/(?:trials/[^/]+/)?(?=[0-9a-f]{{64}}/)", "/", text)
+    return re.sub(rf"{re.escape(_quoted(folder))}(?=/[0-9a-f]{{64}}/)", "", text)
 
 
 def received_facts(text: str, files: Mapping[str, Path]) -> str:

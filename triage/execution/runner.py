@@ -21,7 +21,6 @@ from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable
 from triage.model.progress import Progress, Silent
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.remote_build import BuildWorkers
 
 _DOWNLOADS = 4  # at once; more would share the same bandwidth
 _HEADROOM = 1.25  # the peak of a compile varies between runs and releases
@@ -56,10 +55,12 @@ class Executor(Protocol):
         """Yield the probes as they are ready, one for each job."""
 
 
-class Cluster(BuildWorkers, Protocol):
-    """Other machines that make probes and builds. slots: how many probes at once."""
+class Cluster(Protocol):
+    """Other machines that make probes."""
 
-    slots: int
+    @property
+    def slots(self) -> int:
+        """How many probes they make at once."""
 
     def executor(self, runner: ProbeRunner, local: Scheduler) -> Executor:
         """Return what makes the probes of a search there, and those that cannot be sent with `local`."""
@@ -202,7 +203,6 @@ class ProbeRunner:
         self._installed: set[tuple[str, str]] = set()
         self.compiles = 0  # made so far, cached answers not counted
         self.connect: Callable[[], Cluster] | None = None  # to a cluster, when the first job needs it
-        self.build_workers: Callable[[], BuildWorkers] | None = None  # the same one, also where probes are made here
 
     @property
     def jobs(self) -> int:
@@ -212,11 +212,9 @@ class ProbeRunner:
     def with_threshold(self, threshold: MetricThreshold | RunJudge) -> ProbeRunner:
         """Return a runner for which a number above the threshold is a failure. Programs are measured one at a time."""
         jobs = self.local_jobs if isinstance(threshold, MetricThreshold) else 1
-        runner = ProbeRunner(
+        return ProbeRunner(
             self.registry, self.prober, self.evidence, self.stop, jobs=jobs, progress=self.progress, threshold=threshold
         )
-        runner.build_workers = self.build_workers
-        return runner
 
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
         """Make one probe on this machine and wait for it."""

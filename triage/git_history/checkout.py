@@ -20,7 +20,7 @@ from triage.execution.environment import Purpose
 from triage.execution.process import StopSignal, run_logged
 from triage.execution.streams import Log
 from triage.git_history.repository import GitRefused, Repository
-from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import Ending, Execution
 from triage.model.progress import Progress, Silent, Task
 
@@ -177,24 +177,6 @@ class Tree:
             for name in names:
                 if name.endswith(".lock") or name.startswith(("tmp_pack_", "tmp_idx_", "tmp_obj_", "tmp_rev_")):
                     (Path(folder) / name).unlink(missing_ok=True)
-
-
-def repository_with(sha: str, clone: Path, url: str, folder: Path, log: Log, stop: StopSignal) -> Repository:
-    """Return a repository that has a commit: a clone of the user, else one in a folder, fetched from an address if need be.
-
-    Raises:
-        EnvironmentFailure: neither has the commit.
-    """
-    with suppress(BadInput):
-        repository = Repository(clone)
-        repository.resolve(sha)
-        return repository
-    tree = Tree("the repository", folder, folder / ".git", ())
-    git = GitRunner(log, _PLAIN, stop, Silent().task(""))
-    tree.prepare(git, {"remote.origin.url": url}, "sha256" if len(sha) == 64 else "sha1")
-    if not tree.has(git, sha):
-        git.fetch(tree, url, sha)
-    return Repository(folder)
 
 
 @dataclass(frozen=True, slots=True)

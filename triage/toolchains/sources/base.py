@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from triage.git_history import CommitPosition, Repository, Timeline
 from triage.model.revision import Revision
-from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.workspace import Workspace
 
 
@@ -57,8 +56,7 @@ class Source(Protocol):
 class SourceContext:
     """What a source is made from, beside its own section of the project file.
 
-    folder: Where relative commands run. distribution: The name of the project's wheels. workers: Connects to the machines
-    that build commits, if this one does not.
+    folder: Where relative commands run. distribution: The name of the project's wheels.
     """
 
     workspace: Workspace
@@ -67,7 +65,6 @@ class SourceContext:
     project: str
     distribution: str | None
     web_page: str | None
-    workers: Callable[[], BuildWorkers] | None = None
 
 
 def commit_offer(

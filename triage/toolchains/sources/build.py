@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -24,9 +24,8 @@ from triage.git_history.checkout import Checkout, GitRunner
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending
 from triage.model.progress import Task
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import disk_errors
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
-from triage.toolchains.remote_build import BuildAnswer, BuildOrder, BuildWorkers, unpack
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
 from triage.toolchains.sources.section import Duration, SourceSection, Variables
 from triage.toolchains.workspace import Workspace
@@ -50,7 +49,7 @@ class BuildSection(SourceSection):
     env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
 
     def open(self, context: SourceContext) -> SourceBuilds:
-        return SourceBuilds(context.workspace, context.repository, context.project, self, context.workers)
+        return SourceBuilds(context.workspace, context.repository, context.project, self)
 
     def digest(self) -> str:
         """A digest that differs between two ways to build the same commit."""
@@ -64,8 +63,6 @@ class SourceBuilds:
     The commands run in the checked-out sources. They get these folders in variables: TRIAGE_SOURCE (the sources),
     TRIAGE_BUILD (kept for the next commit) and TRIAGE_OUT (for the toolchain); also TRIAGE_COMMIT and TRIAGE_JOBS. TRIAGE_OUT
     is moved afterwards, and TRIAGE_BUILD changes, so that the toolchain must not refer to either.
-
-    workers: connects to the machines that build instead of this one.
     """
 
     name = "builds"
@@ -76,22 +73,18 @@ class SourceBuilds:
         repository: Repository,
         project: str,
         steps: BuildSection,
-        workers: Callable[[], BuildWorkers] | None = None,
     ) -> None:
         self._workspace = workspace
         self._repository = repository
         self._project = project
         self._steps = steps
-        self._workers = workers
         self._failures = workspace.state.section("failed builds")
         self._refused: dict[str, str] = {}  # addresses that could not be fetched from, and why
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """One for each commit; those whose build failed before are untestable."""
         folders = builder_folders(self._workspace, self._repository)
-        if self._workers is not None:
-            seconds = self._workspace.costs.seconds(f"builds:{self._project}:workers", _NEXT_SECONDS)
-        elif any(folders.glob("*/build/*")):
+        if any(folders.glob("*/build/*")):
             seconds = self._workspace.costs.seconds(f"builds:{self._project}:next", _NEXT_SECONDS)
         else:
             seconds = self._workspace.costs.seconds(f"builds:{self._project}:first", _FIRST_SECONDS)
@@ -123,34 +116,9 @@ class SourceBuilds:
             self._log(sha).parent.mkdir(parents=True, exist_ok=True)
         task = self._workspace.progress.task(f"build {sha[:10]}")
         try:
-            # Nothing is locked meanwhile: a worker on this machine may use the same folder.
-            answer = self._built_elsewhere(sha) if self._workers else None
-
-            def fill(root: Path, _: Path) -> None:
-                unpack(answer.archive, root) if answer else self._fill(root, sha, task)
-
-            return fill_folder(self._workspace, name, f"the build of {sha[:10]}", fill)
+            return fill_folder(self._workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha, task))
         finally:
             task.finish()
-
-    def _built_elsewhere(self, sha: str) -> BuildAnswer:
-        """Let a worker build a commit, and keep the log."""
-        assert self._workers is not None
-        url = Checkout(Path(), self._repository).address
-        order = BuildOrder(sha, self._repository.path.absolute(), url, self._project, self._steps)
-        with self._workspace.costs.timing(f"builds:{self._project}:workers"):
-            answer = self._workers().build(order, self._workspace.stop)
-            with disk_errors("write the log of a build"):
-                write_whole(self._log(sha), answer.log)
-            if answer.failure:
-                raise Unobtainable(answer.failure, self._log(sha))
-            if answer.problem:
-                raise EnvironmentFailure(f"{answer.problem} (log: {self._log(sha)})")
-        return answer
-
-    def log_of(self, sha: str) -> bytes:
-        """Return what the last build of a commit printed."""
-        return self._log(sha).read_bytes() if self._log(sha).exists() else b""
 
     def _folder_name(self, sha: str) -> str:
         return f"build-{self._project}-{sha[:16]}-{self._steps.digest()}"

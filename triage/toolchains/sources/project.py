@@ -19,7 +19,6 @@ from triage.git_history import Repository
 from triage.git_history.refs import read_tags, tags_for
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
-from triage.toolchains.remote_build import BuildWorkers
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection
@@ -79,12 +78,11 @@ def sources_of(
     repository: Repository,
     workspace: Workspace,
     folder: Path,
-    workers: Callable[[], BuildWorkers] | None = None,
 ) -> tuple[Source, ...]:
-    """The project's sources, usually the cheapest first. They are not asked yet. folder, workers: see `SourceContext`.
+    """The project's sources, usually the cheapest first. They are not asked yet. folder: see `SourceContext`.
     BadInput when neither the project nor the clone's remote names the repository of artifacts.
     """
-    context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository, workers)
+    context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository)
     return tuple(section.open(context) for section in project.sections().values())
 
 

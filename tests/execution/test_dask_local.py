@@ -1,0 +1,73 @@
+"""`--executor dask` in this process: when it connects, what it answers, and who else could use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from tests.execution.cluster_lab import Lab, until
+from triage.cli.app import app
+
+NOWHERE = "dask:tcp://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("words", [("toolchains", "list"), ("nights", "list")])
+def test_a_command_that_compiles_nothing_needs_no_scheduler(words: tuple[str, ...], home: Path) -> None:
+    assert CliRunner().invoke(app, list(words), env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 0
+
+
+def test_known_results_need_no_scheduler(home: Path, tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.write(fine="fine", wrong="fail")
+    words = ["run", str(lab.recipe("fine", "wrong")), "-t", f"path:{lab.toolchain}"]
+    assert CliRunner().invoke(app, [*words, "--executor", "local"]).exit_code == 1
+    assert CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 1
+    assert CliRunner().invoke(app, [*words, "--dry-run", "--fresh"], env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 0
+    assert CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": "slurm"}).exit_code == 2
+
+
+def test_workers_in_this_process_answer_as_threads_do(home: Path, tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.write(fine="fine", wrong="fail", large="x" * 100_000)
+    words = ["run", str(lab.recipe("fine", "wrong", "large")), "-t", f"path:{lab.toolchain}", "--format", "json", "--fresh"]
+    answers = [CliRunner().invoke(app, [*words, "--executor", name]) for name in ("local", "dask")]
+    ours, theirs = ([(r["case"], r["status"], r["failure"]) for r in json.loads(a.stdout)["results"]] for a in answers)
+    assert sorted(ours) == sorted(theirs)
+    assert [answer.exit_code for answer in answers] == [1, 1]
+    assert len(lab.calls()) == 6
+
+
+def test_no_other_program_can_use_a_local_cluster(tmp_path: Path) -> None:
+    """Nothing listens beyond this machine, and what listens has no page."""
+    lab = Lab(tmp_path)
+    lab.write(slow="wait")
+    words = ["run", str(lab.recipe("slow")), "-t", f"path:{lab.toolchain}", "-q", "--executor", "dask"]
+    program = [sys.executable, "-c", "from triage.cli import main; main()", *words]
+    with subprocess.Popen(program, env=os.environ | {"TRIAGE_HOME": str(tmp_path / "home")}) as process:
+        until(lab.calls, "the compile starts")
+        programs = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        listening = [c.laddr for p in programs for c in p.net_connections(kind="inet") if c.status == "LISTEN"]
+        (lab.toolchain / "bin" / "go").touch()
+        assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
+        for address in listening:
+            with pytest.raises((urllib.error.URLError, OSError)):
+                urllib.request.urlopen(f"http://127.0.0.1:{address.port}/info/main/workers.html")
+            with pytest.raises((ValueError, OSError)):  # it does not speak the protocol of a scheduler
+                _identity(address.port)
+    assert process.returncode == 0
+
+
+def _identity(port: int) -> object:
+    from distributed import Client
+
+    with Client(f"tcp://127.0.0.1:{port}", timeout=2, set_as_default=False) as client:
+        return client.scheduler_info()
