@@ -104,6 +104,11 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
                 except ImportError as error:
                     advice = f"pip install 'iree-triage[cluster]' ({error})"
                     raise BadInput(f"--executor dask needs an extra: {advice}") from error
+                if address.startswith("tcp://"):
+                    print_stderr(
+                        f"{address} is not protected: whoever reaches it can run programs on its workers; "
+                        "use tls://, or a network that is closed to others"
+                    )
                 connected.append(closing.enter_context(open_cluster(address or None, jobs, runner, ProbePlugin())))
             return connected[0]
 

@@ -52,11 +52,6 @@ def open_cluster(address: str | None, jobs: int | None, runner: ProbeRunner, plu
         EnvironmentFailure: there is no scheduler, or a worker has other versions.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
-    if address and address.startswith("tcp://"):
-        runner.progress.note(
-            f"{address} is not protected: whoever reaches it can run programs on its workers; "
-            "use tls:// or a network that is closed to others"
-        )
     with _started(address, jobs, runner.memory_mb) as place:
         try:
             client = Client(place, timeout=_CONNECT, set_as_default=False)
