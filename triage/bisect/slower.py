@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 from triage.bisect.metric import no_value
 from triage.execution.benchmark import Benchmark, Configuration
@@ -22,6 +21,7 @@ from triage.model.case import Case, Flag, Input, RunSpec
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 _LEAST_CHANGE = 0.05  # of the worse end, without a threshold of the user
@@ -187,7 +187,7 @@ def run_time_judge(
     Raises:
         BadInput: An end cannot be measured, or the ends differ too little.
     """
-    with TemporaryDirectory() as name:
+    with temporary_folder() as name:
         programs = _Programs(runner, Path(name))
         compiled = [programs.compiled(case, ref) for ref in ends]
         for ref, program in zip(ends, compiled, strict=True):

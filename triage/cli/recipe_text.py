@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import typer
 
@@ -21,6 +20,7 @@ from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import PastedText, RecipeStart, TextExcerpt
 from triage.report.elements import plural
+from triage.toolchains.home import temporary_folder
 
 _SHOWN = 160  # characters of a choice
 _MOST_VERSIONS = 3
@@ -122,7 +122,7 @@ def _start_from_block(
     family: Compiler, recipe: Path, block: TextExcerpt, backend: str | None, chip: str | None, kernel: str | None
 ) -> RecipeStart:
     place = recipe.with_suffix(".py")
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         file = Path(folder) / place.name
         file.write_text(block.text, "utf-8")
         start = family.start_from_source(recipe, file, backend, chip, kernel)

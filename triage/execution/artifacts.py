@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from triage.execution.claims import Claims
@@ -13,7 +12,7 @@ from triage.execution.inputs import write_checksum
 from triage.model.case import Artifact
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Cause, Untestable
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, temporary_folder
 
 Download = Callable[[str, Path], None]  # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
 
@@ -40,7 +39,7 @@ class Artifacts:
         folder = artifact.path.parent
         with disk_errors("keep a file of a suite"):
             folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=folder, prefix=".making-") as scratch:
+            with temporary_folder(folder, prefix=".making-") as scratch:
                 draft = Path(scratch) / artifact.path.name
                 try:
                     if isinstance(artifact.source, str):

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 from triage.execution.runner import ProbeRunner
 from triage.execution.statistics import LEAST, LOOKS, Comparison, Pace, compare_times
 from triage.execution.timing import Program, compile_program, dispatch_programs, functions_of
 from triage.model.case import Case, RunSpec
+from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 _GRACE = 300.0  # seconds more for the least number of samples
@@ -110,7 +110,7 @@ class Benchmark:
 
     def run(self) -> BenchmarkResult:
         """Compile every configuration, measure them in turn, and measure each change again."""
-        with TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             self._compile(Path(folder))
             end = time.monotonic() + self.budget
             self._measure_in_turn([row for row in self._rows if row.program], end)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from triage.execution.cache import Evidence, Record
 from triage.execution.claims import Claims
@@ -25,7 +24,7 @@ from triage.model.content import file_sha256
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import disk_errors, temporary_folder, write_whole
 
 _CHECKSUM = ".sha256"  # suffix of the file beside an input
 
@@ -159,7 +158,7 @@ class Inputs:
         """A file to write, in a folder that is removed afterwards."""
         with disk_errors("prepare an input"):
             self._folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=self._folder, prefix=".making-") as scratch:
+            with temporary_folder(self._folder, prefix=".making-") as scratch:
                 yield Path(scratch) / "made.mlir"
 
     def _generate(self, case: Case, draft: Path) -> Execution:

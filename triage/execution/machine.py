@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from uv import find_uv_bin
 
@@ -20,9 +19,10 @@ from triage.execution.cache import Evidence, set_aside_files
 from triage.execution.containment import missing_containment, own_cgroup
 from triage.execution.environment import Purpose
 from triage.execution.process import capture, memory, run
+from triage.execution.scratch import LEFT
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
-from triage.toolchains.home import home_path, open_home
+from triage.toolchains.home import home_path, open_home, temporary_folder
 from triage.toolchains.install_cache import stored
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -62,6 +62,7 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
         checks.append(_guard(f"{family} installed", partial(_installed, registry, family)))
     checks.append(_cache(registry))
     checks.append(_guard("evidence", partial(_evidence, home)))
+    checks.append(_scratch(home))
     checks += [_onnx(family.onnx_importer) for family in compilers.values() if family.onnx_importer]
     return checks
 
@@ -109,7 +110,7 @@ def _uv() -> MachineCheck:
 
 
 def _address_layout() -> MachineCheck:
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         execution = run(["true"], Limits(timeout=10), Path(folder))
     if execution.randomised:
         advice = "a container's seccomp profile often forbids fixed addresses"
@@ -164,6 +165,14 @@ def _evidence(home: Path) -> MachineCheck:
     damaged = set_aside_files(home / "evidence.db")
     advice = f"set aside as damaged, may be removed: {', '.join(path.name for path in damaged)}" if damaged else ""
     return MachineCheck("evidence", Grade.WEAK if damaged else Grade.GOOD, f"{count} results", advice)
+
+
+def _scratch(home: Path) -> MachineCheck:
+    left = sorted((home / "scratch").glob(f"{LEFT}*"))
+    if not left:
+        return MachineCheck("scratch", Grade.GOOD, "no compile left files behind")
+    names = ", ".join(map(str, left[:3])) + (" and others" if len(left) > 3 else "")
+    return MachineCheck("scratch", Grade.WEAK, f"{len(left)} folders that could not be removed", f"remove {names}")
 
 
 def _onnx(importer: Importer) -> MachineCheck:

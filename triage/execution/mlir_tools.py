@@ -6,11 +6,11 @@ import os
 import sys
 import threading
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from triage.compilers.base import MlirTools
 from triage.execution.process import Worker, run
 from triage.model.execution import Execution, Limits
+from triage.toolchains.home import temporary_folder
 
 _PATIENCE = 120.0  # seconds for a text; a module of 20,000 lines takes one
 _LIMITS = Limits(timeout=600.0, memory=16 << 30)
@@ -54,7 +54,7 @@ class Reader:
 
     def transformed(self, text: str, options: tuple[str, ...]) -> str | None:
         """Return the text after the passes that `options` name; None when one fails."""
-        with TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             source = Path(folder, "source.mlir")
             source.write_text(text, "utf-8")
             return self._printed([*options, str(source)])
@@ -74,11 +74,11 @@ class Reader:
             self._end()
 
     def _parsed(self, path: Path) -> Execution:
-        with TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             return self._run([str(path), "-o", os.devnull], Path(folder))
 
     def _printed(self, arguments: list[str]) -> str | None:
-        with TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             target = Path(folder, "printed")
             execution = self._run([*arguments, "-o", str(target)], Path(folder))
             return target.read_text("utf-8", "replace") if execution.ok else None

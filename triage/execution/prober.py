@@ -90,7 +90,7 @@ class Prober:
         self._evidence = evidence
         self._inputs = inputs
         self._stop = stop
-        self._scratch = Scratch(home / "scratch")
+        self._scratch = Scratch(home / "scratch", warn)
         self._claims = Claims(home / "claims.lock", stop)
         self._artifacts = Artifacts(download, self._claims)
         self._modules = home / "modules"

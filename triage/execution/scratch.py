@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
 from triage.execution.process import is_running
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, remove_tree
+
+LEFT = "left-"  # how the name of a folder begins that could not be removed
 
 
 class Scratch:
@@ -19,15 +20,15 @@ class Scratch:
     containers that share the folder do not see each other's processes.
     """
 
-    def __init__(self, root: Path) -> None:
-        """Create the folder, and remove what killed processes left in it."""
-        self._root = root
+    def __init__(self, root: Path, warn: Callable[[str], None] = lambda _: None) -> None:
+        """Create the folder, and remove what killed processes left in it. warn: receives what could not be removed."""
+        self._root, self._warn = root, warn
         with disk_errors("make room for compiles"):
             root.mkdir(parents=True, exist_ok=True)
             for folder in root.iterdir():
                 owner = folder.name.partition("-")[0]
                 if owner.isdigit() and not is_running(int(owner)):
-                    _remove_unlocked(folder)
+                    self._remove_unlocked(folder)
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
@@ -37,8 +38,25 @@ class Scratch:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._remove(folder)
             os.close(lock)
+
+    def _remove(self, folder: Path) -> None:
+        """Remove a folder. One that cannot be removed gets a name that no later command tries again."""
+        if not remove_tree(folder):
+            aside = folder.with_name(f"{LEFT}{folder.name}")
+            with suppress(OSError):
+                folder.rename(aside)
+            self._warn(f"a compile left files that cannot be removed in {aside if aside.exists() else folder}")
+
+    def _remove_unlocked(self, folder: Path) -> None:
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                if _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    self._remove(folder)
+            finally:
+                os.close(lock)
 
     def _locked_folder(self) -> tuple[Path, int]:
         while True:
@@ -49,16 +67,6 @@ class Scratch:
                 if folder.is_dir():
                     return folder, lock
                 os.close(lock)
-
-
-def _remove_unlocked(folder: Path) -> None:
-    with suppress(OSError):
-        lock = os.open(folder, os.O_RDONLY)
-        try:
-            if _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(lock)
 
 
 def _lock(descriptor: int, kind: int) -> bool:

@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from triage.compilers.base import Runner
@@ -21,6 +20,7 @@ from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import Compiled, Failed, Untestable
+from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 _LIMITS = Limits(timeout=120.0, memory=8 << 30)
@@ -55,7 +55,7 @@ class Program:
         """
         argv = self.runner.benchmark_argv(self.tool, self.module, self.case, spec, repetitions)
         alone = _ONE_THREAD in argv
-        with TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             printed = Path(folder) / "printed"
             execution = run(
                 [*(_pinned() if alone else ()), *argv],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, mkdtemp
 from typing import IO
 
 from triage.model.errors import EnvironmentFailure, Interrupted
@@ -76,6 +77,46 @@ def write_whole(path: Path, text: str | bytes) -> None:
         except BaseException:
             Path(draft.name).unlink(missing_ok=True)
             raise
+
+
+def remove_tree(root: Path) -> bool:
+    """Remove a folder with all that is in it, however deep; return whether it is gone.
+
+    `shutil.rmtree` recurses, and paths are limited to 4096 bytes. Here each folder is first moved up, next to the others.
+    """
+    if root.is_symlink():
+        return False
+    numbers = itertools.count()
+    pending = [root]
+    try:
+        while pending:
+            folder = pending.pop()
+            folder.chmod(0o700)
+            for entry in list(os.scandir(folder)):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry)  # noqa: PTH108 - an entry is no `Path`
+                elif folder == root:
+                    pending.append(Path(entry))
+                else:
+                    os.chmod(entry, 0o700)  # noqa: PTH101 - as above; only its owner may move it
+                    target = next(path for number in numbers if not os.path.lexists(path := root / str(number)))
+                    pending.append(Path(entry).rename(target))
+            if folder != root:
+                folder.rmdir()
+        root.rmdir()
+    except OSError:
+        return not root.exists()
+    return True
+
+
+@contextmanager
+def temporary_folder(within: Path | None = None, prefix: str = "triage-") -> Iterator[Path]:
+    """Make a folder, and remove it afterwards whatever is in it. within: its parent (default: that of temporary files)."""
+    folder = Path(mkdtemp(dir=within, prefix=prefix))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
 
 
 def wait_for_lock(file: IO[bytes], kind: int, stop: threading.Event) -> None:

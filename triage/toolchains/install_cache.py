@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from triage.compilers.base import Environment, Packaging, Wheel
-from triage.toolchains.home import disk_errors, wait_for_lock
+from triage.toolchains.home import disk_errors, remove_tree, wait_for_lock
 from triage.toolchains.index import Release
 from triage.toolchains.workspace import Workspace
 
@@ -99,9 +98,9 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
                 return folder
             if folder.exists():
                 workspace.progress.note(f"{what} is damaged and is installed again")
-                shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+                remove_tree(folder) if folder.is_dir() else folder.unlink()
             staging = toolchains / f".{name}.staging"
-            shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed: this one has the lock
+            remove_tree(staging)  # of a process that was killed: this one has the lock
             root, scratch = staging / "root", staging / "scratch"
             try:
                 root.mkdir(parents=True)
@@ -115,7 +114,7 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
                     os.fsync(sink.fileno())
                 root.rename(folder)
             finally:
-                shutil.rmtree(staging, ignore_errors=True)
+                remove_tree(staging)
     return folder
 
 
@@ -128,7 +127,7 @@ def sweep(home: Path) -> None:
             from filelock import FileLock, Timeout  # slow to import, and rarely needed
 
             with suppress(Timeout, OSError), FileLock(path.with_name(f"{name}.lock"), timeout=0):
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
 
 
 class InUse:
@@ -206,7 +205,7 @@ def _remove(folder: Path) -> bool:
                 folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
         except (BlockingIOError, FileNotFoundError):  # another process uses it, or has removed it
             return False
-        shutil.rmtree(doomed)
+        remove_tree(doomed)
         return True
 
 

@@ -24,7 +24,7 @@ from triage.git_history.checkout import Checkout, GitRunner
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending
 from triage.model.progress import Task
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, remove_tree
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
 from triage.toolchains.sources.section import Duration, SourceSection, Variables
@@ -146,7 +146,7 @@ class SourceBuilds:
                     # Files of earlier commits in the build folder can break the build of a good commit.
                     log.write(b"\n=== failed in a used build folder; trying again in an empty one ===\n")
                     mine.empty()
-                    shutil.rmtree(root)
+                    remove_tree(root)
                     root.mkdir()
                     reason = self._build(mine, root, log, env)
         if reason is not None:
@@ -256,7 +256,7 @@ class Builder:
     def empty(self) -> None:
         """Remove everything from the build folder."""
         with disk_errors(f"empty {self.build}"):
-            shutil.rmtree(self.build, ignore_errors=True)
+            remove_tree(self.build)
             self.build.mkdir(parents=True)
 
 
@@ -286,10 +286,10 @@ def builder(workspace: Workspace, repository: Repository) -> Iterator[Builder]:
                     mine.checkout.unlock()
                     mine.empty()
                 mine.build.mkdir(exist_ok=True)
-                shutil.rmtree(mine.temporary, ignore_errors=True)
+                remove_tree(mine.temporary)
                 mine.temporary.mkdir()
                 busy.touch()
-                stack.callback(shutil.rmtree, mine.temporary, ignore_errors=True)
+                stack.callback(remove_tree, mine.temporary)
                 try:
                     yield mine
                 except TriageError:  # the build has ended in order

@@ -1,0 +1,70 @@
+"""Folders of compiles: removed whatever is in them, and set aside when that is impossible."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Triage
+from tests.execution.cluster_lab import RECIPE
+from triage.execution.scratch import Scratch
+from triage.toolchains.home import remove_tree
+
+DEEP = """#!/bin/sh
+[ "$1" = --version ] && echo version 1.0 && exit
+cd "$TMPDIR"
+i=0; while [ $i -lt 1200 ]; do mkdir a && cd a || exit 3; i=$((i+1)); done
+chmod 0 .
+echo "error: it fails" >&2; exit 1
+"""
+
+
+def test_a_deep_folder_of_a_compile_stops_no_run(home: Path, tmp_path: Path, triage: Triage) -> None:
+    compiler = tmp_path / "built" / "bin" / "cc"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text(DEEP)
+    compiler.chmod(0o755)
+    (tmp_path / "x.txt").write_text("x")
+    (tmp_path / "mine.yaml").write_text(RECIPE.replace("NAMES", "x"))
+    for _ in range(2):
+        done = triage("run", tmp_path / "mine.yaml", "-t", f"path:{tmp_path / 'built'}", "--fresh", "--format", "json")
+        [result] = json.loads(done.stdout)["results"]
+        assert (done.returncode, result["status"]) == (1, "failed"), done.stderr
+    assert list((home / "scratch").iterdir()) == []
+
+
+def test_a_tree_of_links_and_closed_folders_is_removed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("x")
+    root = tmp_path / "root"
+    for name in ("0/0/1", "1/0", "2/2/2"):
+        (root / name).mkdir(parents=True)
+    (root / "3").symlink_to(kept)
+    (root / "2" / "link").symlink_to(kept)
+    (root / "4").symlink_to("nowhere")
+    (root / "2" / "2").chmod(0)
+    assert remove_tree(root)
+    assert not os.path.lexists(root)
+    assert (kept / "file").exists()
+    (tmp_path / "link").symlink_to(kept)
+    assert not remove_tree(tmp_path / "link")
+
+
+def test_what_cannot_be_removed_is_set_aside_and_named(home: Path, monkeypatch: pytest.MonkeyPatch, triage: Triage) -> None:
+    warnings: list[str] = []
+    scratch = Scratch(home / "scratch", warnings.append)
+    with monkeypatch.context() as patch:
+        patch.setattr("triage.execution.scratch.remove_tree", lambda _: False)
+        with scratch.folder() as folder:
+            (folder / "file").touch()
+    [aside] = (home / "scratch").iterdir()
+    assert (len(warnings), str(aside) in warnings[0]) == (1, True)
+    Scratch(home / "scratch", warnings.append)
+    assert aside.exists(), "no later command tries again"
+    assert len(warnings) == 1
+    checks = {check["check"]: check for check in json.loads(triage("doctor", "--format", "json").stdout)["checks"]}
+    assert (checks["scratch"]["grade"], str(aside) in checks["scratch"]["advice"]) == ("weak", True)
