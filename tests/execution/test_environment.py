@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.execution.no_importer import inputs_without_importer
 from tests.execution.test_prober import Laboratory, lab
 from triage.execution.environment import Purpose, environment
@@ -33,6 +36,29 @@ def test_a_compiler_gets_no_secret(tmp_path: Path) -> None:
     for execution in (run(["env"], Limits(timeout=60), tmp_path), capture(["env"], timeout=60)):
         assert [line for line in execution.stdout.text.splitlines() if line.endswith("=secret")] == ["LC_TIME=secret"]
         assert f"PATH={os.environ['PATH']}" in execution.stdout.text.splitlines()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="root may read all unless it drops that right")
+def test_a_compiler_cannot_read_the_environment_of_the_program(tmp_path: Path) -> None:
+    """Nor that of any other process of the program, such as its watchdog."""
+    script = """
+import os, sys
+from pathlib import Path
+from triage.execution.process import run
+from triage.model.execution import Limits
+os.chdir(sys.argv[1])
+words = ["sh", "-c", "for pid in $PPID $(cat /proc/$PPID/task/*/children); do tr '\\\\0' '\\\\n' < /proc/$pid/environ; done"]
+execution = run(words, Limits(timeout=60), Path(sys.argv[1]))
+print(execution.stdout.text)
+print(execution.stderr.text, file=sys.stderr)
+"""
+    rights = "-sys_ptrace,-perfmon,-sys_admin"
+    started = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}", sys.executable, "-c", script, str(tmp_path)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_TOKEN": "secret"}
+    done = subprocess.run(started, env=environ, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "PATH=" in done.stdout, "the environment of the compiler itself is read"
+    assert "GITHUB_TOKEN" not in done.stdout
 
 
 def test_a_worker_gets_no_secret() -> None:

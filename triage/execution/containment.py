@@ -14,11 +14,13 @@ from pathlib import Path
 
 from triage.model.execution import UNLIMITED
 
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 # A 4, 8 random digits for this program, and 10 digits to count with: 19 digits, below the largest limit.
 _FIRST = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
 _NUMBERS = itertools.count(_FIRST)
 _STARTING = threading.Lock()
+_LEADERS: set[int] = set()  # processes that this program started itself and did not reap yet
 
 
 class Contained:
@@ -32,6 +34,7 @@ class Contained:
     def __init__(self, largest_file: int = UNLIMITED) -> None:
         """largest_file: bytes of each file that the run writes."""
         is_subreaper()
+        hide_memory()
         self.number = next(_NUMBERS)
         self.leader = 0
         self._largest_file = largest_file
@@ -40,6 +43,7 @@ class Contained:
     def starting(self) -> Iterator[None]:
         """Mark the processes that this program starts in this block, from their first moment."""
         with _STARTING:
+            self._before = frozenset(children(os.getpid()))
             before = resource.getrlimit(resource.RLIMIT_RTTIME)
             with suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_RTTIME, (self.number, before[1]))
@@ -51,7 +55,13 @@ class Contained:
     def lead(self, pid: int) -> None:
         """Take a process that was just started as the leader."""
         self.leader = pid
+        self._is_marked = self.owns(pid)
+        _LEADERS.add(pid)
         self._limit(pid)
+
+    def reaped(self) -> None:
+        """Forget the leader, whose id may be used again."""
+        _LEADERS.discard(self.leader)
 
     def _limit(self, pid: int) -> None:
         limits = [(resource.RLIMIT_CORE, 0)]
@@ -69,6 +79,17 @@ class Contained:
         for pid in family:
             family += children(pid)
         return list(dict.fromkeys(family))[1:]
+
+    def strays(self) -> list[int]:
+        """Return what this program inherited since the start of the run from a process that removed its mark.
+
+        It may come from another run of this program, which does not need it either: nothing that a compile starts outlives it.
+        """
+        if not (is_subreaper() and self._is_marked):
+            return []
+        first = mark_of_all_runs()
+        new = (pid for pid in children(os.getpid()) if pid not in self._before and pid not in _LEADERS)
+        return [pid for pid in new if _is_stray(pid, first) and not _reaped(pid)]
 
     def resident(self) -> int:
         """Return the resident bytes of all processes. Those that started before the leader was limited are limited too."""
@@ -92,6 +113,15 @@ class Contained:
             return False
 
 
+def _is_stray(pid: int, first: str) -> bool:
+    """Return whether a process has no mark that begins with these digits, and another session than this program."""
+    try:
+        mark = str(resource.prlimit(pid, resource.RLIMIT_RTTIME)[0])
+        return not mark.startswith(first) and os.getsid(pid) != os.getsid(0)
+    except (OSError, ValueError):
+        return False
+
+
 def mark_of_all_runs() -> str:
     """Return the digits that the number of every run of this program begins with."""
     return str(_FIRST)[:9]
@@ -102,6 +132,14 @@ def is_subreaper() -> bool:
     """Become the parent of descendants whose own parent ends. Returns whether the system allows it."""
     libc = ctypes.CDLL(None, use_errno=True)
     return hasattr(libc, "prctl") and libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+@cache
+def hide_memory() -> None:
+    """Keep processes of the same user from reading the environment and the memory of this program, tokens included."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if hasattr(libc, "prctl"):
+        libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def missing_containment() -> list[str]:

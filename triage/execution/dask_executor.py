@@ -188,10 +188,14 @@ class DaskExecutor:
                 yield from self._received([self._done.get() for _ in range(self._done.qsize())])
             while self._flying:
                 yield from self._received(self._awaited(signals))
-        except BaseException:
+        except BaseException as error:
             self.local.stop.set()
             with suppress(Exception):
                 self.cluster.client.cancel(list(self._flying), force=True)
+            if self.cluster.client.status != "running" and not isinstance(error, Interrupted | KeyboardInterrupt):
+                raise EnvironmentFailure(
+                    "the Dask scheduler is gone; run the command again when it is back: finished work is cached"
+                ) from error
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -175,6 +175,7 @@ class Worker:
             _kill(self._contained)
             self._watched.close()
             self._process.communicate()
+            self._contained.reaped()
 
 
 def _unsent(sink: int, data: bytes) -> bytes:
@@ -301,6 +302,7 @@ class _Run:
                     watched.close()
                     _, status, usage = os.wait4(process.pid, 0)
                     process.returncode = os.waitstatus_to_exitcode(status)
+                    self.contained.reaped()
                     ended, give_up = (status, usage), time.monotonic() + _DRAIN
                     if notice is not None:
                         selector.unregister(notice)
@@ -353,6 +355,7 @@ def _reap(process: subprocess.Popen[bytes], contained: Contained) -> None:
     if process.returncode is None:
         _kill(contained)
         process.wait()
+        contained.reaped()
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:
@@ -386,7 +389,7 @@ def _signal(contained: Contained, number: signal.Signals) -> bool:
     """Send a signal to the leader's group and to all other processes. Returns whether there were others."""
     with suppress(OSError):
         os.killpg(contained.leader, number)
-    others = contained.others()
+    others = contained.others() + (contained.strays() if number is signal.SIGKILL else [])
     for pid in others:
         with suppress(OSError):
             os.kill(pid, number)
@@ -445,6 +448,7 @@ class _Watchdog:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            env={"PATH": os.environ.get("PATH", os.defpath)},  # other processes can read it
             start_new_session=True,
         )
 
