@@ -53,16 +53,17 @@ def test_no_other_program_can_use_a_local_cluster(tmp_path: Path) -> None:
     words = ["run", str(lab.recipe("slow")), "-t", f"path:{lab.toolchain}", "-q", "--executor", "dask"]
     program = [sys.executable, "-c", "from triage.cli import main; main()", *words]
     with subprocess.Popen(program, env=os.environ | {"TRIAGE_HOME": str(tmp_path / "home")}) as process:
-        until(lab.calls, "the compile starts")
-        programs = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        listening = [c.laddr for p in programs for c in p.net_connections(kind="inet") if c.status == "LISTEN"]
-        (lab.toolchain / "bin" / "go").touch()
-        assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
-        for address in listening:
-            with pytest.raises((urllib.error.URLError, OSError)):
-                urllib.request.urlopen(f"http://127.0.0.1:{address.port}/info/main/workers.html")
-            with pytest.raises((ValueError, OSError)):  # it does not speak the protocol of a scheduler
-                _identity(address.port)
+        try:
+            until(lab.calls, "the compile starts")
+            listening = [c.laddr for c in psutil.Process(process.pid).net_connections(kind="inet") if c.status == "LISTEN"]
+            assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
+            for address in listening:
+                with pytest.raises((urllib.error.URLError, OSError)):
+                    urllib.request.urlopen(f"http://127.0.0.1:{address.port}/info/main/workers.html", timeout=10)
+                with pytest.raises((ValueError, OSError)):  # it does not speak the protocol of a scheduler
+                    _identity(address.port)
+        finally:
+            (lab.toolchain / "bin" / "go").touch()
     assert process.returncode == 0
 
 

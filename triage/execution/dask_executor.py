@@ -16,11 +16,11 @@ from typing import Any
 from uuid import uuid4
 
 from dask import config
-from distributed import Client, Future, KilledWorker, Scheduler, SpecCluster, Worker, WorkerPlugin
+from distributed import Client, Future, KilledWorker, Scheduler, SpecCluster, Worker, WorkerPlugin, get_worker
 
 from triage.execution.cache import Record, parse_record
 from triage.execution.compile_task import CompileTask
-from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, packed_job, probe_here, received_facts, versions
+from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, packed_job, received_facts, versions
 from triage.execution.process import StopSignal
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.execution.runner import Scheduler as LocalScheduler
@@ -98,6 +98,12 @@ def _check_versions(client: Client) -> None:
                 f"worker {worker} has {other}, and this program is {versions()}; "
                 "start the workers in an environment with the same versions"
             )
+
+
+def probe_here(plugin: str, job: RemoteJob, digests: tuple[str, ...], *contents: bytes) -> RemoteAnswer:
+    """Make a probe on the worker that runs this function. contents: of the files with these digests."""
+    answer: RemoteAnswer = get_worker().plugins[plugin].probe(job, dict(zip(digests, contents, strict=True)))
+    return answer
 
 
 @dataclass

@@ -64,14 +64,6 @@ def versions() -> str:
     return f"triage {version('iree-triage')} on Python {sys.version_info[0]}.{sys.version_info[1]}"
 
 
-def probe_here(plugin: str, job: RemoteJob, digests: tuple[str, ...], *contents: bytes) -> RemoteAnswer:
-    """Make a probe on the worker that runs this function. contents: of the files with these digests."""
-    from distributed import get_worker
-
-    answer: RemoteAnswer = get_worker().plugins[plugin].probe(job, dict(zip(digests, contents, strict=True)))
-    return answer
-
-
 def packed_job(task: CompileTask, rev: str, *, fresh: bool, trial: Trial | None = None) -> tuple[RemoteJob, dict[str, Path]]:
     """Return a task as data, and the files that travel with it by digest. Raises NotDelivered for what cannot be sent."""
     case = task.case
