@@ -13,5 +13,5 @@ from triage.execution.onnx_import import OnnxImporters
 
 def inputs_without_importer(folder: Path) -> Inputs:
     stop = threading.Event()
-    importers = OnnxImporters(Importer("none", ()), tuple, stop)
+    importers = OnnxImporters(Importer("none", ()), tuple, stop, lambda: None)
     return Inputs(folder / "made", stop, fresh=False, onnx=importers, evidence=Evidence(folder / "imports.db"))

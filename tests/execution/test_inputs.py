@@ -52,7 +52,7 @@ if __name__ == "__main__": main(sys.argv[1:])
 
 def inputs(folder: Path, onnx: Importer = NO_IMPORTER, roots: Sequence[Path] = (), *, fresh: bool = False) -> Inputs:
     stop = threading.Event()
-    importers = OnnxImporters(onnx, lambda: roots, stop)
+    importers = OnnxImporters(onnx, lambda: roots, stop, lambda: None)
     return Inputs(folder / "made", stop, fresh=fresh, onnx=importers, evidence=Evidence(folder / "evidence.db"))
 
 

@@ -24,6 +24,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_recipes
 from triage.toolchains.home import home_path, open_home
+from triage.toolchains.onnx_package import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.workspace import Workspace
 
@@ -58,7 +59,7 @@ def open_runner(
             onnx = onnx_family()
             assert onnx.onnx_importer
             roots = partial(registry.python_roots, onnx.name)
-            importers = OnnxImporters(onnx.onnx_importer, roots, stop)
+            importers = OnnxImporters(onnx.onnx_importer, roots, stop, partial(provide_onnx, registry.workspace))
             inputs = Inputs(home / "inputs", stop, fresh=fresh, onnx=importers, evidence=evidence, delivered=delivered)
             closing.callback(inputs.close)
             prober = Prober(

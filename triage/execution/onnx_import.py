@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import threading
@@ -27,9 +28,22 @@ _IS_MISSING = re.compile(r"No module named|^ImportError\b|AttributeError: module
 class OnnxImporters:
     """The importers of all toolchains. Safe for several threads."""
 
-    def __init__(self, importer: Importer, others: Callable[[], Sequence[Path]], stop: threading.Event) -> None:
-        """Start nothing yet. others: where to look for an importer when that of a toolchain does not run, best first."""
-        self._importer, self._others, self._stop = importer, others, stop
+    def __init__(
+        self,
+        importer: Importer,
+        others: Callable[[], Sequence[Path]],
+        stop: threading.Event,
+        packages: Callable[[], Path | None],
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            importer: The importer's module and the packages that it needs.
+            others: Where to look for an importer when that of a toolchain does not run, best first.
+            stop: Ends imports.
+            packages: Installs what importers need and returns its folder; None if it is installed next to this program.
+        """
+        self._importer, self._others, self._stop, self._provide = importer, others, stop, packages
         self._workers: OrderedDict[Path | None, Worker] = OrderedDict()
         self._broken: set[Path | None] = set()  # None: the one beside this program
         self._identities: dict[Path, str] = {}
@@ -37,7 +51,8 @@ class OnnxImporters:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages of this program whose versions decide the result."""
+        """The packages whose versions decide the result."""
+        self._provide()
         return self._importer.packages
 
     def identity(self, root: Path | None) -> str:
@@ -80,8 +95,12 @@ class OnnxImporters:
     def _alone(self, case: Case, root: Path | None, draft: Path) -> Execution:
         """Import in a process of its own, whose execution has all facts."""
         argv = [sys.executable, "-m", self._importer.module, str(case.input.path), "-o", str(draft)]
-        env = {**dict(case.env), **({"PYTHONPATH": str(root)} if root else {})}
+        env = {**dict(case.env), **self._python_path(root)}
         return run(argv, case.limits, draft.parent, env=env, stop=self._stop)
+
+    def _python_path(self, root: Path | None) -> dict[str, str]:
+        folders = [str(folder) for folder in (root, self._provide()) if folder]
+        return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
     def _with_worker(self, case: Case, root: Path | None, draft: Path) -> bool:
         """Return whether the worker of a toolchain imported the model. It is asked only for small models."""
@@ -107,7 +126,7 @@ class OnnxImporters:
 
     def _start(self, root: Path | None) -> Worker:
         script = Path(__file__).with_name("import_worker.py")
-        env = {"PYTHONDONTWRITEBYTECODE": "1", **({"PYTHONPATH": str(root)} if root else {})}
+        env = {"PYTHONDONTWRITEBYTECODE": "1", **self._python_path(root)}
         # -P: modules beside the script must not hide those of the importer.
         return Worker([sys.executable, "-P", str(script), self._importer.module], env)
 

@@ -105,10 +105,10 @@ def unpack(wheel: Path, origin: str, release: Release, root: Path, scratch: Path
     """
     name = f"{wheel.name} from {origin}"
     _require_space(check_wheel(wheel, name), root, name)
-    command = [*_pip_install(scratch), "--no-deps", "--target", str(root), "--python-version", release.python]
+    command = [*pip_install(scratch), "--no-deps", "--target", str(root), "--python-version", release.python]
     command += ["--no-index", "--offline", "--no-config", str(wheel)]
     try:
-        _run_uv(command, name, root, scratch, workspace)
+        run_uv(command, name, root, scratch, workspace)
     except EnvironmentFailure as error:
         if "no space left" in str(error):
             raise
@@ -124,7 +124,7 @@ def _fill_environment(
     _make_environment(root, release.python, scratch, workspace)
     requirements = scratch / "requirements.txt"
     requirements.write_text("\n".join((wheel.as_uri(), *(text.replace(VERSION, release.version) for text in beside))) + "\n")
-    command = [*_pip_install(scratch), "--python", str(root / "bin" / "python"), "--default-index", index]
+    command = [*pip_install(scratch), "--python", str(root / "bin" / "python"), "--default-index", index]
     command += ["-r", str(requirements)]
     as_of: list[str] = []
     if release.date is not None:  # every install of the release gets the dependencies of its day
@@ -132,31 +132,33 @@ def _fill_environment(
         as_of = ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
     name, seconds = f"{wheel.name} with its dependencies from {host_of(index)}", network_seconds() or _UV_TIMEOUT
     try:
-        _run_uv([*command, *as_of], name, root, scratch, workspace, seconds)
+        run_uv([*command, *as_of], name, root, scratch, workspace, seconds)
     except Unobtainable:
         if not as_of:
             raise
         # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
-        _run_uv(command, name, root, scratch, workspace, seconds)
+        run_uv(command, name, root, scratch, workspace, seconds)
 
 
 def _make_environment(root: Path, python: str, scratch: Path, workspace: Workspace) -> None:
     """A virtual environment that may be moved, because the install cache moves complete folders."""
     program = interpreter(version_of(python))
     command = [uv_program(), "venv", "--relocatable", "--no-project", "--no-config", "--clear"]
-    _run_uv([*command, "--python", str(program), str(root)], f"Python {python}", root, scratch, workspace)
+    run_uv([*command, "--python", str(program), str(root)], f"Python {python}", root, scratch, workspace)
 
 
-def _pip_install(scratch: Path) -> list[str]:
+def pip_install(scratch: Path) -> list[str]:
+    """Return the start of a command that installs packages. scratch: a folder for uv's cache."""
     # The cache is removed with the scratch folder. Files from a shared cache would be hard links: damage to an install would
     # damage the copy it is restored from, and pruning would free nothing.
     command = [uv_program(), "pip", "install", "--only-binary", ":all:", "--cache-dir", str(scratch / "cache")]
     return [*command, "--no-progress", "--color", "never"]
 
 
-def _run_uv(
+def run_uv(
     command: list[str], name: str, root: Path, scratch: Path, workspace: Workspace, timeout: float = _UV_TIMEOUT
 ) -> None:
+    """Run an install command of uv under a time limit and a size limit of the new folder `root`."""
     task = workspace.progress.task(f"install {name}", total=None)
     ticks = count()
 

@@ -43,9 +43,13 @@ def read_data_folder(folder: Path) -> RunSpec:
 def as_array_file(file: Path, data: bytes) -> bytes:
     """The content of an ONNX tensor's file as that of a .npy file. ValueError when there is none of that type."""
     import numpy as np
-    import onnx
-    from google.protobuf.message import DecodeError
-    from onnx import numpy_helper
+
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+        from onnx import numpy_helper
+    except ImportError as error:
+        raise ValueError(f"{file}: tensors of ONNX need a package: pip install onnx ({error})") from error
 
     tensor = onnx.TensorProto()
     try:
