@@ -164,7 +164,7 @@ def assert_is_safe_markdown(shown: str) -> None:
         assert token.type not in ("image", "html_inline", "blockquote_open"), token
         assert token.type != "html_block" or _OWN_HTML.fullmatch(token.content), token
         if token.type == "link_open":
-            assert re.match(r"reproducers/|https://github\.com/", str(token.attrs["href"])), token
+            assert re.match(r"reproducers/|issues/|https://github\.com/", str(token.attrs["href"])), token
         if token.type in ("heading_open", "strong_open", "em_open"):
             assert not after.content.startswith("EVIL"), after
         if token.type == "text":

@@ -55,8 +55,8 @@ def text(report: Report) -> str:
 
 
 def json_text(report: Report) -> str:
-    """Indented JSON for programs."""
-    return visible(json.dumps(as_json(report.shape()), indent=2)) + "\n"
+    """Indented JSON for programs. A CI job that prints it finds no command of its own in a text."""
+    return visible(json.dumps(as_json(report.shape()), indent=2)).replace("##[", "##\\u005b") + "\n"
 
 
 def markdown(report: MarkdownReport) -> str:
