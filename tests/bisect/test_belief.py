@@ -103,15 +103,6 @@ def test_any_evidence_in_any_order_gives_probabilities(
     assert list(held) == sorted(held)
 
 
-def test_a_skipped_candidate_keeps_its_probability() -> None:
-    belief = Belief.from_weights(np.ones(6))
-    assert belief.observe(3, SKIP).probabilities == pytest.approx(belief.probabilities)
-    narrowed = belief.observe_all([(3, SKIP), (2, OLD), (4, NEW)])
-    assert narrowed.suspects() == ((3, 0.5), (4, 0.5))
-    assert narrowed.is_resolved()
-    assert (narrowed.leading().first, narrowed.leading().last) == (3, 4)
-
-
 def test_of_several_changes_the_one_nearest_to_the_new_end_is_searched() -> None:
     belief = Belief.from_weights(np.ones(10)).observe_all([(3, NEW), (5, OLD), (8, NEW)])
     assert belief.bounds == (5, 8)
@@ -140,27 +131,3 @@ def test_closed_candidates_join_their_neighbours() -> None:
     blocks = Belief.from_weights(np.ones(6)).observe(3, SKIP).blocks(closed={2})
     assert [(block.first, block.last) for block in blocks] == [(1, 1), (2, 4), (5, 5)]
     assert [block.probability for block in blocks] == pytest.approx([0.2, 0.6, 0.2])
-
-
-@pytest.mark.parametrize("weights", [[1], [1, 0], [1, -1], [1, math.nan], [1, math.inf], [[1, 1]]])
-def test_weights_that_are_no_prior_are_refused(weights: list[float]) -> None:
-    with pytest.raises(ValueError):
-        Belief.from_weights(weights)
-
-
-def test_other_wrong_values_are_refused() -> None:
-    for rates in ((1.0, 0.0), (0.6, 0.4), (-0.1, 0.0)):
-        with pytest.raises(ValueError, match="rates"):
-            Noise(*rates)
-    with pytest.raises(ValueError, match="certainty"):
-        Noise(0.1, 0.1, 0)
-    with pytest.raises(ValueError, match="no candidate"):
-        Belief.from_weights(np.ones(3)).observe(3, NEW)
-    with pytest.raises(ValueError, match="confidence"):
-        Belief.from_weights(np.ones(3)).credible(0)
-
-
-def test_the_probabilities_cannot_be_written_to() -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        Belief.from_weights(np.ones(3)).probabilities[1] = 1
-    assert isinstance(Belief.from_weights(np.ones(3)).probabilities, np.ndarray)

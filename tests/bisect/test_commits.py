@@ -113,11 +113,6 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     assert len(set(runner.asked)) <= 9  # both ends, and log2(39) + 1 others
 
 
-def test_a_fix_is_found_the_same_way(timeline: Timeline) -> None:
-    found, _ = bisect(timeline, "F" * 30 + "P" * 10, kind=BisectKind.FIX)
-    assert (found.answer, names(timeline, found)) == (Answer.CULPRIT, [30])
-
-
 def test_missing_artifacts_leave_suspects_and_never_a_wrong_culprit(timeline: Timeline) -> None:
     found, runner = bisect(timeline, "P" * 17 + "F" * 23, missing=[16, 17, 18])
     assert found.answer is Answer.SUSPECTS
@@ -135,18 +130,6 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Tim
     assert (found.answer, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
     assert [index for index in runner.asked if index % 3 == 0 and index] == []
     assert line.shas(12) == (timeline.commits[17].sha, timeline.commits[18].sha)
-
-
-def test_a_range_without_such_commits_keeps_all(timeline: Timeline) -> None:
-    span = timeline.between(timeline.commits[0].sha, timeline.commits[3].sha)
-    assert len(commit_candidates(timeline, span, [EverySource()], lambda _: False)) == 4
-
-
-def test_ends_are_verified(timeline: Timeline) -> None:
-    found, runner = bisect(timeline, "F" * 40)
-    assert found.answer is Answer.INCONCLUSIVE
-    assert "expected" in found.reason
-    assert runner.asked == [0, 39, 0]  # the wrong end is probed again, because it may be flaky
 
 
 def test_one_wrong_probe_leads_to_no_wrong_culprit(timeline: Timeline) -> None:

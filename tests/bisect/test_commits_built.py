@@ -12,19 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.driving import BUILD, CULPRIT, answered, counted, fates, is_culprit, words
+from tests.bisect.driving import BUILD, CULPRIT, answered, counted, is_culprit, words
 from tests.bisect.letters import HistoryRunner, case_named
 from tests.bisect.small_compiler import Fate, SmallCompiler, begin
 from tests.conftest import Triage
 from tests.git_history.test_checkout import snapshot
 from triage.bisect.plan import BisectRequest
-
-
-@pytest.fixture(scope="module")
-def hemmed(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
-    """The same, but the three commits before the culprit and the one after it do not build."""
-    given = fates(BROKEN=(*range(CULPRIT - 3, CULPRIT), CULPRIT + 1), OTHER=(CULPRIT - 4,))
-    return begin(tmp_path_factory.mktemp("hemmed") / "repo", given, CULPRIT)
 
 
 def test_commits_built_from_source(
@@ -56,17 +49,6 @@ def test_commits_built_from_source(
     assert set(counted(calls)) == {misleading.shas[CULPRIT - 1], misleading.sha}
 
 
-def test_neighbours_that_do_not_build_leave_suspects(
-    hemmed: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
-) -> None:
-    found = answered(triage(*words(hemmed, recipe, project(BUILD), first=100, last=199)), status=3)
-    assert found["status"] == "suspects"
-    assert found["before"]["commit"] == hemmed.shas[CULPRIT - 5]
-    assert found["after"]["commit"] == hemmed.sha
-    assert {one["commit"] for one in found["suspects"]} == set(hemmed.shas[CULPRIT - 4 : CULPRIT + 1])
-    assert [one["revision"]["commit"] for one in found["other_failures"]] == [hemmed.shas[CULPRIT - 4]]
-
-
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_a_script_that_builds(
     misleading: SmallCompiler,
@@ -94,14 +76,6 @@ def test_a_skipped_commit_right_before_the_culprit_stays_a_suspect(
     monkeypatch.setenv("SMALL_REPO", str(one.path))
     found = answered(triage(*words(one, recipe, command, last=11)), status=3)
     assert {each["commit"] for each in found["suspects"]} == {one.shas[5], one.sha}
-
-
-def test_skipped_commits_after_the_culprit_do_not_hide_it(
-    tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = begin(tmp_path / "behind", [Fate.SOUND] * 7 + [Fate.BROKEN, Fate.OTHER, Fate.CRASH] * 2 + [Fate.SOUND], 6)
-    monkeypatch.setenv("SMALL_REPO", str(one.path))
-    assert is_culprit(answered(triage(*words(one, recipe, command, last=13))), one)
 
 
 def test_the_bisected_failure_is_named_with_a_hint_where_the_recipe_expects_another(
@@ -201,14 +175,3 @@ def test_a_repository_on_a_read_only_file_system_is_bisected(
     if done.returncode in (1, 77) and not done.stdout:
         pytest.skip("this machine allows no mounts")
     assert is_culprit(answered(done), misleading)
-
-
-def test_pruning_removes_builders_that_are_not_in_use(
-    small: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
-) -> None:
-    answered(triage(*words(small, recipe, project(BUILD), "--no-attribute", first=149, last=151)))
-    [builder] = (home / "builders").glob("*/0")
-    pruned = json.loads(triage("toolchains", "prune", "--keep", "0", "--format", "json").stdout)
-    assert str(builder.relative_to(home)) in pruned["removed"]
-    assert not builder.exists()
-    answered(triage(*words(small, recipe, project(BUILD), "--no-attribute", first=149, last=151)))

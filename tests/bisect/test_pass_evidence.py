@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,11 +11,9 @@ from tests.bisect.test_commits import COUNT, CommitRunner, EverySource
 from tests.bisect.test_commits import timeline as timeline
 from triage.bisect.candidates import CommitCandidates, commit_candidates
 from triage.bisect.pass_evidence import PassEvidence
-from triage.bisect.prior import Clues, commit_prior
 from triage.bisect.result import BisectKind
 from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import Timeline
-from triage.model.revision import ChangedFile, Commit
 from triage.report.bisection import BisectReport, bisect_shape
 from triage.report.registry import rendered
 from triage.toolchains.registry import ToolchainRef
@@ -89,28 +86,3 @@ def test_the_answer_contains_the_evidence(timeline: Timeline) -> None:
     assert TILE.summary in BisectReport(found).markdown()
     assert bisect_shape(found).evidence == TILE.summary
     assert TILE.summary in rendered(BisectReport(found), "text")
-
-
-def test_passes_are_not_compared_for_a_few_suspects(timeline: Timeline) -> None:
-    made, asked = search(timeline, "P" * 20 + "F" * 20)
-    line = made.range
-    short = CommitCandidates(line.timeline, line.family, line.candidates[17:23], line.sources)
-    run_search(replace(made, range=short))
-    assert asked == []
-
-
-def test_clues_with_evidence_rank_the_commit_that_changed_the_pass_first() -> None:
-    def commit(number: int, path: str) -> Commit:
-        return Commit(f"{number:040x}", None, "2025-01-01T00:00:00+00:00", f"Change {number}", (ChangedFile(path, 5, 5),))
-
-    root = "compiler/src/iree/compiler"
-    paths = [f"{root}/Codegen/LLVMGPU/KernelConfig.cpp", f"{root}/DispatchCreation/CollapseDimensions.cpp"]
-    commits = [commit(number, path) for number, path in enumerate(paths)]
-    clues = Clues("shared-memory-overflow", "rocm", "executable-targets", text="too much shared memory")
-    before = commit_prior(commits, clues)
-    evidence = PassEvidence(("CollapseDimensionsPass",), (paths[1],), "dispatch-creation", "told")
-    after = commit_prior(commits, evidence.added_to(clues))
-    assert before[0] > before[1]
-    assert after[1] > after[0]
-    assert evidence.added_to(clues).phase == "dispatch-creation"
-    assert PassEvidence((), (), None, "").added_to(clues).phase == "executable-targets"

@@ -3,14 +3,12 @@ from __future__ import annotations
 import math
 from hashlib import blake2b
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import DOUBT, FLOOR, Clues, commit_prior, explain, feature_matrix, features, same_changes
-from triage.bisect.project_tables import letters, project_names, project_table, same_name, topics
-from triage.model.outcome import Failure
+from triage.bisect.prior import DOUBT, FLOOR, Clues, commit_prior, explain, same_changes
+from triage.bisect.project_tables import letters, same_name, topics
 from triage.model.revision import ChangedFile, Commit
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
@@ -55,11 +53,6 @@ def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
     assert all(0 < one < 0.4 for one in (docs, tests, runtime, nfc))
 
 
-def test_the_runtime_is_not_demoted_for_runtime_failures() -> None:
-    commits = [commit("Change it", HAL), commit("Run it", RUNTIME)]
-    assert odds(commits, Clues("run-failure"))[1] > odds(commits, Clues("legalization"))[1]
-
-
 def test_the_failing_backend_counts() -> None:
     commits = [commit("Change it", GPU), commit("Change that", CPU), commit("[CPU] Change both", GPU, CPU)]
     gpu, cpu = odds(commits, Clues(backend="rocm")), odds(commits, Clues(backend="llvm-cpu"))
@@ -87,25 +80,6 @@ def test_a_pass_that_the_evidence_names_is_found_by_its_file() -> None:
     ):
         assert odds(commits, clues)[1] > 1.5 * odds(commits)[1]
         assert explain(commits, clues)[1][0].feature == "named-pass"
-
-
-@pytest.mark.parametrize(
-    ("feature", "clues"),
-    [
-        ("pipeline", Clues(pipeline=frozenset({commit("Change that", COMMON).sha}))),
-        ("one-sided-pass", Clues(one_sided=("GPUPadOperandsPass",))),
-        ("named-folder", Clues(files=(COMMON.path.replace("Pad", "Tile"),))),
-    ],
-)
-def test_commits_that_two_compilers_point_at_count(feature: str, clues: Clues) -> None:
-    commits = [commit("Change it", GPU), commit("Change that", COMMON)]
-    assert odds(commits, clues)[1] > 1.2 * odds(commits)[1]
-    assert feature in named(commits, clues, 1)
-
-
-def test_a_choice_that_differs_points_at_strategies() -> None:
-    commits = [commit("Change it", COMMON), commit("Change that", GPU)]
-    assert odds(commits, Clues(chooses=True))[1] > 1.5 * odds(commits)[1]
 
 
 def test_wrong_evidence_of_a_place_leaves_most_of_the_probability() -> None:
@@ -157,20 +131,6 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
     assert same_changes(subjects) == [[0, 2, 4, 5], [1], [3], [6], [7], [8, 9]]
 
 
-def test_late_commits_are_more_likely_only_where_the_failure_was_noticed() -> None:
-    commits = [commit(f"Change number {n}", GPU) for n in range(9)]
-    assert odds(commits) == pytest.approx([1] * 9)
-    relative = odds(commits, Clues(noticed=True))
-    assert relative == sorted(relative)
-    assert 1.5 < relative[-1] < 4
-
-
-def test_optional_topics_count_less_unless_the_text_names_them() -> None:
-    commits = [commit("Change it", GPU), commit("[DT] Change data tiling", GPU)]
-    assert "off-topic" in named(commits, Clues(text="no such thing"), 1)
-    assert "off-topic" not in named(commits, Clues(text="llama with data-tiling fails"), 1)
-
-
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=6), st.text(max_size=60))
 def test_any_history_gets_a_prior_with_its_floor(subjects: list[tuple[str, str]], text: str) -> None:
     commits = [commit(subject, ChangedFile(path, 3, 1)) for subject, path in subjects]
@@ -178,18 +138,6 @@ def test_any_history_gets_a_prior_with_its_floor(subjects: list[tuple[str, str]]
         prior = commit_prior(commits, Clues("legalization", "cuda", text=text, failing_pass=text, noticed=True), project)
         assert prior.sum() == pytest.approx(1)
         assert (prior >= FLOOR / len(commits) - 1e-12).all()
-
-
-def test_other_projects_have_tables_or_do_without() -> None:
-    assert project_names() == ("iree", "llvm", "triton")
-    amd, nvidia = ChangedFile("third_party/amd/lib/Conversion/A.cpp", 9, 9), ChangedFile("third_party/nvidia/lib/B.cpp", 9, 9)
-    for project in ("triton", None):
-        change = odds([commit("Change it", amd), commit("Change that", nvidia)], Clues(backend="rocm"), project)
-        assert change[1] < 0.5
-    assert project_table("triton").meaning("python/triton/compiler/compiler.py").kind == "compiler"
-    assert project_table("llvm").meaning("compiler-rt/lib/a.c").kind == "runtime"
-    assert project_table(None).meaning("src/a.cc").kind == "compiler"
-    assert project_table(None).meaning("README.md").kind == "docs"
 
 
 def test_reasons_add_up_to_the_prior() -> None:
@@ -202,33 +150,12 @@ def test_reasons_add_up_to_the_prior() -> None:
     assert all(reason.text and reason.bits for one in explain(commits, clues) for reason in one)
 
 
-def test_every_feature_is_computed_and_named_once() -> None:
-    names = [feature.name for feature in features()]
-    assert len(set(names)) == len(names)
-    matrix = feature_matrix((commit("Change it", GPU),), Clues(), "iree")
-    assert matrix.shape == (1, len(names))
-    assert np.isfinite(matrix).all()
-    assert all(abs(feature.weight - feature.start) < 1 for feature in features())
-
-
 def test_names_meet_whatever_their_spelling() -> None:
     assert letters("GPUPadOperandsPass") == letters("a/b/gpu_pad_operands.mlir") == letters("gpu-pad-operands")
     assert same_name(letters("iree-codegen-gpu-pad-operands"), letters("GPUPadOperands.cpp"))
     assert not same_name(letters("CSEPass"), letters("LICM.cpp"))
     assert topics("TileDispatchUsingForall", {}) == topics("tile_dispatch_using_forall", {})
     assert topics("failed to distribute", {}) & topics("Rework the distribution", {})
-
-
-def test_clues_come_from_a_failure() -> None:
-    failure = Failure("legalization", "codegen", "s", "failed to legalize", "flow", "CSEPass", details={"op": "linalg.pack"})
-    clues = Clues.of(failure, "rocm", "--iree-opt-level=O3")
-    assert (clues.failure_class, clues.backend, clues.phase, clues.failing_pass) == ("legalization", "rocm", "flow", "CSEPass")
-    assert all(part in clues.text for part in ("failed to legalize", "linalg.pack", "O3"))
-
-
-def test_no_commits_have_no_prior() -> None:
-    with pytest.raises(ValueError, match="no prior"):
-        commit_prior([], Clues())
 
 
 def test_what_all_commits_have_is_no_reason() -> None:

@@ -56,15 +56,6 @@ def culprit(found: Bisection) -> str | None:
     return found.suspects[0][0].commit
 
 
-def test_a_culprit_between_the_branch_points_is_found_on_main(releases: Releases, tmp_path: Path) -> None:
-    found, _ = searched(releases, tmp_path, {10, 11, 12, "changed", "squashed", "own"})
-    assert (culprit(found), found.kind) == (releases.shas[10], BisectKind.REGRESSION)
-    assert [(branch.name, branch.start.sha) for branch in found.branches] == [
-        ("3.1.0", releases.shas[4]),
-        ("3.2.0", releases.shas[12]),
-    ]
-
-
 def test_a_culprit_that_was_picked_to_the_new_branch(releases: Releases, tmp_path: Path) -> None:
     found, _ = searched(releases, tmp_path, {"changed", "squashed", "own", *range(14, 20)})
     assert culprit(found) == releases.shas["changed"]
@@ -88,13 +79,6 @@ def test_a_release_that_has_a_fix_of_its_branch_alone(releases: Releases, tmp_pa
     assert text == "on the branch of 3.1.0, not on the main line; 3.1.0 has it, 3.2.0 lacks it"
 
 
-def test_a_release_that_got_a_fix_before_main_did(releases: Releases, tmp_path: Path) -> None:
-    """The pick of 9 fixes it on the branch, 9 itself on main, and 11 breaks it again."""
-    found, compilers = searched(releases, tmp_path, {*range(9), 11, 12, "with-line", "changed", "squashed", "own"})
-    assert (culprit(found), found.kind) == (releases.shas[11], BisectKind.REGRESSION)
-    assert found.probes == len(compilers.asked)
-
-
 def test_a_pick_whose_original_does_not_have_its_effect(releases: Releases, tmp_path: Path) -> None:
     found, compilers = searched(releases, tmp_path, {*MAIN, "with-line", "changed", "squashed", "own"})
     assert (culprit(found), found.kind) == (releases.shas["backport"], BisectKind.FIX)
@@ -102,32 +86,6 @@ def test_a_pick_whose_original_does_not_have_its_effect(releases: Releases, tmp_
     text = found.notes[releases.shas["backport"]].branch or ""
     nine = releases.shas[9][:10]
     assert text == f"on the branch of 3.1.0, a cherry-pick of {nine} ({MatchedBy.PULL_REQUEST}); 3.1.0 has it, 3.2.0 has {nine}"
-
-
-def test_a_fix_on_the_new_branch(releases: Releases, tmp_path: Path) -> None:
-    failing = {*range(14), "with-line", "backport", "revert"}
-    found, _ = searched(releases, tmp_path, failing, BisectKind.FIX)
-    assert (culprit(found), found.kind) == (releases.shas["changed"], BisectKind.FIX)
-
-
-def test_a_failure_that_a_pick_brought_to_the_old_branch(releases: Releases, tmp_path: Path) -> None:
-    found, _ = searched(releases, tmp_path, {"with-line", "backport", "revert", 7, 8}, BisectKind.FIX)
-    assert culprit(found) == releases.shas[9]
-
-
-def test_a_branch_point_that_cannot_be_tested_leaves_suspects_on_both_lines(releases: Releases, tmp_path: Path) -> None:
-    failing = {*range(5, 20), "changed", "squashed", "own"}
-    found, _ = searched(releases, tmp_path, failing, untestable={4, "with-line", "backport"})
-    assert found.answer is Answer.SUSPECTS
-    names = ("revert", "backport", "with-line", 5)
-    assert {revision.commit for revision, _ in found.suspects} == {releases.shas[name] for name in names}
-
-
-def test_a_commit_that_the_old_end_contains_is_no_new_end(releases: Releases, tmp_path: Path) -> None:
-    compilers = Compilers(releases.history.path, {}, {"3.1.0": releases.shas["revert"]}, tmp_path)
-    for new in (4, 2):
-        with pytest.raises(BadInput):
-            bisect(compilers, "3.1.0", releases.shas[new])
 
 
 def test_a_release_without_one_commit_of_its_tags_is_refused(releases: Releases, tmp_path: Path) -> None:
@@ -194,28 +152,6 @@ class BranchRelease(EverySource):
         position = timeline.place(self.sha)
         release = [Offer("releases", Revision("3.1.0", self.sha), position, 1.0, "3.1.0")] if position.index in indices else []
         return [*super().offers(timeline, indices), *release]
-
-
-def test_a_release_of_another_branch_is_left_out_with_a_reason(releases: Releases, tmp_path: Path) -> None:
-    tags = {"3.0.0": releases.shas[2], "3.2.0": releases.shas[12]}
-    letters = {sha: "F" if name in {10, 11, 12} else "P" for name, sha in releases.shas.items()}
-    compilers = Compilers(releases.history.path, letters, tags, tmp_path, reported=True)
-    found = bisect(compilers, "3.0.0", "3.2.0", source=BranchRelease(releases.shas["revert"]))
-    assert culprit(found) == releases.shas[10]
-    [(revision, _)] = found.untestable
-    assert (revision.name, revision.commit) == ("3.1.0", releases.shas["revert"])
-
-
-def test_the_line_does_not_depend_on_a_branch_without_common_history(releases: Releases, tmp_path: Path) -> None:
-    git = releases.history.git
-    git("switch", "--quiet", "--orphan", "gh-pages")
-    git("commit", "--quiet", "--allow-empty", "--message=pages")
-    try:
-        found, _ = searched(releases, tmp_path, {10, 11, 12, "changed", "squashed", "own"})
-    finally:
-        git("switch", "--quiet", "main")
-        git("branch", "--quiet", "--delete", "--force", "gh-pages")
-    assert culprit(found) == releases.shas[10]
 
 
 def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_path: Path, triage: Triage, home: Path) -> None:

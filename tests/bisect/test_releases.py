@@ -10,11 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryRunner, case_named
-from triage.bisect.plan import BisectRequest, bisect_between, ends_that_work, open_session
+from triage.bisect.plan import BisectRequest, bisect_between, ends_that_work
 from triage.bisect.result import Answer, Bisection, BisectKind, FailurePath, Transition
-from triage.bisect.session import Session
 from triage.execution.judge import any_failure, same_family
-from triage.model.outcome import Cause, Verdict
+from triage.model.outcome import Cause
 
 
 def bisect(
@@ -57,17 +56,6 @@ def test_a_fix_is_found_from_the_newest_passing_release() -> None:
     assert (found.kind, pair(found), found.answer) == (BisectKind.FIX, (7, 8), Answer.CULPRIT)
 
 
-def test_named_ends_are_verified() -> None:
-    found, runner = bisect("PPPPPPFF", before=0, after=4)
-    assert found.answer is Answer.INCONCLUSIVE
-    assert "1.4.0" in found.reason
-    assert "--bad" in found.reason
-    assert [index for _, index, _ in runner.asked] == [0, 4, 4]  # the wrong end may be flaky: it is probed again
-    found, _ = bisect("FFFFFFFF", before=0, after=7)
-    assert "1.0.0" in found.reason
-    assert "--good" in found.reason
-
-
 def test_a_failure_that_is_gone_has_where_it_came_and_where_it_went() -> None:
     found, _ = bisect("PPFFPP")
     assert (found.kind, found.answer, pair(found)) == (BisectKind.REGRESSION, Answer.CULPRIT, (1, 2))
@@ -79,13 +67,6 @@ def test_a_failure_that_was_always_there_and_is_gone_has_its_fix_only() -> None:
     found, _ = bisect("FFGPPP")
     assert (found.kind, found.answer, pair(found), found.confirmed) == (BisectKind.FIX, Answer.CULPRIT, (2, 3), True)
     assert (found.path.broke, pair(found.path.fixed), found.failure.failure_class) == (None, (2, 3), "class-G")
-
-
-def test_no_failure_at_all_is_no_regression() -> None:
-    found, runner = bisect("PPUP")
-    assert (found.answer, found.path.fixed) == (Answer.INCONCLUSIVE, None)
-    assert found.reason
-    assert len(runner.asked) == 4
 
 
 def test_a_failure_that_changed_has_where_it_broke_and_where_it_changed() -> None:
@@ -157,19 +138,6 @@ def test_what_never_worked_is_no_regression() -> None:
     assert len(runner.asked) == 8
 
 
-def test_a_short_good_window_is_found_between_the_strides() -> None:
-    found, _ = bisect("FFFFFPFFFFFF")
-    assert pair(found) == (5, 6)
-
-
-def test_untestable_releases_between_leave_suspects() -> None:
-    found, _ = bisect("PPPPUUFFFF")
-    assert found.answer is Answer.SUSPECTS
-    assert [revision.name for revision, _ in found.suspects] == ["1.4.0", "1.5.0", "1.6.0"]
-    assert sum(chance for _, chance in found.suspects) == pytest.approx(1, abs=0.001)
-    assert {revision.name for revision, _ in found.untestable} == {"1.4.0", "1.5.0"}
-
-
 def test_another_failure_is_never_taken_for_this_one() -> None:
     found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
     assert found.answer is Answer.SUSPECTS
@@ -184,12 +152,6 @@ def test_a_family_is_followed_through_its_change_of_class() -> None:
     assert pair(found) == (4, 5)
 
 
-def test_the_newest_testable_release_is_the_new_end() -> None:
-    found, _ = bisect("PPPPFFFUU")
-    assert pair(found) == (3, 4)
-    assert {revision.name for revision, _ in found.untestable} == {"1.7.0", "1.8.0"}
-
-
 def test_nothing_testable_is_inconclusive() -> None:
     found, _ = bisect("UUUU")
     assert (found.answer, found.cause) == (Answer.INCONCLUSIVE, Cause.FLAG)
@@ -201,11 +163,6 @@ def test_nothing_testable_is_inconclusive() -> None:
 def test_an_end_that_cannot_be_obtained_is_the_cause(history: str, before: int | None, after: int | None) -> None:
     found, _ = bisect(history, before=before, after=after)
     assert (found.answer, found.cause) == (Answer.INCONCLUSIVE, Cause.TOOLCHAIN)
-
-
-def test_a_release_between_that_cannot_be_obtained_is_only_a_suspect() -> None:
-    found, _ = bisect("PPPXFFF")
-    assert (found.answer, found.cause) == (Answer.SUSPECTS, None)
 
 
 def test_a_release_that_contradicts_itself_is_no_culprit() -> None:
@@ -294,13 +251,3 @@ def test_a_deterministic_bisect_of_sixteen_releases_needs_few_probes() -> None:
         rounds += found.rounds
     assert probes <= 15 * 19  # both ends, four or five between, the pair three times again and the failing end six times
     assert rounds <= 15 * 6
-
-
-@pytest.mark.parametrize("typed", [[(15, Verdict.GOOD), (9, Verdict.BAD)], [(9, Verdict.BAD), (15, Verdict.GOOD)]])
-def test_a_persons_good_is_the_new_side_of_a_fix(typed: list[tuple[int, Verdict]]) -> None:
-    runner = HistoryRunner({"case": "F" * 10 + "P" * 10})
-    session = open_session(BisectRequest(runner, case_named("case"), kind=BisectKind.FIX), "1.0.0", "1.19.0")
-    assert isinstance(session, Session)
-    for index, verdict in typed:
-        session.record(index, verdict)
-    assert [index for index, _ in session.search.belief.suspects()] == [10, 11, 12, 13, 14, 15]

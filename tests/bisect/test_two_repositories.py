@@ -129,46 +129,6 @@ def test_a_fix_is_found_in_the_model(compiler: SmallCompiler, models: History, a
     assert found["kind"] == "fix"
 
 
-def test_text_and_markdown_have_the_same_answer(compiler: SmallCompiler, models: History, ask) -> None:
-    shas = twelve(models, "narrow", "narrow wide")
-    text = ask("--format", "text")
-    assert "the model changed it" in text.stdout
-    assert shas[MOVE][:10] in text.stdout
-    assert f"model {shas[0][:10]}: fails" not in text.stdout
-    markdown = ask("--format", "markdown").stdout
-    assert "The model changed it" in markdown
-    assert shas[MOVE][:10] in markdown
-
-
-def test_an_untestable_combination_is_inconclusive(
-    compiler: SmallCompiler, models: History, ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    twelve(
-        models,
-        "plain",
-        "plain",
-        more={
-            11: {
-                "nets/attention.yaml": RECIPE.replace(
-                    "phase: executable-targets", "phase: executable-targets\nflags: [--iree-hip-target=x]"
-                )
-            }
-        },
-    )
-    # The newest model's chip is given by a flag of its own; that is no obstacle. A phase that one compiler lacks is.
-    found = json.loads(ask().stdout)
-    assert found["moved"] == "compiler"
-    twelve(
-        models, "plain", "plain", more={11: {"nets/attention.yaml": RECIPE.replace("rocm", "cuda").replace("gfx942", "sm_80")}}
-    )
-    done = ask()
-    assert done.returncode == 3, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["moved"], found["status"]) == (None, "inconclusive")
-    assert "cannot be tested" in found["reason"]
-    assert "no backend cuda" in found["reason"]
-
-
 def test_commits_without_a_readable_recipe_stay_suspects(compiler: SmallCompiler, models: History, ask) -> None:
     lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
     shas = twelve(
@@ -185,24 +145,6 @@ def test_commits_without_a_readable_recipe_stay_suspects(compiler: SmallCompiler
     reasons = " ".join(one["reason"] for one in found["model"]["untestable"])
     assert "Git LFS" in reasons
     assert ": attention.yaml:2:1: this is not YAML" in reasons
-
-
-def test_files_beside_the_recipes_folder_are_extracted_too(compiler: SmallCompiler, models: History, ask) -> None:
-    shas = []
-    for number in range(6):
-        word = "narrow" if number < 4 else "narrow wide"
-        shas.append(
-            models.commit(
-                f"{number}",
-                {
-                    "shared/m.mlir": f"{word}\n",
-                    "nets/attention.yaml": RECIPE.replace("m.mlir", "../shared/m.mlir"),
-                    "n": str(number),
-                },
-            )
-        )
-    found = answered(ask(refs=("main~5", "main")))
-    assert names(found["model"]) == [shas[4]]
 
 
 @pytest.mark.parametrize(

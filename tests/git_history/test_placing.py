@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.git_history.history import History
 from triage.git_history import CommitPosition, Timeline
 from triage.git_history.refs import day_in
-from triage.git_history.timeline import moment, newest_at
+from triage.git_history.timeline import newest_at
 from triage.model.errors import BadInput
 
 
@@ -69,12 +69,6 @@ def test_a_span_without_commits_says_why(history: History, branched: dict[str, s
         timeline.between("main", "HEAD")
     with pytest.raises(BadInput, match="only commits of a branch"):
         timeline.between(branched["b"], "release")
-
-
-def test_the_bad_end_serves_as_the_line_whatever_is_checked_out(history: History, branched: dict[str, str]) -> None:
-    history.git("switch", "--quiet", "--detach", branched["a"])
-    assert len(Timeline(history.path)) == 1
-    assert list(Timeline(history.path, ref="main").between(branched["a"], "main").indices) == [1, 2, 3]
 
 
 def test_tags_know_their_commits_and_days(history: History) -> None:
@@ -144,8 +138,3 @@ def test_one_wrong_clock_moves_it_by_two_at_most(count: int, asked: int, wrong: 
     times[wrong % count] = clock
     dates = [(BEGIN + timedelta(hours=time)).isoformat() for time in times]
     assert abs(newest_at(dates, BEGIN + timedelta(hours=asked)) - min(asked, count - 1)) <= 2
-
-
-def test_moments() -> None:
-    assert moment("2025-06-04") == datetime(2025, 6, 4, 23, 59, 59, 999999, tzinfo=UTC)
-    assert moment("2025-06-04T10:00:00") == datetime(2025, 6, 4, 10, tzinfo=UTC)

@@ -48,12 +48,6 @@ def test_any_subject_survives_git(history: History) -> None:
     assert fresh.commits[-1].subject == "two lines become one subject"
 
 
-def test_subjects_that_are_not_utf8_are_read(history: History) -> None:
-    history.commit("before")
-    history.git("commit", "--quiet", "--allow-empty", "--file=-", data=b"latin \xe9 subject")
-    assert Timeline(history.path).commits[-1].subject.startswith("latin ")
-
-
 def test_a_folder_without_a_repository_is_refused(tmp_path: Path, history: History) -> None:
     (tmp_path / "plain").mkdir()
     with pytest.raises(BadInput, match="is not in a git repository"):
